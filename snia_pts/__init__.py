@@ -2,6 +2,9 @@
 
 import logging
 
+from . import plugins
+
 __version__ = "0.1.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+plugins.register()

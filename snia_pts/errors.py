@@ -288,7 +288,7 @@ class NotExportable(SniaPtsError):
 
     exit_code = 20
     message = "The stored run {path} cannot be exported: {reason}."
-    hint: str = "A file of TKperf holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
+    hint: str = "The run folder has all results; snia-pts report RUN --to csv,json writes them."
     path: Path | str
     reason: str
 

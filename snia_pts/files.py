@@ -35,6 +35,8 @@ from .trusted_paths import (
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+#: The status of a file, for modules that do not use ``os``.
+Status = os.stat_result
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 NOT_EMPTY = "it is not empty, and no run overwrites another"
 _UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
@@ -69,6 +71,15 @@ def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result],
     if len(content) > max_bytes:  # it has grown, or its reported size is wrong
         raise _too_large(max_bytes)
     return content
+
+
+def require_author_may_read(path: Path, author: Status, status: Status) -> None:
+    """Raise OSError unless a file of ``status`` has the owner of the file at ``path``, of status ``author``.
+
+    A file of root or of this process's user may name any file that this process can read.
+    """
+    if author.st_uid not in (0, os.geteuid(), status.st_uid):
+        raise PermissionError(errno.EACCES, f"it does not belong to the owner of {path.name}")
 
 
 def _too_large(max_bytes: int) -> OSError:

@@ -54,6 +54,19 @@ def _set_as_made(device: Path) -> None:
 
 
 @contextmanager
+def btrfs_subvolumes(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Two subvolumes of a new btrfs, mounted in a folder that exists."""
+    need_program("mkfs.btrfs", "btrfs-progs")
+    with (folder / "file system").open("wb") as file:
+        file.truncate(256 * MIB)
+    subprocess.run(["mkfs.btrfs", "-q", folder / "file system"], check=True, capture_output=True)
+    with loop_device(folder / "file system", 0) as device, mounted(device, folder / "mnt") as place:
+        for name in ("first", "second"):
+            subprocess.run(["btrfs", "subvolume", "create", place / name], check=True, capture_output=True)
+        yield place / "first", place / "second"
+
+
+@contextmanager
 def partitioned(device: Path, *sectors: int) -> Iterator[tuple[Path, ...]]:
     """Partitions of ``sectors`` each on a loop device, from sector 2048 on; skips where the kernel makes none there."""
     starts = accumulate(sectors, initial=2048)

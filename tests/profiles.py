@@ -20,11 +20,11 @@ from snia_pts.model.measurement import (
 )
 from snia_pts.model.steps import ContinuousStimulus, Prepare, Purge, Round, Step, Stimulus
 from snia_pts.procedures import drive, procedure
-from snia_pts.procedures.profile import Point, points
+from snia_pts.profiles.procedure import Point, points
+from snia_pts.profiles.reader import Changes, read_profile
+from snia_pts.profiles.spec import Axis, ProfileSpec, Workload
 from snia_pts.results.builder import fold
 from snia_pts.results.result import Ending, TestResult
-from snia_pts.spec import Axis, ProfileSpec, Workload
-from snia_pts.spec.profile_reader import Changes, read_profile
 from tests import samples
 
 #: IOPS of a point in a repeat, counted from 1.

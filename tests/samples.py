@@ -37,20 +37,12 @@ from snia_pts.model.run_options import RunOptions
 from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Round, Step, Stimulus
 from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.procedures import Conclusion, drive, procedure
+from snia_pts.profiles.spec import ProfileSpec
 from snia_pts.record.folder import RunFolder
 from snia_pts.results.builder import fold
 from snia_pts.results.result import Ending, RunFacts, RunWarning, TestResult
 from snia_pts.runner.session import run
-from snia_pts.spec import (
-    Deviation,
-    ProfileSpec,
-    SampledSteadyStateRule,
-    Spec,
-    SteadyStateRule,
-    TestClass,
-    loop_rule,
-    settling_rule,
-)
+from snia_pts.spec import Deviation, SampledSteadyStateRule, Spec, SteadyStateRule, TestClass, loop_rule, settling_rule
 from snia_pts.spec.reader import read_specification
 from snia_pts.units import KIB, MB
 from tests.strategies import vitals

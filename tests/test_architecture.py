@@ -59,7 +59,7 @@ def test_one_module_writes_to_run_folders() -> None:
 
     assert {each for each in writers if each[0] not in ("files.py", "trusted_paths.py")} == {
         ("cli/main.py", "open"),  # /dev/null
-        ("lab/array/mdadm.py", "write_text"),  # the kernel's settings, in /proc and /sys
+        ("arrays/lab/mdadm.py", "write_text"),  # the kernel's settings, in /proc and /sys
         ("lab/settings/write_cache.py", "write_text"),
         ("lab/host/configurator.py", "write_bytes"),
         ("lab/host/tuning/__init__.py", "open"),

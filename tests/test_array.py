@@ -22,15 +22,16 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from snia_pts.arrays.lab import ArrayPurger, AssembledArray, Drives, MemberCaches, Slots, mdadm, predicted_dut, storcli
+from snia_pts.arrays.lab.answers import size_bytes
+from snia_pts.arrays.lab.controller import ArraySetting, find
+from snia_pts.arrays.lab.mdadm import Mdadm
+from snia_pts.arrays.lab.preconditioning import Preconditioning
+from snia_pts.arrays.lab.programs import ArrayError
+from snia_pts.arrays.lab.storcli import Storcli
+from snia_pts.arrays.setup import _speeds, _sync_deviations
 from snia_pts.cli.main import main
 from snia_pts.errors import HostFailed, PurgeFailed, RecordError, SpecError, TargetBusy, TargetUnfit
-from snia_pts.lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Slots, mdadm, predicted_dut, storcli
-from snia_pts.lab.array.answers import size_bytes
-from snia_pts.lab.array.controller import ArraySetting, find
-from snia_pts.lab.array.mdadm import Mdadm
-from snia_pts.lab.array.preconditioning import Preconditioning
-from snia_pts.lab.array.programs import ArrayError
-from snia_pts.lab.array.storcli import Storcli
 from snia_pts.lab.host import settings_list
 from snia_pts.lab.host.conditions import restore_settings
 from snia_pts.lab.process.program import Tick
@@ -41,7 +42,6 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.report.pages import Page
 from snia_pts.report.sections import array as pages
 from snia_pts.report.tables import Table
-from snia_pts.runner.array import _speeds, _sync_deviations
 from snia_pts.spec import Deviation
 from snia_pts.spec.toml_file import read_file
 from tests import samples
@@ -967,7 +967,7 @@ def run(*argv: str) -> int:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the kernel count as one with the md driver, which the kernel of a test may not have."""
-    monkeypatch.setattr("snia_pts.runner.array.require_driver", lambda _: None)
+    monkeypatch.setattr("snia_pts.arrays.setup.require_driver", lambda _: None)
 
 
 def test_a_kernel_without_the_driver_is_refused(tmp_path: Path, stage: Stage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from snia_pts.cli.commands.compare import _table
 from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
-from snia_pts.report.comparison import Entry, _tables, build_comparison, cause
+from snia_pts.profiles.spec import Axis, ProfileSpec
+from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure
-from snia_pts.report.profile.comparing import overall_lines
 from snia_pts.report.tables import Table
 from snia_pts.report.writing import render
 from snia_pts.results.comparison import (
@@ -35,7 +36,7 @@ from snia_pts.results.comparison import (
 )
 from snia_pts.results.key_figures import KeyFigure, key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.spec import SPEC_TYPES, Axis, ProfileSpec
+from snia_pts.spec import SPEC_TYPES
 from snia_pts.text import printable
 from tests import profiles, samples
 
@@ -292,6 +293,15 @@ def test_runs_that_tracked_other_variables_have_their_pages() -> None:
     assert lines["rounds-rnd-4-kib-0-100"] == 2
     assert lines["rounds-rnd-64-kib-65-35"] == 1
     assert "steady_state.tracked" in [item.what for item in context_differences([samples.iops_result(), other])]
+
+
+def test_access_groups_whose_names_differ_in_an_umlaut_have_their_figures() -> None:
+    """Names of figures are names of files, in which little of a group's name is left."""
+    result = samples.result_of("xsr")
+    names = iter(("AG ä", "AG ö", "ag-1", "AG 1", "AG 2", "AG 3"))
+    renamed = replace(result, time_lines=tuple(replace(line, part=next(names)) for line in result.time_lines[:4]))
+    report = build_comparison(entries(renamed, renamed))
+    assert len({item.name for item in report.figures if item.name.startswith("time-")}) == 3
 
 
 # -- profiles ---------------------------------------------------------------------------------------------------------

@@ -106,6 +106,32 @@ def test_a_file_system_that_buffers_direct_io_is_reported(entry: str, value: str
     assert all(each.setting.judgement == "affects results" for each in found)
 
 
+@pytest.mark.root
+@pytest.mark.device
+def test_a_file_on_overlayfs_is_judged_by_its_upper_layer(tmp_path: Path) -> None:
+    """A container's file lies in the upper layer: in memory here, on whatever the tests are on otherwise."""
+    with mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory:
+        for name in ("upper", "work", "lower"):
+            (memory / name).mkdir()
+        options = f"lowerdir={memory}/lower,upperdir={memory}/upper,workdir={memory}/work"
+        try:
+            with mounted("none", tmp_path / "merged", "-t", "overlay", "-o", options) as merged:
+                (merged / "x.img").write_bytes(bytes(MIB))
+                assert values(merged / "x.img") == [("buffered by tmpfs", "a file on a drive")]
+                with loop_device(merged / "x.img", 0, "--direct-io=on") as device:
+                    assert "buffered by tmpfs" in values(device)[0][0]
+        except subprocess.CalledProcessError:
+            pytest.skip("overlayfs cannot be mounted here")
+
+
+def test_a_drive_in_memory_is_reported() -> None:
+    """zram keeps its data in the host's memory; the device need not be set up."""
+    devices = sorted(Path("/dev").glob("zram*"))
+    if not devices:
+        pytest.skip("no zram device here")
+    assert values(devices[0]) == [(f"buffered by {devices[0].name}", "a drive")]
+
+
 def test_a_drive_is_not_mentioned(tmp_path: Path) -> None:
     """Nothing is between fio and a drive; a target that does not exist gives nothing."""
     assert direct_io(tmp_path / "missing" / "x.img", FakeHost(tmp_path / "host").root) == ()

@@ -20,6 +20,7 @@ from snia_pts.model.measurement import Measurement
 from snia_pts.model.time_series import TimeLine
 from snia_pts.results.result import Gap, RunWarning
 from snia_pts.results.warnings import run_warnings
+from snia_pts.units import duration
 from tests import samples
 from tests.strategies import block_statistics, measurement, sample, stimulus, transfers, vitals
 
@@ -274,4 +275,4 @@ def test_a_clock_of_fio_that_is_slow_is_a_warning(found: Measurement, *, warned:
     if warned:
         assert details[0].startswith("in 2 of 2 points fio's clock disagrees with the suite's: fio reports ")
         own = (found.timing.ended_monotonic_ns - found.timing.started_monotonic_ns) / 1e9
-        assert f"reports {found.runtime_ms / 1000:.4g} s of I/O, but {own:.4g} s passed" in details[0]
+        assert f"reports {duration(found.runtime_ms / 1000)} of I/O, but {duration(own)} passed" in details[0]

@@ -12,10 +12,10 @@ from docutils.core import publish_doctree
 
 from snia_pts import errors
 from snia_pts.cli.parser import build_parser
-from snia_pts.spec import Axis, ProfileSpec, Workload
-from snia_pts.spec.fio_options import ALLOWED
+from snia_pts.profiles.fio_options import ALLOWED
+from snia_pts.profiles.reader import builtin_profiles
+from snia_pts.profiles.spec import Axis, ProfileSpec, Workload
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import builtin_profiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")])

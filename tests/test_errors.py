@@ -19,9 +19,9 @@ import pytest
 
 import snia_pts
 from snia_pts import errors
+from snia_pts.arrays.lab.answers import CommandRejected
+from snia_pts.arrays.lab.programs import ArrayError
 from snia_pts.errors import CopyableError, SniaPtsError, TargetMissing
-from snia_pts.lab.array.answers import CommandRejected
-from snia_pts.lab.array.programs import ArrayError
 from snia_pts.lab.device.health import NoFigures
 from snia_pts.lab.device.ocp_log import PageRejected
 from snia_pts.lab.fio import AnswerRejected

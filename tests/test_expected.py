@@ -10,11 +10,11 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions
+from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import expected, unmeasurable
 from snia_pts.results.result import TestResult
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import builtin_profiles
 from tests import profiles, samples
 from tests.strategies import TESTS
 

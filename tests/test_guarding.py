@@ -130,6 +130,8 @@ def test_what_is_read_in_part_is_read_on(tmp_path: Path, monkeypatch: pytest.Mon
         ("linux_raid_member", "raid", "linux_raid_member", "a Linux RAID"),
         ("btrfs", "filesystem", "btrfs", ""),
         ("bcachefs", "filesystem", "bcachefs", "a bcachefs"),
+        ("oracleasm", "other", "oracleasm", "an Oracle ASM disk group"),
+        ("DM_snapshot_cow", "other", "DM_snapshot_cow", "a device mapper snapshot (as its store)"),
         ("jbd", "other", "jbd", "a file system (as its journal)"),
         ("xfs_external_log", "other", "xfs_external_log", "a file system (as its journal)"),
     ],

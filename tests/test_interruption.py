@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from snia_pts.model.steps import ContinuousStimulus, Idle, Phase, Prepare, Purge, Round, Step
+from snia_pts.profiles.reader import read_profile
 from snia_pts.results.interruption import Interruption, ResumePolicy, resumable_step_count
-from snia_pts.spec.profile_reader import read_profile
 from tests.strategies import spec_of, stimulus
 
 POINTS = (stimulus(65), stimulus(0))

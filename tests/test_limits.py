@@ -24,7 +24,7 @@ from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import judgements, require_met, untested
 from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
-from snia_pts.spec.limits import Limit, TestName, read_limits
+from snia_pts.spec.limits import Limit, StandardTest, read_limits
 from tests import samples
 
 AT = "RND 4 KiB 0/100"
@@ -202,6 +202,21 @@ def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str,
     assert (judgement.met, judgement.reason) == (not reason, reason)
 
 
+@pytest.mark.parametrize("test", ["hir", "composite", "dirth"])
+def test_preconditioning_that_was_too_short_meets_no_limit(test: str) -> None:
+    """A window with too few fills is not steady, however level it is; nor are the points that follow it."""
+    met = {}
+    for fills in (0.0, 1024.0):
+        result = samples.result_of(test, overrides=[("settling.minimum_fills", fills)])
+        figures = [figure for figure in key_figures(result) if figure.metric == "iops"]
+        judged = with_limits(
+            result, *(limit(test=test, at=figure.name.partition(" at ")[2], minimum=0.0) for figure in figures)
+        )
+        met[fills] = {judgement.met for judgement in judgements(judged)}
+        assert any("measurement window" in figure.name for figure in figures)
+    assert met == {0.0: {True}, 1024.0: {False}}
+
+
 def test_limits_of_other_tests_are_left_to_these() -> None:
     """One file serves all tests of a drive."""
     assert judgements(with_limits(samples.iops_result(), limit(test="latency"))) == ()
@@ -318,7 +333,7 @@ def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
 
 def test_limits_know_every_test() -> None:
     """A limit may be on any test that there is, and on a profile, and on no other."""
-    assert set(get_args(TestName)) == {*SPEC_TYPES, "profile"}
+    assert set(get_args(StandardTest)) == {*SPEC_TYPES}
 
 
 def test_an_error_names_the_kind_of_file(tmp_path: Path) -> None:

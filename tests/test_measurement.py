@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from snia_pts.model.measurement import (
     percentile_response_us,
 )
 from snia_pts.model.steps import Cell
-from snia_pts.results.points import spread_percent
+from snia_pts.results.tables import spread_percent
 from snia_pts.spec import MetricName, Tracked
 from tests.strategies import cells, histograms, measured_round, measurement, rule, sample, stimulus, transfers
 
@@ -50,6 +51,14 @@ def test_a_rate_takes_100_ms_of_the_engines_clock(runtime_ms: int, iops: float) 
 
     assert [measured.iops, short.iops] == pytest.approx([iops] * 2, nan_ok=True)
     assert [measured.mb_per_second, short.mb_per_second] == pytest.approx([iops * 0.004096] * 2, nan_ok=True)
+
+
+@given(st.integers(1, 10**12), st.floats(0.1, 1e6))
+def test_a_rate_is_the_nearest_float(ios: int, seconds: float) -> None:
+    """Seconds are not converted to milliseconds first, which would be rounded."""
+    assert sample(1, ios, seconds=seconds).iops == ios / seconds
+    runtime_ms = round(1000 * seconds)
+    assert measurement(write=transfers(ios, runtime_ms=runtime_ms)).iops == float(Fraction(1000 * ios, runtime_ms))
 
 
 @pytest.mark.parametrize(("counts", "expected"), [((1000, 1000), None), ((1000, 1009), None), ((1000, 1011), 1.094)])

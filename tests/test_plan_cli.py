@@ -20,10 +20,11 @@ from snia_pts.cli.text.plan import plan_json, plan_lines, suite_lines
 from snia_pts.lab.process import program as process
 from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions, PurgeKind, plan
+from snia_pts.profiles.reader import builtin_profiles, read_profile
+from snia_pts.profiles.spec import Axis
 from snia_pts.runner.setup import TestEstimate
-from snia_pts.spec import Axis, Spec
+from snia_pts.spec import Spec
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import builtin_profiles, read_profile
 from tests import profiles
 from tests.drives import MIB, filled, loop_device, make_ext4, mounted, need_program, need_root
 from tests.strategies import TESTS, dut, spec_of

@@ -18,12 +18,12 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.lab import fio
 from snia_pts.model.measurement import mean
+from snia_pts.profiles.reader import builtin_profiles, profile_path, read_profile
+from snia_pts.profiles.spec import ProfileSpec
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.spec import ProfileSpec
-from snia_pts.spec.profile_reader import builtin_profiles, profile_path, read_profile
 from tests.drives import content, filled, loop_device, make_ext4, mounted, need_root
 
 QUIET = ("--to", "none", "--progress", "none")

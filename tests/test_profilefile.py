@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from snia_pts.errors import SniaPtsError, SpecError, UsageError
 from snia_pts.lab import fio
 from snia_pts.model.steps import SAME_OFFSETS
-from snia_pts.procedures.profile import points
-from snia_pts.spec import ProfileSpec
-from snia_pts.spec.fio_options import ALLOWED, ENGINES, fio_value, rejection_reason
-from snia_pts.spec.profile_reader import Changes, builtin_profiles, parse_axis, profile_path, read_profile
+from snia_pts.profiles.fio_options import ALLOWED, ENGINES, fio_value, rejection_reason
+from snia_pts.profiles.procedure import points
+from snia_pts.profiles.reader import Changes, builtin_profiles, parse_axis, profile_path, read_profile
+from snia_pts.profiles.spec import ProfileSpec
 from tests.strategies import dut
 
 HEAD = 'format = 1\ntitle = "T"\ndescription = "d"\nsource = "s"\n'

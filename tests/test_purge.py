@@ -215,10 +215,10 @@ def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
     assert target.read_bytes() == before
 
 
-@given(st.integers(0, 1 << 50))
-def test_samples_stay_inside(capacity: int) -> None:
+@given(capacity=st.integers(0, 1 << 50), seed=st.integers(0, 1 << 64))
+def test_samples_stay_inside(capacity: int, seed: int) -> None:
     """Places are whole blocks inside the capacity, in order, none twice, the first and the last block among them."""
-    places = sample_offsets(capacity)
+    places = sample_offsets(capacity, random.Random(seed))
     blocks = capacity // 4096
 
     assert len(places) == min(64, blocks)
@@ -229,13 +229,20 @@ def test_samples_stay_inside(capacity: int) -> None:
         assert places[-1] == (blocks - 1) * 4096
 
 
-@given(st.integers(65, 1 << 40))
-def test_samples_are_spread_evenly(blocks: int) -> None:
-    """No two neighbours are further apart than the others, but for rounding."""
-    places = sample_offsets(blocks * 4096)
-    gaps = [(after - before) // 4096 for before, after in itertools.pairwise(places)]
+@given(blocks=st.integers(65, 1 << 40), seed=st.integers(0, 1 << 64))
+def test_each_part_of_the_capacity_has_a_sample(blocks: int, seed: int) -> None:
+    """One in each of 64 equal parts."""
+    places = sample_offsets(blocks * 4096, random.Random(seed))
 
-    assert max(gaps) - min(gaps) <= 1
+    assert [(place // 4096 + 1) * 64 > blocks * number for number, place in enumerate(places)] == [True] * 64
+    assert [place // 4096 * 64 < blocks * (number + 1) for number, place in enumerate(places)] == [True] * 64
+
+
+def test_samples_are_at_other_places_in_each_run() -> None:
+    """Else a purge of just these blocks would be proven, or stripes at the same distance be missed."""
+    first, second = (sample_offsets(1 << 40, random.Random(seed)) for seed in (1, 2))
+    assert len(set(first) & set(second)) == 2
+    assert len({after - before for before, after in itertools.pairwise(first)}) > 32
 
 
 @pytest.mark.parametrize("sector", [0, 3, 7])

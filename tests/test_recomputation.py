@@ -8,7 +8,6 @@ printed may differ from it by half of its last digit.
 from __future__ import annotations
 
 import math
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,6 @@ from snia_pts.cli.main import main
 from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
 from tests.operating import assessed
-from tests.recomputation.printed import check, printed_tables
 from tests.recomputation.record import (
     Row,
     answers,
@@ -43,8 +41,8 @@ from tests.recomputation.record import (
     window_of,
     window_rounds,
 )
-from tests.recomputation.sentences import check_header, check_sentences, lines, required_sentences, spans, windows
-from tests.recomputation.tables import NOT_MEASURED, recomputation
+from tests.recomputation.sentences import check_header, check_sentences, check_spans, required_sentences, windows
+from tests.recomputation.tables import check_cells, unknown_tables
 from tests.samples import remove_later_evidence
 from tests.test_end_to_end_of_all import shortened
 
@@ -265,41 +263,19 @@ def samples_of(run: Path, measured: Row) -> list[Row]:
 
 def test_every_table_is_recomputed(run: Path) -> None:
     """There is a recomputation for every table of the report but those that have no measured numbers."""
-    unknown = [
-        (table.page, table.name)
-        for table in printed_tables(run)
-        if recomputation(table) is None and not any(re.fullmatch(name, table.name) for name in NOT_MEASURED)
-    ]
-    assert not unknown
+    assert not unknown_tables(run)
 
 
 def test_printed_cells_are_those_of_the_record(run: Path) -> None:
     """Each cell of each table is the recomputed figure within half of its last digit, and no row is missing."""
-    for table in printed_tables(run):
-        recompute = recomputation(table)
-        if recompute is None:
-            continue
-        expected = recompute(run, table)
-        assert [len(row) for row in table.body] == [len(row) for row in expected], table.name
-        for printed, recomputed in zip(table.body, expected, strict=True):
-            for cell, value in zip(printed, recomputed, strict=True):
-                try:
-                    check(cell, value)
-                except AssertionError as failure:
-                    failure.add_note(f"table {table.name!r} on page {table.page!r}, row {printed[0]!r}")
-                    raise
+    check_cells(run)
 
 
 def test_printed_sentences_are_those_of_the_record(run: Path) -> None:
     """Figures in sentences, captions, titles and the header are recomputed, too, and spans of rounds are windows."""
     assert check_sentences(run) >= required_sentences(run)
     assert check_header(run) >= len(windows(run)) > 0 or run.name == "xsr"
-    names = [table.name for table in printed_tables(run)]
-    for line in (*lines(run), *names):
-        for shown, numbers in spans(line):
-            assert any(numbers == [float(f"{number:.4g}") for number in window] for window in windows(run).values()), (
-                shown
-            )
+    check_spans(run)
 
 
 # -- what assess says -------------------------------------------------------------------------------------------------

@@ -22,10 +22,13 @@ from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
 from snia_pts.files import replace_file
 from snia_pts.model.measurement import METRICS
-from snia_pts.report import DATA_OUTPUTS, OUTPUTS, data, write, writing
+from snia_pts.record.result_xml import result_xml
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
+from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.writing import forget, replace_files
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import data_tables
 from snia_pts.text import printable
 from tests import samples
 from tests.drives import need_program
@@ -108,10 +111,19 @@ class Book:
         return [self.value(sheet, f"{column}{row}") for row in rows]
 
 
+def with_a_repeated_pass() -> TestResult:
+    """Return a result with a measurement that was too short and is in no round."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    short = loop.rounds[0].measurements[:1]
+    return dataclasses.replace(result, loops=(dataclasses.replace(loop, too_short=short),))
+
+
 RESULTS: dict[str, Callable[[], TestResult]] = {
     **{test: (lambda test=test: samples.result_of(test)) for test in ("iops", "throughput", "wsat", "dirth")},  # type: ignore[misc]
     "stopped at once": lambda: samples.result_of("iops", stop_after=1, ending="interrupted"),
     "dead": lambda: samples.result_of("latency", scale=0.0),
+    "repeated pass": with_a_repeated_pass,
 }
 
 
@@ -143,7 +155,7 @@ def test_a_run_without_a_rate_has_all_reports(test: str, tmp_path: Path, monkeyp
     monkeypatch.setattr("snia_pts.model.measurement.SHORTEST_RATED_MS", 10**12)
     result = samples.result_of(test)
     written = write(result, tmp_path, (*OUTPUTS, *DATA_OUTPUTS))
-    tables = [table for table in data.tables(result) if table.name.startswith(("measurements", "samples-"))]
+    tables = [table for table in data_tables(result) if table.name.startswith(("measurements", "samples-"))]
 
     assert set(written) >= {*OUTPUTS, "xlsx", "json"}
     assert tables
@@ -161,8 +173,8 @@ def test_texts_of_devices_stay_texts() -> None:
     result = samples.result_of("iops", device=samples.dut(model=HOSTILE), operator=HOSTILE, command_line=["=1+1"])
     book = Book(xlsx.make(result))
     texts = "".join(book.part("xl/sharedStrings.xml").itertext())
-    run = next(table for table in data.tables(result) if table.name == "run")
-    rows = dict(csv.reader(io.StringIO(data.as_csv(run).decode(), newline="")))
+    run = next(table for table in data_tables(result) if table.name == "run")
+    rows = dict(csv.reader(io.StringIO(as_csv(run).decode(), newline="")))
 
     assert '=HYPERLINK("http://x","y")' in texts
     assert "\x07" not in texts
@@ -170,16 +182,16 @@ def test_texts_of_devices_stay_texts() -> None:
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
     assert rows["dut.model"] == f"'{printable(HOSTILE)}"
     for text in (" =1+1", "\uff1d1+1", "\u3000\uff0b1"):
-        assert data.as_csv(dataclasses.replace(run, rows=(("x", text),))).decode().splitlines()[-1] == f"x,'{text}"
+        assert as_csv(dataclasses.replace(run, rows=(("x", text),))).decode().splitlines()[-1] == f"x,'{text}"
     assert rows["command_line"] == "'=1+1"
 
 
 def test_tables_have_the_exact_measured_values() -> None:
     """Numbers in CSV and JSON read back as exactly those of the result; missing ones are empty or null."""
     result = samples.iops_result()
-    tables = {table.name: table for table in data.tables(result)}
-    rows = list(csv.DictReader(io.StringIO(data.as_csv(tables["measurements"]).decode(), newline="")))
-    by_name = {table["name"]: table for table in json.loads(data.as_json(tuple(tables.values())))["tables"]}
+    tables = {table.name: table for table in data_tables(result)}
+    rows = list(csv.DictReader(io.StringIO(as_csv(tables["measurements"]).decode(), newline="")))
+    by_name = {table["name"]: table for table in json.loads(as_json(tuple(tables.values())))["tables"]}
     measured = list(result.measurements)
 
     assert [float(row["iops"]) for row in rows] == [measurement.iops for measurement in measured]
@@ -193,11 +205,29 @@ def test_tables_have_the_exact_measured_values() -> None:
     assert len(rows) == len(measured)
 
 
+@pytest.mark.parametrize("name", ["iops", "wsat", "dead"])
+def test_result_xml_has_the_measurements_of_the_tables(name: str) -> None:
+    """Each attribute is the cell of the column with its name; a response time of no I/O is in neither."""
+    result = RESULTS[name]()
+    (table,) = (table for table in data_tables(result) if table.name == "measurements")
+    elements = {
+        element.get("evidence"): element for element in etree.fromstring(result_xml(result)).iter("measurement")
+    }
+    positions = ("part", "phase", "round", "in_window", "point", "interruptions")
+
+    assert len(elements) == len(table.rows) > 1
+    for row in csv.DictReader(io.StringIO(as_csv(table).decode(), newline="")):
+        cells = {field: text for field, text in row.items() if text and field not in positions}
+        attributes = {field: str(text) for field, text in elements[row["evidence"]].attrib.items()}
+        assert {field: text.removesuffix(".0") for field, text in cells.items()} == attributes
+        assert ("average_response_us" in cells) == (int(cells["read_ios"]) + int(cells["write_ios"]) > 0)
+
+
 def test_rounds_are_those_that_steady_state_was_judged_on() -> None:
     """Each tracked variable of each complete round, with its window marked, is in the table of rounds."""
     result = samples.iops_result()
     (loop,) = result.loops
-    table = next(table for table in data.tables(result) if table.name == "rounds")
+    table = next(table for table in data_tables(result) if table.name == "rounds")
     assert loop.window is not None
     tracked = [variable for variable, _ in loop.window.determinations]
 
@@ -267,7 +297,7 @@ def test_parts_with_odd_names_have_sheets_and_files_of_their_own() -> None:
         for name in ("AG [1]", "ag [1]", "'AG: 1'")
     ]
     result = samples.result_of("xsr", overrides=[("groups.sequence", sequence)])
-    names = [table.name for table in data.tables(result) if table.name.startswith("samples")]
+    names = [table.name for table in data_tables(result) if table.name.startswith("samples")]
     book = Book(xlsx.make(result))
 
     assert len(names) == len(set(names)) == 3
@@ -368,8 +398,8 @@ def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:
     """A day of seconds is thinned in the workbook, which is made with every report; CSV and JSON have all of it."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
     result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
-    (thinned,) = (table for table in data.tables(result, max_samples=10_000) if table.name.startswith("samples-"))
-    (whole,) = (table for table in data.tables(result) if table.name.startswith("samples-"))
+    (thinned,) = (table for table in data_tables(result, max_samples=10_000) if table.name.startswith("samples-"))
+    (whole,) = (table for table in data_tables(result) if table.name.startswith("samples-"))
 
     assert whole.title == "Samples: stimulus"
     assert len(whole.rows) == 86_400

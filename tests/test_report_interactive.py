@@ -16,8 +16,8 @@ from snia_pts.errors import ReportError
 from snia_pts.model.run_options import RunOptions
 from snia_pts.report import USUAL
 from snia_pts.report.formats import interactive
-from snia_pts.results.points import window_points
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import window_points
 from snia_pts.runner.events import Event, Notice
 from snia_pts.runner.resume import available_formats
 from snia_pts.runner.run import Caller
@@ -59,7 +59,7 @@ def test_surfaces_are_the_window() -> None:
     """IOPS, MB/s and ART in ms of every point, at its block size and R/W mix."""
     result = samples.iops_result()
     surfaces = [figure["data"][0] for figure in figures(result) if figure["data"][0]["type"] == "surface"]
-    points = dict(window_points(result.loops[0]))
+    points = dict(window_points(result, result.loops[0]))
     for trace, (name, _, divisor) in zip(surfaces, interactive._SURFACE_METRICS, strict=True):
         shown = {
             (x, y): value

@@ -99,6 +99,14 @@ def test_a_series_has_the_measured_values(test: str) -> None:
     assert sorted(starts) == sorted(ends)
 
 
+def test_a_point_without_ios_has_no_response_time() -> None:
+    """Its IOPS are 0, as in result.xml and in the tables; an average over no I/O would not be a measured value."""
+    starts = [item["name"] for kind, item in steps(samples.result_of("latency", scale=0.0)) if kind.endswith("Start")]
+
+    assert "iops" in starts
+    assert "average_response_ms" not in starts
+
+
 def test_key_figures_have_their_limits() -> None:
     """With the tolerance applied: a validator for each bound, a diagnosis for each limit, and the run's result."""
     result = samples.result_of("iops")

@@ -18,24 +18,27 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation
 
 from snia_pts.cli.text.result import result_json, result_lines
-from snia_pts.procedures.profile import Point
+from snia_pts.profiles.procedure import Point
+from snia_pts.profiles.reader import builtin_profiles
+from snia_pts.profiles.report.axes import axis_pages
+from snia_pts.profiles.report.figures import Step, entry, response_over_iops
+from snia_pts.profiles.report.pages import overview
+from snia_pts.profiles.report.points import group_by_workload, is_quantity, placed_points
+from snia_pts.profiles.report.reductions import IOPS
+from snia_pts.profiles.report.tables import effects
+from snia_pts.profiles.report.zones import quartiles
+from snia_pts.profiles.spec import Axis
 from snia_pts.record.result_xml import result_xml
-from snia_pts.report import data, writing
+from snia_pts.report import writing
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import interactive, junit, ocp, xlsx
+from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.pages import Figure, Page
-from snia_pts.report.profile.axes import axis_pages
-from snia_pts.report.profile.figures import Step, entry, response_over_iops
-from snia_pts.report.profile.pages import overview
-from snia_pts.report.profile.points import group_by_workload, is_quantity, placed_points
-from snia_pts.report.profile.reductions import IOPS
-from snia_pts.report.profile.tables import effects
-from snia_pts.report.profile.zones import quartiles
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
-from snia_pts.spec import Axis, Scalar
-from snia_pts.spec.profile_reader import builtin_profiles
+from snia_pts.results.tables import data_tables
+from snia_pts.spec import Scalar
 from tests import profiles
 
 
@@ -307,7 +310,7 @@ def test_what_the_host_was_set_to_is_in_every_form() -> None:
     result = staged_result()
     (table,) = tables(page(result, "Host Settings"))
     root = etree.fromstring(result_xml(result))
-    rows = {table.name: table for table in data.tables(result)}["prepared"].rows
+    rows = {table.name: table for table in data_tables(result)}["prepared"].rows
 
     assert ("governor", "powersave", "powersave", "found", "6", "2") in table.rows
     assert len(root.findall("prepared")) == len(rows) == 12
@@ -347,8 +350,8 @@ def test_points_are_the_same_in_every_form_of_data() -> None:
     profile = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
     result = profiles.result(profile, lambda point, number: 100 * point.workload.queue_depth + 10 * number)
     point = etree.fromstring(result_xml(result)).findall("point")[1]
-    (points,) = (table for table in data.tables(result) if table.name == "points")
-    row = list(csv.DictReader(io.StringIO(data.as_csv(points).decode())))[1]
+    (points,) = (table for table in data_tables(result) if table.name == "points")
+    row = list(csv.DictReader(io.StringIO(as_csv(points).decode())))[1]
     document = result_json(result, ())["loops"][1]["points"][0]
 
     for item in (point.attrib, row, {key: str(value) for key, value in document.items()}):
@@ -358,7 +361,7 @@ def test_points_are_the_same_in_every_form_of_data() -> None:
         ("queue_depth", "4")
     ]
     assert row["axis.queue_depth"] == "4"
-    assert json.loads(data.as_json((points,)))["tables"][0]["rows"][1][0] == "random read, Q4"
+    assert json.loads(as_json((points,)))["tables"][0]["rows"][1][0] == "random read, Q4"
     assert xlsx.make(result)[:2] == b"PK"
 
 

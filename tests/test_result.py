@@ -359,7 +359,7 @@ def test_what_a_run_should_not_do_is_warned_of() -> None:
     assert "for up to 12 s" in told(with_first_point(run, timing=late_clock))["pause"]
     assert "1.50 times" in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
     assert (
-        "90 s instead of 60 s"
+        "1 min 30 s instead of 1 min 00 s"
         in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
     )
     stalled = told(with_first_point(run, read=replace(point.read, response_max_ns=5_000_000_000)))
@@ -367,7 +367,7 @@ def test_what_a_run_should_not_do_is_warned_of() -> None:
     assert point.stimulus.label in told(with_first_point(run, write=point.read))["R/W mix"]
     rejected = RejectedAttempt(reason="count lost", seconds=60.1, evidence="00007-x", evidence_sha256="0" * 64)
     again = told(with_first_point(run, rejected=(rejected,)))["remeasured"]
-    assert all(words in again for words in ("00007-x", "count lost", "60.1 s"))
+    assert all(words in again for words in ("00007-x", "count lost", "1 min 00 s"))
     assert "last 4 I/Os" in told(with_first_point(run, uncounted_ios=4))["uncounted I/Os"]
 
 

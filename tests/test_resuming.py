@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from snia_pts.errors import (
     NotResumable,
     NotRunning,
     RecordError,
+    RunFolderError,
     TargetMissing,
     UsageError,
 )
@@ -48,7 +50,7 @@ from snia_pts.runner.resume import ResumeOptions, resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
 from tests.courses import answered
-from tests.drives import filled, special
+from tests.drives import filled, need_program, special
 from tests.samples import remove_later_evidence
 
 TESTS = tuple(killing.BRIEF)
@@ -440,6 +442,47 @@ def test_the_command_line_resumes_what_it_began(
     assert "interruption: stopped" in said.out
     assert "interruption" in (place / "report.rst").read_text()
     assert main(["assess", str(place)]) == 0
+
+
+@pytest.mark.root
+def test_a_journal_that_only_grows_can_be_resumed(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An administrator protects a record so; an incomplete last line is in the way, and the report is kept then."""
+    need_program("chattr", "e2fsprogs")
+    torn, complete = cut(finished, tmp_path / "torn"), cut(finished, tmp_path / "complete")
+    journal = complete / "journal.jsonl"
+    journal.write_bytes(killing.whole_lines(journal.read_bytes()))
+    for place, code, message in ((torn, HostFailed.exit_code, "chattr -a"), (complete, 0, "")):
+        if subprocess.run(["chattr", "+a", place / "journal.jsonl"], capture_output=True, check=False).returncode:
+            pytest.skip("this file system has no append-only files")
+        try:
+            (place / "report.html").write_text("the stopped run")
+            assert main(["resume", str(place), "--progress", "none"]) == code
+            assert message in capsys.readouterr().err
+            report = place / "report.html"
+            assert (report.exists() and report.read_text() == "the stopped run") == bool(message)
+        finally:
+            subprocess.run(["chattr", "-a", place / "journal.jsonl"], check=True)
+
+
+@pytest.mark.root
+def test_a_report_that_cannot_be_removed_refuses_the_resume(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is added to the journal then."""
+    need_program("chattr", "e2fsprogs")
+    place = cut(finished, tmp_path / "run")
+    journal = killing.whole_lines((place / "journal.jsonl").read_bytes())
+    (place / "report.html").write_text("the stopped run")
+    if subprocess.run(["chattr", "+i", place / "report.html"], capture_output=True, check=False).returncode:
+        pytest.skip("this file system has no immutable files")
+    try:
+        assert main(["resume", str(place), "--progress", "none"]) == RunFolderError.exit_code
+    finally:
+        subprocess.run(["chattr", "-i", place / "report.html"], check=True)
+    assert "its outdated report cannot be removed" in capsys.readouterr().err
+    assert (place / "journal.jsonl").read_bytes() == journal
 
 
 def test_a_setting_that_a_killed_run_lost_is_in_the_report(

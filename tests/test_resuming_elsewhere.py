@@ -27,7 +27,7 @@ from snia_pts.runner.resume import ResumeOptions, drive_changes, resume
 from snia_pts.runner.run import Caller
 from snia_pts.spec.reader import read_specification
 from tests import samples
-from tests.drives import MIB, loop_device, mounted
+from tests.drives import MIB, btrfs_subvolumes, loop_device, mounted
 from tests.fuzzing import corpora
 from tests.strategies import dut
 
@@ -78,6 +78,24 @@ def test_a_file_is_known_without_generation_numbers(tmp_path: Path) -> None:
         require_known_anew(memory / "drive.img")
         (memory / "drive.img").write_bytes(bytes(4096))
         assert "born" in str(read_dut(memory / "drive.img").instance)
+
+
+def test_a_file_of_another_subvolume_is_another_one(tmp_path: Path) -> None:
+    """On btrfs inode and generation are small numbers, the same in other file systems and in a snapshot."""
+    with btrfs_subvolumes(tmp_path) as places:
+        files = [place / "drive.img" for place in places]
+        for file in files:
+            file.write_bytes(bytes(MIB))
+        os.sync()
+        assert len({file.stat().st_ino for file in files}) == 1
+        with loop_device(files[0]) as device:
+            before = read_dut(device)
+        with loop_device(files[0]) as device:
+            assert changes(before, dataclasses.replace(read_dut(device), path=before.path)) == []
+        with loop_device(files[1]) as device:
+            now = dataclasses.replace(read_dut(device), path=before.path, model=before.model)
+            with pytest.raises(NotResumable, match="is a loop device on another file"):
+                changes(before, now, overwrite=True)
 
 
 @pytest.mark.parametrize("recorded", [None, ""])

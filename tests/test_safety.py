@@ -521,6 +521,11 @@ def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_pat
         put(path, 3 * MIB, part.read_bytes())
         for discard_data in (False, True):
             refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
+        add = ["partx", "--add", "--nr", "1", str(path)]
+        if not subprocess.run(add, check=False, capture_output=True).returncode:  # it knows the first one only
+            for discard_data in (False, True):
+                refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
+            subprocess.run(["partx", "--delete", path], check=True, capture_output=True)
         no_node = Path(f"{path}p2")  # the kernel knows the partition, and a container has no node for it
         assert any(found.member_of for found in read_contents({path: [no_node]})[path].signatures)
 
@@ -1407,6 +1412,22 @@ def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Pat
         with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
         with path.open("r+b") as device:
             device.write((tmp_path / "photos.img").read_bytes())
+        with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
+            require_as_confirmed(target, ())
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", [(), ("--direct-io=on",)])
+def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The first examination of a loop device leaves its pages in the cache; the second one must not read these."""
+    with loop_device(filled(tmp_path / "disk.img", 8 * MIB), 0, *options) as path, held(path) as target:
+        require_as_confirmed(target, ())
+        with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
+        with (tmp_path / "disk.img").open("r+b") as image:
+            image.write((tmp_path / "photos.img").read_bytes())
+            os.fsync(image.fileno())
         with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
             require_as_confirmed(target, ())
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snia_pts.errors import SpecError, UsageError
+from snia_pts.lab.simulated import responses
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault, Slice
 from snia_pts.lab.simulated.ftl import Ftl, closed_form
 from snia_pts.lab.simulated.preset import PRESETS, Faults, Preset, preset_names, read_preset
@@ -130,6 +131,30 @@ def test_every_io_has_a_response_time(
     binned = sum(int(middle) * count for middle, count in tally.bins.items()) / ios
     assert binned == pytest.approx(mean_ns, rel=1 / 127)
     assert tally.extremes_ns[0] <= tally.mean_ns <= tally.extremes_ns[1]
+
+
+@given(
+    ios=st.integers(1, 1 << 14),
+    mean_ns=st.floats(2_000, 1e9),
+    sigma=st.floats(0.05, 0.5),
+    late=st.floats(0.0002, 0.01),
+    factor=st.floats(2, 12),
+    luck=st.floats(0, 0.999),
+)
+def test_few_response_times_are_those_of_single_draws(
+    ios: int, mean_ns: float, sigma: float, late: float, factor: float, luck: float
+) -> None:
+    """The counts are those of drawing each time from the distribution, and scaling all to the mean."""
+    shape = Shape(sigma=sigma, late_share=late, late_factor=factor)
+    tally = Tally()
+    tally.add(ios, 0, mean_ns, shape, luck)
+
+    first, below = responses._shares_below(mean_ns, shape)
+    edges = responses._UPPER[first : first + len(below)]
+    times = np.interp((np.arange(ios) + luck) / ios, below, edges)
+    indices = np.searchsorted(responses._UPPER, times * (mean_ns / times.mean()), side="right")
+    drawn = np.bincount(indices, minlength=len(tally.counts))
+    assert np.abs(np.cumsum(tally.counts - drawn)).max() <= 1, "a time at the edge of a bin may be rounded"
 
 
 def demands() -> Iterator[tuple[int, int]]:

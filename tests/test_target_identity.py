@@ -26,7 +26,18 @@ from snia_pts.lab.device.storage import Identity, identity_at, read_backings
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner.resume import drive_changes
-from tests.drives import MIB, UNSHARE, content, filled, loop_device, mounted, need_program, need_root, partitioned
+from tests.drives import (
+    MIB,
+    UNSHARE,
+    btrfs_subvolumes,
+    content,
+    filled,
+    loop_device,
+    mounted,
+    need_program,
+    need_root,
+    partitioned,
+)
 from tests.strategies import dut
 
 pytestmark = pytest.mark.root
@@ -244,19 +255,6 @@ def image_that_is_mapped_with_another_file_of_its_name(folder: Path) -> Iterator
         image = image_of(second)
         with program(code, first, second, folder / "place", within=UNSHARE) as other, loop(image) as target:
             yield Case(target, image, rf"\(process {other.pid}\) has {image} mapped into its memory")
-
-
-@contextmanager
-def btrfs_subvolumes(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Two subvolumes of a new btrfs."""
-    need_program("mkfs.btrfs", "btrfs-progs")
-    with (folder / "file system").open("wb") as file:
-        file.truncate(256 * MIB)
-    subprocess.run(["mkfs.btrfs", "-q", folder / "file system"], check=True, capture_output=True)
-    with loop_device(folder / "file system", 0) as device, mounted(device, folder / "mnt") as place:
-        for name in ("first", "second"):
-            subprocess.run(["btrfs", "subvolume", "create", place / name], check=True, capture_output=True)
-        yield place / "first", place / "second"
 
 
 @contextmanager
@@ -937,9 +935,10 @@ def test_what_is_not_checked_is_said() -> None:
     """Other users' processes, and those outside of a container, are not refused but named."""
     names = tuple(f"cat (process {number})" for number in (7, 8, 9))
     hidden = Processes(
-        users={}, locks={}, unreadable_descriptors=names, unreadable_mappings=names[:1], in_container=True
+        users={}, locks={}, unreadable_descriptors=names, unreadable_mappings=names[:1], in_container=True, hidden=True
     )
-    found, mapped, outside = hidden.unchecked
+    found, mapped, others, outside = hidden.unchecked
+    assert others.startswith("what processes of other users, which /proc hides, have open or mapped")
     assert ("3 other processes have open" in found, "container" in outside) == (True, True)
     assert "what cat (process 7) has mapped" in mapped
     (both,) = Processes(users={}, locks={}, unreadable_descriptors=names[:2], unreadable_mappings=names[:2]).unchecked
@@ -954,6 +953,19 @@ def test_what_is_not_checked_is_said() -> None:
         check=True,
     )
     assert "container" in inside.stdout
+
+
+@pytest.mark.parametrize("hidepid", ["0", "1", "2", "4"])
+def test_what_proc_hides_is_said(hidepid: str) -> None:
+    """With hidepid a user without root does not see what others have open, and must be told so; root sees it."""
+    code = "from snia_pts.lab.device.processes import *\nprint(read_processes().hidden)"
+    mount = ["mount", "-t", "proc", "-o", f"hidepid={hidepid}", "proc", "/proc"]
+    drop = "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+    for user, hides in (("", "False"), (drop, "False" if hidepid == "0" else "True")):
+        script = f"import subprocess\nsubprocess.run({mount}, check=True)\nfrom snia_pts.lab.device import processes\n"
+        command = [*UNSHARE, sys.executable, "-c", script + user + code]
+        answer = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+        assert answer.stdout.strip() == hides
 
 
 # -- names that lead elsewhere than their text -------------------------------------------------------------------------

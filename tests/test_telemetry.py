@@ -24,10 +24,10 @@ from snia_pts.lab.observation.telemetry import Observer, observe
 from snia_pts.model.measurement import Measurement, Sample
 from snia_pts.model.steps import ContinuousStimulus, Stimulus
 from snia_pts.model.telemetry import TelemetrySample
-from snia_pts.units import MAX_QUANTITY
+from snia_pts.units import GB, MAX_QUANTITY
 from tests.drives import MIB, loop_device, need_program
 from tests.hosts import FakeHost
-from tests.strategies import block_statistics, vitals
+from tests.strategies import block_statistics, transfers, vitals
 
 STAT = "  {} 0 {} 100 {} 0 {} 300 {} {} {} 0 0 0 0 0 0\n"
 CPU = "{} {} 0 {} {} {} 0 0 0 5 0\n"
@@ -415,16 +415,41 @@ def test_io_that_the_device_did_not_get_is_refused(tmp_path: Path) -> None:
 def test_the_kernel_may_count_a_little_less(tmp_path: Path, reported: int, counted: int, *, accepted: bool) -> None:
     """By a fiftieth or 8 MB, as other I/O may be more; never with the page cache, which has I/O of its own time."""
     seen = vitals(block=block_statistics(read_bytes=0, write_bytes=counted))
+    nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=1, transferred_bytes=reported)
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
         for asked, believed in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
             with nullcontext() if believed else pytest.raises(AnswerRejected, match="the kernel counted"):
-                laboratory._require_counted(asked, reported, seen)
-        laboratory._require_counted(stimulus(), reported, vitals())
+                laboratory._require_counted(asked, nothing, written, seen)
+        laboratory._require_counted(stimulus(), nothing, written, vitals())
         iostats = Path(f"/sys/block/{device.name}/queue/iostats")
         iostats.write_text("0")
-        laboratory._require_counted(stimulus(), reported, seen)
+        laboratory._require_counted(stimulus(), nothing, written, seen)
         iostats.write_text("1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted_ios", "accepted"),
+    [
+        ({}, 90_000, True),
+        ({}, 89_999, False),
+        ({"access": "SEQ"}, 2_000, True),  # the block layer merges neighbours
+        ({"range_bytes": 64 * 4096}, 2_000, True),
+    ],
+)
+def test_the_kernel_counts_direction_and_size(
+    tmp_path: Path, changes: dict[str, Any], counted_ios: int, *, accepted: bool
+) -> None:
+    """Other bytes in the same direction, or the same bytes in larger blocks or in the other direction, are refused."""
+    asked = stimulus(**({"range_bytes": GB, "block_size_bytes": 4096, "thread_count": 1, "queue_depth": 4} | changes))
+    nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=100_000, transferred_bytes=409_600_000)
+    seen = vitals(block=block_statistics(read_bytes=0, read_ios=0, write_bytes=409_600_000, write_ios=counted_ios))
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device:
+        laboratory = engine(device, tmp_path / "e")
+        with nullcontext() if accepted else pytest.raises(AnswerRejected, match="100000 I/Os written, but the kernel"):
+            laboratory._require_counted(asked, nothing, written, seen)
+        with pytest.raises(AnswerRejected, match=r"fio reports 409\.6 MB .* read, but the kernel counted 0 bytes"):
+            laboratory._require_counted(asked, written, nothing, seen)
 
 
 def test_only_a_device_with_request_queues_counts_every_byte(drive: Drive, tmp_path: Path) -> None:

@@ -17,18 +17,19 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from snia_pts import registries
 from snia_pts.cli.main import main
 from snia_pts.errors import NotExportable, RecordError
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.record.result_xml import result_xml
-from snia_pts.report import data
 from snia_pts.report.formats import ocp
 from snia_pts.results.builder import fold
 from snia_pts.results.comparison import context_differences
 from snia_pts.results.imported import Imported
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import data_tables
 from snia_pts.results.warnings import run_warnings
 from snia_pts.tkperf.device import command, device
 from snia_pts.tkperf.document import File, read
@@ -43,7 +44,13 @@ SHARED = Path(os.environ.get("SNIA_PTS_SHARED") or Path(__file__).parents[2] / "
 TKPERF, PYTHON = (Path(os.environ.get(name, "/nonexistent")) for name in ("TKPERF_CHECKOUT", "TKPERF_PYTHON"))
 TESTS = ("iops", "latency", "throughput", "wsat")
 IMPORTED = Imported(
-    tool="", version="", file="tkperf.xml", sha256="0" * 64, imported_at="2026-11-22T10:00:00+00:00", name=""
+    importer="tkperf",
+    tool="",
+    version="",
+    file="tkperf.xml",
+    sha256="0" * 64,
+    imported_at="2026-11-22T10:00:00+00:00",
+    name="",
 )
 
 
@@ -338,7 +345,7 @@ def test_the_tables_have_no_column_that_nobody_filled(test: str) -> None:
 
     Rates have a column in any case.
     """
-    tables = {each.name: each for each in data.tables(results()[test])}
+    tables = {each.name: each for each in data_tables(results()[test])}
     measurements = tables["measurements"]
     fields = set(measurements.fields)
 
@@ -362,7 +369,7 @@ def test_a_device_without_a_size_has_none_anywhere() -> None:
     assert "capacity_bytes" not in dut.attrib
     assert "range_bytes" not in point.attrib
     assert math.isnan(result.facts.dut.fills(1.0))
-    assert ("dut.capacity_bytes", None) in data.tables(result)[0].rows
+    assert ("dut.capacity_bytes", None) in data_tables(result)[0].rows
 
 
 def test_key_figures_are_those_that_the_file_tells() -> None:
@@ -648,6 +655,19 @@ def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert main(["assess", str(run)]) == 14
     assert "tkperf.xml: its SHA-256 differs from the one in the journal" in capsys.readouterr().out
+
+
+def test_a_run_of_an_unknown_importer_cannot_be_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the reader of its file, an imported run is still assessed; its evidence counts as different."""
+    path, run = tmp_path / "f.xml", tmp_path / "run"
+    path.write_bytes(ssd("iops"))
+    main(["import", str(path), "--run-dir", str(run), "--to", "none"])
+    monkeypatch.delitem(registries.IMPORTERS, "tkperf")
+
+    assert main(["assess", str(run)]) == 14
+    assert "evidence/tkperf.xml: there is no importer 'tkperf' to read it again" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ..model.measurement import Measurement
 from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
 from ..model.time_series import TimeLine
-from ..units import MB, capacity, counted
+from ..units import MB, capacity, counted, duration, number
 
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
 #: drive that was just closed.
@@ -85,7 +85,7 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
     difference = math.fsum(line.counted_bytes) - total
     if line.stimulus.cached or not ios or not abs(difference) <= max(_FOREIGN_BYTES, _FOREIGN_SHARE * total):
         return
-    number, worst = 0, 0
+    count, worst = 0, 0
     for differs, run in groupby(range(len(line)), lambda row: _differs(line, row, total / ios)):
         if not differs:
             continue
@@ -93,11 +93,11 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
         rest = math.fsum(_excess_bytes(line, row) for row in rows)
         if len(rows) <= 2 and abs(rest) <= _SAMPLE_SHARE * line.counted_bytes[rows[0]]:
             continue  # The suite was late once: the next sample has the difference with the other sign.
-        worst = max([*rows, worst] if number else rows, key=lambda row: abs(_excess_bytes(line, row)))
-        number += len(rows)
-    if number:
+        worst = max([*rows, worst] if count else rows, key=lambda row: abs(_excess_bytes(line, row)))
+        count += len(rows)
+    if count:
         detail = (
-            f"in {number} of {counted(len(line), 'sample')} the kernel counted another amount of I/O than fio, "
+            f"in {count} of {counted(len(line), 'sample')} the kernel counted another amount of I/O than fio, "
             f"although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
             f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}; {line.stimulus.label}"
         )
@@ -126,7 +126,7 @@ def _differs(line: TimeLine, row: int, mean_bytes: float) -> bool:
 def _counted(
     points: Sequence[Measurement], name: str, sentence: str, count: Callable[[TelemetrySample], int | None]
 ) -> Iterator[tuple[str, str]]:
-    counts = [number for point in points if point.telemetry and (number := count(point.telemetry))]
+    counts = [times for point in points if point.telemetry and (times := count(point.telemetry))]
     if counts:
         yield name, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
 
@@ -171,8 +171,8 @@ def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tu
             share, requested, actual = max(errors)
             detail = (
                 f"{len(errors)} of {counted(len(idle_times), 'idle time')} were {word} than requested by more than "
-                f"{100 * _IDLE_TOLERANCE:g} %, by up to {100 * share:.2g} %: "
-                f"{actual:.4g} s instead of {requested:g} s; {cause}"
+                f"{100 * _IDLE_TOLERANCE:g} %, by up to {number(100 * share, digits=2)} %: "
+                f"{duration(actual)} instead of {duration(requested)}; {cause}"
             )
             yield "idle time", detail
 
@@ -195,7 +195,8 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
         factor, point = max(late, key=lambda pair: pair[0])
         detail = (
             f"{len(late)} of {len(points)} points took longer than requested, up to {factor:.2f} times the requested "
-            f"time: {point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
+            f"time: {duration(point.runtime_ms / 1000)} instead of {duration(point.stimulus.seconds or 0)} "
+            f"({point.evidence})"
         )
         yield "point duration", detail
     yield from _clocks(points)
@@ -221,8 +222,9 @@ def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         _, own, engine, point = max(different, key=lambda entry: entry[0])
         detail = (
             f"in {len(different)} of {counted(len(points), 'point')} fio's clock disagrees with the suite's: fio "
-            f"reports {engine:.4g} s of I/O, but {own:.4g} s passed between start and end; {point.stimulus.label} "
-            f"({point.evidence}); fio's clock is slow, or the host was too busy to notice the end"
+            f"reports {duration(engine)} of I/O, but {duration(own)} passed between start and end; "
+            f"{point.stimulus.label} ({point.evidence}); fio's clock is slow, or the host was "
+            "too busy to notice the end"
         )
         yield "fio's clock", detail
 
@@ -264,9 +266,9 @@ def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         percent, spread_ms, point = max(apart, key=lambda entry: entry[0])
         detail = (
             f"in {len(apart)} of {counted(len(points), 'point')} threads started apart by more than "
-            f"{100 * _SPREAD_TOLERANCE:g} % of its time, by up to {spread_ms:.3g} ms ({percent:.2g} %): at its start "
-            f"and end there were fewer outstanding I/Os than {point.stimulus.demand.label}; {point.stimulus.label} "
-            f"({point.evidence})"
+            f"{100 * _SPREAD_TOLERANCE:g} % of its time, by up to {number(spread_ms, digits=3)} ms "
+            f"({number(percent, digits=2)} %): at its start and end there were fewer outstanding I/Os than "
+            f"{point.stimulus.demand.label}; {point.stimulus.label} ({point.evidence})"
         )
         yield "threads apart", detail
 
@@ -283,7 +285,7 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         detail = (
             f"in {len(stalled)} of {counted(len(points), 'point')} an I/O took more than {_STALL_SECONDS:g} s and more "
             f"than {_STALL_FACTOR:.0f} times the average; "
-            f"up to {longest.maximum_response_us / 1e6:.3g} s, in {longest.stimulus.label} ({longest.evidence})"
+            f"up to {duration(longest.maximum_response_us / 1e6)}, in {longest.stimulus.label} ({longest.evidence})"
         )
         yield "stall", detail
 
@@ -295,7 +297,7 @@ def _repeats(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             yield (
                 "remeasured",
                 f"{point.stimulus.label} ({point.evidence}): the previous attempt was rejected ({attempt.evidence}: "
-                f"{attempt.reason}). Its {attempt.seconds:.3g} s of I/O, and any I/O of the next point that had "
+                f"{attempt.reason}). Its {duration(attempt.seconds)} of I/O, and any I/O of the next point that had "
                 "started, are additional to the test and in none of its results; all later I/O is delayed by that time",
             )
         if point.uncounted_ios:

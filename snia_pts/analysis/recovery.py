@@ -116,7 +116,7 @@ def mean_at_end(line: TimeLine) -> float:
     rows = end_rows(line)
     transferred = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     seconds = math.fsum(line.seconds[row] for row in rows)
-    return rate_per_second(transferred, 1000 * seconds) / MB
+    return rate_per_second(transferred, seconds) / MB
 
 
 def back_to_baseline(line: TimeLine, baseline_iops: float, mean_seconds: float) -> RecoveryTime:
@@ -151,10 +151,10 @@ def _means(line: TimeLine, amounts: Iterable[float], mean_seconds: float) -> Ite
         begin = begin if seconds else ended - sample_seconds
         amount, seconds = amount + sample_amount, seconds + sample_seconds
         if seconds > 0 and seconds >= mean_seconds - sample_seconds / 2:
-            yield Mean(begin=begin, end=ended, value=rate_per_second(amount, 1000 * seconds))
+            yield Mean(begin=begin, end=ended, value=rate_per_second(amount, seconds))
             amount, seconds, has_means = 0.0, 0.0, True
     if seconds > 0 and (seconds >= mean_seconds / 2 or not has_means):
-        yield Mean(begin=begin, end=line.ended_seconds[-1], value=rate_per_second(amount, 1000 * seconds))
+        yield Mean(begin=begin, end=line.ended_seconds[-1], value=rate_per_second(amount, seconds))
 
 
 def _recovery_time(means: Iterable[Mean], low: float, high: float) -> RecoveryTime:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from ..errors import UsageError
@@ -73,14 +74,15 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-class LazyVerb:
-    """A verb that imports its module of ``commands`` only when it is called."""
+#: The ``add_parser`` of a command line: takes the name of a verb and its help.
+AddVerb = Callable[..., argparse.ArgumentParser]
 
-    def __init__(self, module: str, function: str) -> None:
-        self._module, self._function = module, function
+
+class LazyVerb:
+    """A verb that imports its function (``module:function``) only when it is called."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
 
     def __call__(self, arguments: argparse.Namespace) -> int:
-        from importlib import import_module
-
-        module = import_module(f".commands.{self._module}", __package__)
-        return int(getattr(module, self._function)(arguments))
+        return int(resolve_name(self._function)(arguments))

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from ..errors import UsageError
 from ..model.annotations import Annotations, read_annotations
-from ..model.run_options import PROFILE, RunOptions
+from ..model.run_options import RunOptions
 from ..runner.resume import ResumeOptions
 from ..spec.limits import read_limits
-from ..spec.profile import AXIS
 from ..units import parse_size, whole_number
 
 
@@ -46,18 +45,6 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         assumed_mb_per_second=None if arguments.assume is None else _speed(arguments.assume),
         run_folder=arguments.run_dir,
     )
-
-
-def profile_options(arguments: argparse.Namespace) -> RunOptions:
-    """Return the options of ``profile run``, whose own options become overrides."""
-    overrides = [
-        f"{key}={value}"
-        for key in ("repeats", "seconds", "ramp_seconds", "range")
-        if (value := getattr(arguments, key)) is not None
-    ]
-    arguments.spec, arguments.test = arguments.name, PROFILE
-    arguments.set = [*overrides, *(f"{AXIS}{text}" for text in arguments.axis)]
-    return run_options(arguments)
 
 
 def resume_options(arguments: argparse.Namespace) -> ResumeOptions:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from .. import __version__
-from ..model.raid import LINKS
+from .. import __version__, registries
 from .argument_parser import LazyVerb, Parser
 from .argument_parser import path as _path
 
@@ -77,18 +76,21 @@ def build_parser() -> argparse.ArgumentParser:
     _host(add("host", help="show host settings that affect results; restore those that a killed run changed"))
     for name, test in TESTS.items():
         _test(add(name, aliases=test.aliases, help=test.help), name, test)
-    _profile(add("profile", help="run workloads that are not part of the standard, with repeats and limits"))
     _all(add("all", help="IOPS, throughput, latency and write saturation, one after the other"))
     _assess(add("assess", help="judge a stored run, without a device"))
     _report(add("report", help="recreate the report of a stored run"))
     _compare(add("compare", help="compare stored runs of one test"))
-    _import(add("import", help="convert a result file of TKperf to runs"))
-    _export(add("export", help="write a stored run as a result file of TKperf"))
     _resume(add("resume", help="continue a run that stopped for any reason"))
     _stop(add("stop", help="ask a run to stop after its current point or sample"))
     _status(add("status", help="show the state of runs"))
-    _raid(add("raid-estimate", help="estimate the load on the disks of an array, and its limits"))
+    for name in registries.VERBS:
+        registries.load(registries.VERBS, name)(add)
     return parser
+
+
+def _verb(function: str) -> LazyVerb:
+    """Return the verb of a function ``module:function`` in ``commands``."""
+    return LazyVerb(f"snia_pts.cli.commands.{function}")
 
 
 def _devices(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +98,7 @@ def _devices(parser: argparse.ArgumentParser) -> None:
         "Lists every disk of this host and every loop device in use: model, serial number, link, and whether it can be "
         "tested, or why not. Only reads. Run it as root: other users cannot read everything."
     )
-    parser.set_defaults(verb=LazyVerb("devices", "devices"))
+    parser.set_defaults(verb=_verb("devices:devices"))
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -105,7 +107,7 @@ def _host(parser: argparse.ArgumentParser) -> None:
         "Shows the settings of this host, and of the path to TARGET, that affect results: value, recommendation and "
         "reason. Only reads, except with --restore."
     )
-    parser.set_defaults(verb=LazyVerb("host", "host"))
+    parser.set_defaults(verb=_verb("host:host"))
     parser.add_argument("target", metavar="TARGET", type=_path, nargs="?", help="a drive to test")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
@@ -123,8 +125,8 @@ def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
     parser.description = (
         "Runs the test on TARGET: a whole drive, or a file created for it. Destroys everything on TARGET."
     )
-    parser.set_defaults(verb=LazyVerb("run", "run_one"), test=name, set=[])
-    _target(parser)
+    parser.set_defaults(verb=_verb("run:run_one"), test=name, set=[])
+    add_target(parser)
     standard = _standard_group(parser)
     standard.add_argument("--spec", metavar="FILE", type=_path, help="a specification file of your own")
     for option, key in test.shortcuts.items():
@@ -136,8 +138,8 @@ def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
     standard.add_argument(
         "--set", metavar="KEY=VALUE", action="append", help="set any value of the specification (specs/)"
     )
-    _run_group(parser, "runs/<test>-<model or file>-<time>")
-    _plan(parser)
+    add_run_options(parser, "runs/<test>-<model or file>-<time>")
+    add_plan(parser)
 
 
 def _all(parser: Parser) -> None:
@@ -145,54 +147,23 @@ def _all(parser: Parser) -> None:
         for option, key in TESTS[name].shortcuts.items():
             parser.keys_instead.setdefault(option, []).append(f"{name}.{key}")
     parser.description = "Runs the tests on TARGET, each with its own purge. Destroys everything on TARGET."
-    parser.set_defaults(verb=LazyVerb("run", "run_all"), set=[], spec=None)
+    parser.set_defaults(verb=_verb("run:run_all"), set=[], spec=None)
     parser.add_argument(
         "--advanced", action="store_true", help="host idle, cross stimulus, composite and demand intensity as well"
     )
-    _target(parser)
+    add_target(parser)
     _standard_group(parser).add_argument(
         "--set",
         metavar="TEST.KEY=VALUE",
         action="append",
         help="set any value of a test's specification, for example iops.rounds.maximum=7",
     )
-    _run_group(parser, "runs/all-<model or file>-<time>")
-    _plan(parser)
+    add_run_options(parser, "runs/all-<model or file>-<time>")
+    add_plan(parser)
 
 
-def _profile(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Lists, shows and runs workload profiles, which are not part of the standard (docs/profiles.rst)."
-    )
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    verbs.add_parser("list", help="list the profiles of the suite").set_defaults(verb=LazyVerb("profile", "show_all"))
-    show = verbs.add_parser("show", help="print a profile, as a template for your own")
-    show.add_argument("name", metavar="NAME", help="a name from the list, or the path of your own file")
-    show.set_defaults(verb=LazyVerb("profile", "show"))
-    run = verbs.add_parser("run", help="run a profile on a drive, on a file, or in a directory", allow_abbrev=False)
-    run.description = (
-        "Runs a profile on TARGET. Destroys everything on a drive or file; in a directory it creates a file."
-    )
-    run.set_defaults(verb=LazyVerb("run", "run_profile"), pts="2.0.2", test_class="enterprise")
-    run.add_argument("name", metavar="NAME", help="a name from the list, or the path of your own file")
-    _target(run)
-    profile = run.add_argument_group("profile", "The report lists every value that differs from the profile.")
-    profile.add_argument("--repeats", metavar="N", help="number of measurements of each point")
-    profile.add_argument("--seconds", metavar="S", help="duration of each workload that has one")
-    profile.add_argument("--ramp-seconds", metavar="S", help="duration of the unmeasured start of each such workload")
-    profile.add_argument("--range", metavar="SIZE", help="maximum range of each workload")
-    profile.add_argument(
-        "--axis",
-        metavar="KEY=V,V",
-        action="append",
-        default=[],
-        help="measure at each of these values, for example queue_depth=1,8 or host.scheduler=none,bfq",
-    )
-    _run_group(run, "runs/<profile>-<model or file>-<time>")
-    _plan(run)
-
-
-def _target(parser: argparse.ArgumentParser) -> None:
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Add TARGET and the options of its preparation, which ``options.run_options`` reads."""
     parser.add_argument(
         "target", metavar="TARGET", type=_path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
     )
@@ -237,7 +208,8 @@ def _standard_group(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return standard
 
 
-def _run_group(parser: argparse.ArgumentParser, default_folder: str) -> None:
+def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> None:
+    """Add the options of a run, which ``options.run_options`` reads; the help names its ``default_folder``."""
     run = parser.add_argument_group("run")
     run.add_argument(
         "--engine",
@@ -262,7 +234,7 @@ def _run_group(parser: argparse.ArgumentParser, default_folder: str) -> None:
     run.add_argument("--run-dir", metavar="DIR", type=_path, help=f"default: {default_folder}")
     _limits(run)
     _about(run)
-    _to(run)
+    add_formats(run)
     run.add_argument("--operator", metavar="NAME", default="", help="name of the operator, for the report")
     _mail(run)
     _progress(run)
@@ -277,7 +249,8 @@ def _progress(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None
     )
 
 
-def _plan(parser: argparse.ArgumentParser) -> None:
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add ``--plan`` and its options, which ``options.run_options`` reads."""
     plan = parser.add_argument_group("plan")
     plan.add_argument("--plan", action="store_true", help="show steps, duration and bytes written; touch nothing")
     plan.add_argument(
@@ -291,7 +264,7 @@ def _assess(parser: argparse.ArgumentParser) -> None:
         "Judges a stored run from its journal, compares result.xml and all evidence with the journal, and prints the "
         "verdict, the determinations and the figures. Needs no device and changes nothing."
     )
-    parser.set_defaults(verb=LazyVerb("stored", "assess"))
+    parser.set_defaults(verb=_verb("stored:assess"))
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
     _limits(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -299,11 +272,11 @@ def _assess(parser: argparse.ArgumentParser) -> None:
 
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.description = "Recreates result.xml and the report of a stored run from its journal. Needs no device."
-    parser.set_defaults(verb=LazyVerb("stored", "report"))
+    parser.set_defaults(verb=_verb("stored:report"))
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
     _limits(parser)
     _about(parser)
-    _to(parser)
+    add_formats(parser)
 
 
 def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -312,7 +285,8 @@ def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     )
 
 
-def _to(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+def add_formats(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add ``--to``, which ``options.formats_of`` reads."""
     parser.add_argument(
         "--to",
         metavar="FORMATS",
@@ -344,39 +318,10 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         "Compares stored runs of one test with the first of them: drives, firmwares, hosts, file systems. Lists what "
         "else differs between the runs."
     )
-    parser.set_defaults(verb=LazyVerb("compare", "compare"))
+    parser.set_defaults(verb=_verb("compare:compare"))
     parser.add_argument("runs", metavar="RUN", type=_path, nargs="+", help="the folders of two or more runs")
     parser.add_argument("--out", metavar="DIR", type=_path, help="write the comparison there, as RST, PDF and HTML")
     parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def _import(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Reads a result file of any version of TKperf and creates a run folder for each test in it. Steady state is "
-        "judged again; what the file does not contain stays unknown. Touches no device."
-    )
-    parser.set_defaults(verb=LazyVerb("exchange", "import_file"))
-    parser.add_argument("file", metavar="FILE", type=_path, help="the XML file of TKperf")
-    parser.add_argument(
-        "--run-dir",
-        metavar="DIR",
-        type=_path,
-        help="default: runs/<test>-<model>-<time>; for several tests runs/all-...",
-    )
-    _to(parser)
-
-
-def _export(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Writes IOPS, latency, throughput and write saturation runs as a file that TKperf loads and plots. Lists what "
-        "such a file cannot hold."
-    )
-    parser.set_defaults(verb=LazyVerb("exchange", "export"))
-    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
-    parser.add_argument("--to", choices=("tkperf",), required=True, help="the tool")
-    parser.add_argument(
-        "--out", metavar="FILE", type=_path, help="a new file; default: <model>.xml in the folder of the run"
-    )
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:
@@ -384,7 +329,7 @@ def _resume(parser: argparse.ArgumentParser) -> None:
         "Continues a stopped run, or several tests. Rounds continue where they stopped, and only a window after the "
         "interruption counts; what the standard requires without a break starts again at the last purge."
     )
-    parser.set_defaults(verb=LazyVerb("resume", "resume"), policy="rule")
+    parser.set_defaults(verb=_verb("resume:resume"), policy="rule")
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
     policies = parser.add_mutually_exclusive_group()
     policies.add_argument(
@@ -413,7 +358,7 @@ def _stop(parser: argparse.ArgumentParser) -> None:
         "Asks a run to stop after its current point or sample, and does not wait for it. Measurements are kept; "
         "snia-pts resume RUN continues the run."
     )
-    parser.set_defaults(verb=LazyVerb("status", "stop"))
+    parser.set_defaults(verb=_verb("status:stop"))
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
 
 
@@ -422,28 +367,6 @@ def _status(parser: argparse.ArgumentParser) -> None:
         "Shows for each run whether it is running, stopped or finished, at which step, and the command that continues "
         "it. Only reads; needs no device."
     )
-    parser.set_defaults(verb=LazyVerb("status", "status"))
+    parser.set_defaults(verb=_verb("status:status"))
     parser.add_argument("runs", metavar="RUN", type=_path, nargs="+", help="a run, a run of all, or a folder of runs")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def _raid(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Estimates the load on the disks of an array for required IOPS, the IOPS that the array can carry, and the "
-        "throughput of fabric and disks. Touches no device."
-    )
-    parser.set_defaults(verb=LazyVerb("raid", "raid_estimate"))
-    parser.add_argument("--level", metavar="N", type=int, required=True, help="0, 1, 5, 6 or 10")
-    parser.add_argument("--disks", metavar="N", type=int, required=True, help="number of disks")
-    parser.add_argument("--iops", metavar="N", type=float, help="required IOPS of the array")
-    parser.add_argument("--read-percent", metavar="P", type=float, help="percentage of reads in these IOPS")
-    parser.add_argument(
-        "--cache-hit-percent", metavar="P", type=float, default=0.0, help="percentage of reads that hit the cache (0)"
-    )
-    parser.add_argument("--disk-iops", metavar="N", type=float, help="IOPS of one disk")
-    parser.add_argument("--disk-mb-per-second", metavar="N", type=float, help="throughput of one disk")
-    parser.add_argument("--links", metavar="N", type=int, help="number of links, or lanes, to the array (1)")
-    link = parser.add_mutually_exclusive_group()
-    link.add_argument("--link-gbit", metavar="N", type=float, help="speed of a link in Gb/s, 8 bits per byte")
-    link.add_argument("--link", metavar="KIND", choices=LINKS, help=f"kind of link: {', '.join(LINKS)}")
     parser.add_argument("--json", action="store_true", help="as JSON")

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import errno
 import io
-import stat
 import struct
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
 
 from ..errors import UsageError
-from ..files import read_regular
+from ..files import Status, read_regular, require_author_may_read
 from ..spec.toml_file import read_toml, spec_error, validate
 from ..units import block_size, parse_size
 
@@ -123,10 +122,11 @@ def read_annotations(path: Path) -> Annotations:
 
     Raises SpecError with all mistakes, each with key and value.
     """
-    table = read_toml(path, _WHAT, remedy=_REMEDY)
+    statuses: list[Status] = []
+    table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=statuses.append)
     content, mistakes = validate(_File, table)
     logo, capacity = table.get("logo"), table.get("capacity")
-    encoded_logo = _logo(path, logo, mistakes) if logo and isinstance(logo, str) else ""
+    encoded_logo = _logo(path, statuses[0], logo, mistakes) if logo and isinstance(logo, str) else ""
     if capacity and isinstance(capacity, str):
         try:
             parse_size(capacity)
@@ -140,16 +140,15 @@ def read_annotations(path: Path) -> Annotations:
     return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo)
 
 
-def _logo(path: Path, logo_path: str, mistakes: list[str]) -> str:
+def _logo(path: Path, status: Status, logo_path: str, mistakes: list[str]) -> str:
     """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid.
 
-    A report is public, so the logo must be public, or belong to the owner of the file that names it.
+    A report is public, so the file at ``path``, of ``status``, may only name a picture that its author may read.
     """
     try:
-        status = (path.parent / logo_path).stat()
-        if not status.st_mode & stat.S_IROTH and status.st_uid != path.stat().st_uid:
-            raise PermissionError(errno.EACCES, f"it is not public, and does not belong to the owner of {path.name}")
-        logo = base64.b64encode(read_regular(path.parent / logo_path, _MAX_LOGO_BYTES)).decode("ascii")
+        require_author = partial(require_author_may_read, path, status)
+        content = read_regular(path.parent / logo_path, _MAX_LOGO_BYTES, require_author)
+        logo = base64.b64encode(content).decode("ascii")
         Annotations(logo=logo).image()
     except OSError as error:
         mistakes.append(f"logo: {logo_path!r}: {error.strerror}")

@@ -29,14 +29,16 @@ Key = TypeVar("Key", bound=Hashable)
 SHORTEST_RATED_MS = 100
 
 
-def rate_per_second(amount: float, milliseconds: float) -> float:
+def rate_per_second(amount: float, time: float, *, ticks_per_second: int = 1) -> float:
     """Return an amount per second of I/O time; nan if the time is shorter than ``SHORTEST_RATED_MS``.
 
-    The rate of an amount of 0 is 0, however short the time.
+    ``time`` is in seconds, or in milliseconds if ``ticks_per_second`` is 1000: a conversion would be rounded.  The rate
+    of an amount of 0 is 0, however short the time.
     """
     if not amount:
         return 0.0
-    return 1000 * amount / milliseconds if round(milliseconds, 6) >= SHORTEST_RATED_MS else math.nan
+    milliseconds = round(1000 * time / ticks_per_second, 6)
+    return ticks_per_second * amount / time if milliseconds >= SHORTEST_RATED_MS else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,11 @@ class Transfers:
 
     @property
     def iops(self) -> float:
-        return rate_per_second(self.ios, self.runtime_ms)
+        return rate_per_second(self.ios, self.runtime_ms, ticks_per_second=1000)
 
     @property
     def bytes_per_second(self) -> float:
-        return rate_per_second(self.transferred_bytes, self.runtime_ms)
+        return rate_per_second(self.transferred_bytes, self.runtime_ms, ticks_per_second=1000)
 
 
 NO_TRANSFERS = Transfers(
@@ -280,12 +282,12 @@ class Sample:
     @property
     def iops(self) -> float:
         """I/Os per second, reads and writes together; nan if the sample is too short for a rate."""
-        return rate_per_second(self.ios, 1000 * self.seconds)
+        return rate_per_second(self.ios, self.seconds)
 
     @property
     def mb_per_second(self) -> float:
         """Throughput in decimal MB/s, reads and writes together."""
-        return rate_per_second(self.read_bytes + self.write_bytes, 1000 * self.seconds) / MB
+        return rate_per_second(self.read_bytes + self.write_bytes, self.seconds) / MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
+from .. import registries
 from ..errors import UsageError
 from ..spec import TestClass
 from ..spec.limits import Limit
-from ..spec.profile import AXIS
 from .annotations import Annotations
 
-#: The test of a workload profile, which is not a test of the standard.
-PROFILE = "profile"
 #: The prefixes of targets that are not paths.
 SIMULATED, ARRAY = "sim:", "array:"
 #: The purge method of a run with a purge command; the command itself is not stored.
@@ -68,9 +66,10 @@ class RunOptions:
     """All options of a run of one test.  Raises UsageError for contradictory values.
 
     ``test`` is a test of the standard (``iops``, ``throughput``, ``latency``, ``wsat``, ``hir``, ``xsr``,
-    ``composite``, ``dirth``), or ``profile``.  ``target`` is the path of a drive or file, ``sim:PRESET`` or
-    ``array:FILE``; for a profile it can also be a directory.  ``specification`` is the path of the operator's
-    specification file, or the name or path of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
+    ``composite``, ``dirth``), or one beside it (``registries.SPECS``), such as ``profile``.  ``target`` is the path of
+    a drive or file, ``sim:PRESET`` or ``array:FILE``; for a test that names its file also a directory.
+    ``specification`` is the path of the operator's specification file, or what the reader of a test beside the
+    standard takes, such as the name of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
 
     ``size_bytes`` is the size of a file to create.  ``overwrite`` allows a file that snia-pts did not create,
     ``discard_data`` a drive with unused file systems or partitions.  ``serial`` confirms the drive.  ``member_run`` is
@@ -158,24 +157,23 @@ class RunOptions:
 
     def command(self) -> tuple[str, ...]:
         """Return a command line for the same run, without its folder, limits and annotations."""
-        profile = self.test == PROFILE
-        words = ["snia-pts", *(("profile", "run", self.specification or "") if profile else (self.test,)), self.target]
+        standard = self.test not in registries.COMMAND_WORDS
+        words_of = _standard_words if standard else registries.load(registries.COMMAND_WORDS, self.test)
+        verb, overrides = words_of(self)
+        words = ["snia-pts", *verb, self.target]
         defaults = {option.name: option.default for option in fields(self)}
         for name, option in _OPTIONS.items():
             value = getattr(self, name)
             if (name, value) == ("purge", COMMAND):  # A stored run does not contain the command.
                 words += [] if self.purge_command else ["--purge-command", "..."]
-            elif value != defaults[name] and not (profile and name in _STANDARD_TEST_OPTIONS):
+            elif value != defaults[name] and (standard or name not in _STANDARD_TEST_OPTIONS):
                 words += [option] if value is True else [option, str(value)]
-        for override in self.overrides:
-            words += _profile_option(override) if profile else ("--set", override)
+        words += overrides
         if self.formats is not None:
             words += ["--to", ",".join(self.formats) or "none"]
         return tuple(words)
 
 
-def _profile_option(override: str) -> tuple[str, str]:
-    """Return the option of ``profile run`` for an override: ``--axis KEY=VALUES``, ``--repeats N``."""
-    key, _, value = override.partition("=")
-    axis = key.removeprefix(AXIS)
-    return ("--axis", f"{axis}={value}") if axis != key else (f"--{key.replace('_', '-')}", value)
+def _standard_words(options: RunOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of a test of the standard before the target, and those of the overrides."""
+    return (options.test,), tuple(word for override in options.overrides for word in ("--set", override))

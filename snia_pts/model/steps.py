@@ -22,6 +22,8 @@ Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
 #: fio's option to repeat offsets.  The suite reuses the seed instead, as in fio 3.39 a given seed overrides the option.
 SAME_OFFSETS = "randrepeat"
+#: Engines that wait for each I/O: each thread has one outstanding I/O, whatever the queue depth.
+SYNCHRONOUS_ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 
 #: The purpose of a continuous stimulus.  ``WIPC`` and ``PC`` precondition: workload independent, and with the test's
 #: own writes.
@@ -93,9 +95,9 @@ class Stimulus:
     and ``passes`` is set: a stimulus with ``passes`` ends when it has gone over the range that often.  Either ends
     earlier once it has transferred ``limit_bytes``, so the last pass of a sequential stimulus may be partial.
 
-    The other values are for profiles.  I/O during the first ``ramp_seconds`` is not counted.  A sequential stream skips
-    ``skip_bytes`` after each block; a negative value goes back.  ``options`` are the engine's own options.  ``name``
-    replaces the generated label.
+    The standard's tests do not use the other values.  I/O during the first ``ramp_seconds`` is not counted.  A
+    sequential stream skips ``skip_bytes`` after each block; a negative value goes back.  ``options`` are the engine's
+    own options.  ``name`` replaces the generated label.
     """
 
     access: Access
@@ -155,6 +157,11 @@ class Stimulus:
     def total_oio(self) -> int:
         """Outstanding I/Os over all threads (TC x QD)."""
         return self.thread_count * self.queue_depth
+
+    @property
+    def outstanding_ios(self) -> int:
+        """The number of outstanding I/Os per thread that the engine can have."""
+        return 1 if dict(self.options).get("ioengine") in SYNCHRONOUS_ENGINES else self.queue_depth
 
     @property
     def streams(self) -> int:
@@ -347,7 +354,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Prepare the host for a profile's point: apply ``settings``, and with ``cold`` empty the page cache."""
+    """Prepare the host for a point: apply ``settings``, and with ``cold`` empty the page cache."""
 
     kind: Literal["prepare"] = "prepare"
     part: str = ""

@@ -130,13 +130,13 @@ class TimeLine:
     def iops(self) -> list[float]:
         """I/Os per second of every sample, reads and writes together."""
         times = zip(self.read_ios, self.write_ios, self.seconds, strict=True)
-        return [rate_per_second(read + write, 1000 * seconds) for read, write, seconds in times]
+        return [rate_per_second(read + write, seconds) for read, write, seconds in times]
 
     @property
     def mb_per_second(self) -> list[float]:
         """Decimal MB/s of every sample, reads and writes together."""
         times = zip(self.read_bytes, self.write_bytes, self.seconds, strict=True)
-        return [rate_per_second(read + write, 1000 * seconds) / MB for read, write, seconds in times]
+        return [rate_per_second(read + write, seconds) / MB for read, write, seconds in times]
 
     @property
     def written_bytes(self) -> float:

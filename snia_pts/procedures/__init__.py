@@ -1,4 +1,4 @@
-"""The tests of the standard, and workload profiles, one small file each, as generators that yield steps.
+"""The tests of the standard, one small file each, as generators that yield steps.
 
 A procedure yields a Step and receives the outcomes of that step: one PurgeOutcome for a Purge, one Measurement for each
 stimulus of a Round, Samples and then the total Measurement for a ContinuousStimulus, one IdleOutcome for an Idle, one
@@ -9,8 +9,9 @@ kind of run: the laboratory (a run), the journal (a re-assessment), the estimato
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
+from .. import registries
 from ..model.dut import Dut
 from ..spec import (
     CrossStimulusSpec,
@@ -18,7 +19,6 @@ from ..spec import (
     HostIdleSpec,
     IopsSpec,
     LatencySpec,
-    ProfileSpec,
     Spec,
     ThroughputSpec,
     WriteSaturationSpec,
@@ -29,15 +29,12 @@ from .host_idle_recovery import host_idle_recovery
 from .iops import iops
 from .latency import latency
 from .points import NamedPoint
-from .profile import points as profile_points
-from .profile import profile
 from .protocol import Answer, Procedure, drive
 from .sampled_steady_state import SaturationEnd
 from .throughput import throughput
 from .write_saturation import write_saturation
 
 __all__ = [
-    "NAMED_POINTS",
     "PROCEDURES",
     "Answer",
     "Conclusion",
@@ -52,7 +49,7 @@ __all__ = [
 Conclusion = SaturationEnd | None
 
 
-#: The procedure of each type of specification.  Whatever runs beside the standard adds its own.
+#: The procedure of each type of specification of the standard.
 PROCEDURES: dict[type[Spec], Callable[[Any, Dut], Procedure[Conclusion]]] = {
     IopsSpec: iops,
     ThroughputSpec: throughput,
@@ -61,15 +58,13 @@ PROCEDURES: dict[type[Spec], Callable[[Any, Dut], Procedure[Conclusion]]] = {
     HostIdleSpec: host_idle_recovery,
     CrossStimulusSpec: cross_stimulus_recovery,
     DemandSpec: demand_intensity,
-    ProfileSpec: profile,
 }
-#: The named points of each type of specification whose rounds are repeats.
-NAMED_POINTS: dict[type[Spec], Callable[[Any, Dut], Sequence[NamedPoint]]] = {ProfileSpec: profile_points}
 
 
 def procedure(spec: Spec, dut: Dut) -> Procedure[Conclusion]:
     """Return the procedure of a test.  The procedure may raise TargetUnfit before its first step."""
-    return PROCEDURES[type(spec)](spec, dut)
+    steps = PROCEDURES.get(type(spec)) or registries.load(registries.PROCEDURES, spec.test)
+    return cast("Procedure[Conclusion]", steps(spec, dut))
 
 
 def named_points(spec: Spec, dut: Dut) -> Sequence[NamedPoint]:
@@ -77,5 +72,6 @@ def named_points(spec: Spec, dut: Dut) -> Sequence[NamedPoint]:
 
     Raises TargetUnfit if a point does not fit ``dut``.
     """
-    points = NAMED_POINTS.get(type(spec))
-    return points(spec, dut) if points else ()
+    if not spec.rounds_are_repeats:
+        return ()
+    return cast("Sequence[NamedPoint]", registries.load(registries.NAMED_POINTS, spec.test)(spec, dut))

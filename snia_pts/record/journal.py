@@ -17,7 +17,7 @@ import signal
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ WAIT = "Wait until it ends, or stop it."
 _LOCK_ATTEMPTS, _LOCK_SECONDS = 5, 0.1
 #: Hints for a failed write, by error number.
 _REMEDIES = {
+    errno.EPERM: f"Remove the attribute append-only of the journal (chattr -a). {_ENTRIES_SAFE}",
     errno.ENOENT: "The journal was removed; no further entry can be stored.",
     errno.ENOSPC: f"Make room on the disk of the run folder. {_ENTRIES_SAFE}",
 }
@@ -71,9 +72,17 @@ class Journal:
             os.fsync(folder)
 
     def continue_after(self, length: int, checksum: int) -> None:
-        """Continue after ``length`` bytes of complete lines with that checksum; truncate an incomplete line."""
+        """Continue after ``length`` bytes of complete lines with that checksum; truncate an incomplete line.
+
+        Raises HostFailed if it cannot be truncated: an append-only file.
+        """
         self._length, self._checksum, self._writable = length, checksum, True
-        os.ftruncate(self._descriptor, self._length)
+        if os.fstat(self._descriptor).st_size == length:
+            return
+        try:
+            os.ftruncate(self._descriptor, length)
+        except OSError as error:
+            raise _failed("its incomplete last line", error) from None
 
     def append(self, entry: Entry) -> None:
         """Write an entry and wait until it is on stable storage; raises HostFailed if it cannot be written."""
@@ -95,13 +104,9 @@ class Journal:
             if self._durable:
                 os.fdatasync(self._descriptor)
         except OSError as error:
-            os.ftruncate(self._descriptor, self._length)
-            raise HostFailed(
-                step="journal",
-                what=kind,
-                reason=error.strerror or str(error),
-                hint=_REMEDIES.get(error.errno or 0, f"Check the disk of the run folder. {_ENTRIES_SAFE}"),
-            ) from None
+            with suppress(OSError):  # a reader ignores an incomplete last line
+                os.ftruncate(self._descriptor, self._length)
+            raise _failed(kind, error) from None
         self._length += len(text)
 
     def close(self) -> None:
@@ -113,6 +118,11 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _failed(what: str, error: OSError) -> HostFailed:
+    hint = _REMEDIES.get(error.errno or 0, f"Check the disk of the run folder. {_ENTRIES_SAFE}")
+    return HostFailed(step="journal", what=what, reason=error.strerror or str(error), hint=hint)
 
 
 def lock(descriptor: int) -> None:

@@ -272,18 +272,17 @@ def _replay_imported(journal: JournalReader, tee: Tee) -> _Replayed:
 def _saturation_end(facts: RunFacts, samples: int, written_bytes: int) -> Conclusion:
     """Return what ended an imported write saturation test; None if that is unknown.
 
-    TKperf ends at a time or an amount; if the capacity is unknown, an end before the time is the amount.
+    If the capacity is unknown, but the tool stops only at a limit, an end before the time is the amount.
     """
     spec, capacity_bytes = facts.spec, facts.dut.capacity_bytes
     if not isinstance(spec, WriteSaturationSpec):
         return None
     if samples >= round(spec.saturation.seconds / spec.settling.sample_seconds):
         return SaturationEnd(reason="time", window=None)
-    is_tkperf = facts.imported is not None and facts.imported.tool == "TKperf"
     enough = (
         written_bytes >= _AMOUNT_TOLERANCE * spec.saturation.capacities * capacity_bytes
         if capacity_bytes
-        else is_tkperf
+        else facts.imported is not None and facts.imported.stops_at_limit
     )
     return SaturationEnd(reason="written", window=None) if enough else None
 

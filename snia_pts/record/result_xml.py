@@ -17,7 +17,6 @@ from xml.etree.ElementTree import Element, SubElement
 
 from .. import __version__
 from ..analysis.operating_points import alternative_points, demand_means, operating_points
-from ..analysis.steady_state import SteadyState
 from ..analysis.window import Window
 from ..errors import RecordError
 from ..files import open_regular, read_regular
@@ -31,18 +30,20 @@ from ..model.test_platform import TestPlatform
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..results.imported import Imported
 from ..results.limit_checks import judgements
-from ..results.points import (
+from ..results.result import Gap, Loop, Sampling, TestResult
+from ..results.tables import (
+    determination_figures,
     dut_attributes,
     finite_or_none,
-    percentiles,
+    host_settings,
+    measurement_figures,
     repeated_points,
+    run_attributes,
     sizes,
+    specification_attributes,
     stimulus_attributes,
-    transfers,
-    whole_bytes_or_none,
     window_points,
 )
-from ..results.result import Gap, Loop, Sampling, TestResult
 from ..results.warnings import run_warnings
 from ..spec import DemandSpec, Tracked
 from ..spec.reader import numbers
@@ -214,22 +215,8 @@ def _platform(root: Element, platform: TestPlatform) -> None:
 
 
 def _run(root: Element, result: TestResult) -> None:
-    facts = result.facts
-    attributes = {
-        "id": facts.run_id,
-        "started": facts.started,
-        "finished": result.finished,
-        "ending": result.ending,
-        "detail": result.ending_detail,
-        "verdict": result.verdict,
-        "conformant": result.conformant,
-        "seed": facts.seed,
-        "operator": facts.about.operator,
-        "written_bytes": whole_bytes_or_none(result.written_bytes),
-        "read_bytes": whole_bytes_or_none(result.read_bytes),
-    }
-    run = _element(root, "run", attributes)
-    for argument in facts.command_line:
+    run = _element(root, "run", {"id": result.facts.run_id, **run_attributes(result)})
+    for argument in result.facts.command_line:
         _element(run, "argument", {"value": argument})
 
 
@@ -246,17 +233,8 @@ def _about(root: Element, about: Annotations) -> None:
 
 
 def _specification(root: Element, result: TestResult) -> None:
-    spec = result.facts.spec
-    attributes = {
-        "test": spec.test,
-        "pts": spec.pts,
-        "class": result.facts.test_class,
-        "revision": spec.revision,
-        "title": spec.title,
-        "publication": spec.publication,
-    }
-    element = _element(root, "specification", attributes)
-    for key, value in numbers(spec):
+    element = _element(root, "specification", specification_attributes(result))
+    for key, value in numbers(result.facts.spec):
         _element(element, "number", {"key": key, "value": value})
 
 
@@ -275,12 +253,12 @@ def _ceiling(root: Element, ceiling: Ceiling) -> None:
 
 
 def _prepared(root: Element, result: TestResult) -> None:
-    """Add the host settings of a profile's points."""
+    """Add the host settings that were applied for points."""
     for part, outcome in result.prepared:
         values = {"part": part, "started": outcome.started, "seconds": outcome.seconds}
-        element, before = _element(root, "prepared", values), dict(outcome.before)
-        for name, value in outcome.settings:
-            _element(element, "host_setting", {"name": name, "value": value, "before": before.get(name, "")})
+        element = _element(root, "prepared", values)
+        for setting in host_settings(outcome):
+            _element(element, "host_setting", setting)
 
 
 def _repeated_points(root: Element, result: TestResult) -> None:
@@ -299,9 +277,9 @@ def _loop(root: Element, result: TestResult, loop: Loop) -> None:
             _measurement(element, result, measurement)
     if loop.window is None:
         return
-    window, limited = _window(parent, loop.window), result.host_limited_points(loop)
-    for stimulus, figures in window_points(loop):
-        _element(window, "point", {**stimulus_attributes(stimulus), **figures, "host_limited": limited[stimulus]})
+    window = _window(parent, loop.window)
+    for stimulus, figures in window_points(result, loop):
+        _element(window, "point", {**stimulus_attributes(stimulus), **figures})
 
 
 def _sampling(root: Element, sampling: Sampling) -> None:
@@ -326,7 +304,7 @@ def _window(parent: Element, window: Window) -> Element:
     values = {"first": numbers[0], "last": numbers[-1], "steady": window.steady, "fills": window.fills}
     element = _element(parent, "window", values)
     for tracked, determination in window.determinations:
-        _element(element, "determination", {**_tracked_attributes(tracked), **_determination_attributes(determination)})
+        _element(element, "determination", {**_tracked_attributes(tracked), **determination_figures(determination)})
     return element
 
 
@@ -338,12 +316,6 @@ def _tracked_attributes(tracked: Tracked) -> Mapping[str, object]:
         "thread_count": tracked.thread_count,
         "queue_depth": tracked.queue_depth,
     }
-
-
-def _determination_attributes(determination: SteadyState) -> Mapping[str, object]:
-    figures = asdict(determination)
-    figures.pop("values")
-    return figures
 
 
 def _time_line(root: Element, result: TestResult, line: TimeLine, columns: list[tuple[array[float], range]]) -> None:
@@ -409,25 +381,8 @@ def _operating_points(root: Element, result: TestResult) -> None:
 
 
 def _measurement(parent: Element, result: TestResult, measurement: Measurement) -> None:
-    timing, share = asdict(measurement.timing), result.host_share(measurement)
-    values: dict[str, object] = {
-        **stimulus_attributes(measurement.stimulus),
-        "seed": measurement.seed if measurement.reported is None else None,
-        "iops": finite_or_none(measurement.iops),
-        "mb_per_second": finite_or_none(measurement.mb_per_second),
-        "average_response_us": finite_or_none(measurement.average_response_us),
-        "maximum_response_us": finite_or_none(measurement.maximum_response_us),
-        **percentiles([measurement]),
-        **transfers(measurement),
-        **{key: timing[key] for key in ("started", "suite_gap_us", "idle_gap_ms", "thread_spread_ms")},
-        "host_cpu_percent": measurement.host_cpu_percent,
-        "engine_cpu_percent": measurement.engine_cpu_percent,
-        "host_limited": share.limited if share else None,
-        "evidence": measurement.evidence or None,
-        "evidence_sha256": measurement.evidence_sha256 or None,
-        "interruptions": timing["interruptions"] or None,
-    }
-    element = _element(parent, "measurement", values)
+    figures = measurement_figures(result, measurement)
+    element = _element(parent, "measurement", {**figures, "interruptions": figures["interruptions"] or None})
     if measurement.telemetry is not None:
         _element(element, "telemetry", _telemetry(measurement.telemetry))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..errors import NotResumable, RecordError, RunFolderError
-from ..files import keep_folder_open, open_regular, read_regular, replace_file
+from ..files import keep_folder_open, open_regular, read_regular, remove, remove_folder, replace_file
 from ..model.run_options import RunOptions
 from ..spec import SPEC_TYPES
 from .folder import RunFolder, create_folder, unreadable
@@ -139,8 +139,11 @@ class SuiteFolder:
     def discard(self) -> None:
         """Remove a suite folder that contains only suite.json and a log."""
         own = (self.path / _NAME, self.as_run_folder.log)
-        if all(child in own for child in self.path.iterdir()):
-            for path in own:
-                path.unlink(missing_ok=True)
+        with suppress(OSError, RunFolderError):  # a folder with other files remains
+            with keep_folder_open(self.path):
+                if not all(child in own for child in self.path.iterdir()):
+                    return
+                for path in own:
+                    remove(path)
             if self.created:
-                self.path.rmdir()
+                remove_folder(self.path)

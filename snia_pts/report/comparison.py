@@ -18,18 +18,20 @@ from ..results.comparison import (
     Difference,
     compare_figures,
     context_differences,
+    overall_difference,
+    points_compared,
     possible_causes,
 )
 from ..results.result import TestResult
+from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
 from ..units import counted
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
-from .profile.comparing import MAX_POINTS, overall_lines, points_compared, profile_figures
-from .registry import build
-from .sections.steady_state import slug, tracking
+from .registry import build, further_pages
+from .sections.steady_state import slug
 from .sections.summary import SIMULATED, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
 
@@ -48,6 +50,8 @@ _METRICS = {
     "write_iops": "Write IOPS of mixed points",
     "sync_99_percent_ms": "Sync calls, 99 % (ms)",
 }
+#: With more named points, a comparison has figures and matrices only; single points are in the data.
+MAX_POINTS = 60
 #: The number of runs in one table, beside the first.
 RUNS_PER_TABLE = 3
 _DIFFERS = "differs"
@@ -117,8 +121,8 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         text = f"Compare with care: {counted(len(flagged), 'issue')} may affect the comparison"
         yield Prose(text=text, kind="bad")
     else:
-        standard = entries[0].result.facts.spec.is_standard
-        rules = "test, class, demand and deviations" if standard else "profile, axes and repeats"
+        spec = entries[0].result.facts.spec
+        rules = "test, class, demand and deviations" if spec.is_standard else "specification, axes and repeats"
         yield Prose(text=f"Measured by the same rules: equal {rules}", kind="good")
     yield _runs(entries)
     yield from _possible_cause(entries, differences)
@@ -130,12 +134,29 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
 
 
 def _possible_cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) -> Iterator[Block]:
-    """Yield the possible causes of different results, and the overall difference of profile runs."""
+    """Yield the possible causes of different results, and the overall difference of runs of named points."""
     yield Prose(text=cause(entries, differences), kind="lead")
     results = [entry.result for entry in entries]
     if points_compared(results) is not None:
         for line in overall_lines([entry.label for entry in entries], compare_figures(results)):
             yield Prose(text=line, kind="lead")
+
+
+def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> Iterator[str]:
+    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points."""
+    rows = [row for row in numbers if row.metric == "iops"]
+    for index, label in enumerate(labels[1:], start=1):
+        change = overall_difference(rows, index)
+        if change is not None:
+            certainty = (
+                f", {change.significant} of {change.judged} significant at {CONFIDENCE_PERCENT:g} %"
+                if change.judged
+                else ", significance unknown without repeats"
+            )
+            yield (
+                f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
+                f"{counted(change.count, 'point')} ({change.minimum:+.1f} .. {change.maximum:+.1f} %{certainty})"
+            )
 
 
 def cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) -> str:
@@ -294,8 +315,8 @@ def _interval(change: Difference | None) -> str:
 
 
 def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
-    if points_compared([entry.result for entry in entries]) is not None:
-        yield from profile_figures({entry.label: entry.result for entry in entries})
+    if further := further_pages(entries[0].result.facts.spec.test):
+        yield from further.comparison({entry.label: entry.result for entry in entries})
     yield from _convergence(entries)
     yield from _matrix(entries)
     yield from _time_lines(entries)
@@ -310,7 +331,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
     """Yield a page for each tracked variable: its value in every round, one line per run."""
     rule = loop_rule(entries[0].result.facts.spec)
     parts = dict.fromkeys(loop.part for entry in entries for loop in entry.result.loops)
-    for part in parts:
+    for number, part in enumerate(parts, start=1):
         loops = {entry.label: entry.result.loop(part) for entry in entries}
         for tracked in rule.tracked if rule else ():
             series: dict[str, dict[int, float]] = {}
@@ -323,13 +344,13 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
             if first is None:
                 continue
             loop = first.result.loop(part)
-            label = tracking(first.result, loop).label(tracked) if loop else ""
+            label = tracked_series(first.result, loop).label(tracked) if loop else ""
             title = (
                 f"{METRICS[tracked.metric].label} by Round - {f'{part}: ' if part and part not in label else ''}{label}"
             )
             caption = f"{METRICS[tracked.metric].heading} of every complete round, one line per run."
             draw = partial(figures.convergence, series, (), metric=METRICS[tracked.metric], legend="Run", log=False)
-            yield _page(title, f"rounds-{slug(f'{part} {label}')}", caption, draw)
+            yield _page(title, f"rounds-{slug(f'{number} {label}' if part else label)}", caption, draw)
 
 
 def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
@@ -374,10 +395,10 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
         for line in entry.result.time_lines
         if line.phase in ("stimulus", "access C") and len(line) > 1
     )
-    for phase, part in stimuli:
+    for number, (phase, part) in enumerate(stimuli, start=1):
         lines = {entry.label: entry.result.time_line(phase, part) for entry in entries}
         series = {label: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1}
         name = f"{part}, {phase}" if part else phase
         caption = "IOPS of every sample, one line per run; time is relative to the start of the stimulus."
         draw = partial(overlays.over_time, series, heading="IOPS", legend="Run")
-        yield _page(f"IOPS over Time - {name}", f"time-{slug(name)}", caption, draw)
+        yield _page(f"IOPS over Time - {name}", f"time-{number}", caption, draw)

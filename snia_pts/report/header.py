@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Mapping
 
-from ..analysis.window import Window
 from ..model.description import Name, device_value, operator_value
 from ..model.dut import Dut
 from ..model.steps import Stimulus, mix, mix_align_bytes
 from ..results.result import Loop, Sampling, TestResult
+from ..results.tracked_series import sample_minutes
 from ..spec import PatternSpec, RoundsSpec, Spec
 from ..units import block_size, capacity
 from .pages import Header
@@ -57,7 +56,8 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             ("center", 6),
             ("center", 8),
         )(
-            *_standard(spec),
+            spec.publisher,
+            spec.document,
             short(spec.subtitle, 2 * MAX_VALUE_EM),
             "Rev.",
             short(spec.revision),
@@ -75,13 +75,6 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
         blocks=_blocks(_platform(result), _device(result), setup, parameters),
     )
-
-
-def _standard(spec: Spec) -> tuple[str, str]:
-    """Return the publisher of the test, and the kind of specification."""
-    if spec.is_standard:
-        return "SNIA SSS TWG", "Solid State Storage Performance Test Spec"
-    return "snia-pts", "Workload Profile"
 
 
 def simulated(result: TestResult) -> str:
@@ -126,11 +119,12 @@ def width_em(character: str) -> float:
     return 1.0 if character in _WIDE or not character.isascii() else 0.63
 
 
-def window_rounds(result: TestResult, window: Window | None, minutes: Mapping[int, float] | None = None) -> str:
-    """Return a window's rounds as the header shows them: ``5 - 9``, ``21 - 25 (NOT ACHIEVED)``.
+def window_rounds(result: TestResult, part: Loop | Sampling | None) -> str:
+    """Return the rounds of a window as the header shows them: ``5 - 9``, ``21 - 25 (NOT ACHIEVED)``.
 
-    ``minutes`` are given for samples that serve as rounds: ``1 - 5, min 1 - 121``.
+    Those of samples that serve as rounds have minutes: ``1 - 5, min 1 - 121``.
     """
+    window, minutes = part.window if part else None, sample_minutes(part)
     if window is None:
         return "none (INCOMPLETE)" if result.ending != "finished" else f"none ({NOT_ACHIEVED})"
     first, last = window.numbers[0], window.numbers[-1]
@@ -143,20 +137,8 @@ def loop_rounds(result: TestResult, parts: tuple[str, ...] = ("",)) -> str:
 
     If all are the same, the text appears once.
     """
-    loops = [result.loop(part) for part in parts]
-    shown = [window_rounds(result, loop.window if loop else None) for loop in loops]
+    shown = [window_rounds(result, result.loop(part)) for part in parts]
     return " / ".join(shown if len(set(shown)) > 1 else shown[:1])
-
-
-def sampled_rounds(result: TestResult) -> str:
-    """Return the window of the samples that serve as rounds: ``1 - 5, min 1 - 121``."""
-    sampling = result.sampling
-    return window_rounds(result, sampling.window if sampling else None, minutes_of(sampling))
-
-
-def minutes_of(part: Loop | Sampling | None) -> dict[int, float]:
-    """Return the minute in which each round's sample ended, by round; empty for a loop."""
-    return {sample.number: sample.minute for sample in part.rounds} if isinstance(part, Sampling) else {}
 
 
 def demand(thread_count: int, queue_depth: int) -> str:

@@ -1,15 +1,16 @@
-"""The registry of report modules: one for each test."""
+"""The report modules: one for each test."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, cast
 
+from .. import registries
 from ..results.result import TestResult
 from .header import Rows, header
 from .pages import Page, Report
-from .profile import pages as profile_pages
 from .sections.telemetry import telemetry_pages
+from .tables import Table
 from .tests import (
     cross_stimulus_recovery,
     demand_intensity,
@@ -37,7 +38,23 @@ class TestPages(Protocol):
         ...
 
 
-#: The module of each test, by its command, and of profiles.
+class FurtherTestPages(TestPages, Protocol):
+    """The report module of a test beside the standard, whose figures the core does not know."""
+
+    def overview(self, result: TestResult, /) -> Iterator[Table]:
+        """Yield the tables that summarise a run on a terminal, after the facts of its first page."""
+        ...
+
+    def plots(self, result: TestResult, /) -> Iterator[tuple[str, list[dict[str, Any]], dict[str, Any]]]:
+        """Yield the title, traces and layout of each figure of the interactive page, for plotly."""
+        ...
+
+    def comparison(self, results: Mapping[str, TestResult], /) -> Iterator[Page]:
+        """Yield the pages of figures that compare runs, which are given by their letters."""
+        ...
+
+
+#: The module of each test of the standard, by its command.
 TESTS: Mapping[str, TestPages] = {
     "iops": iops,
     "throughput": throughput,
@@ -47,14 +64,25 @@ TESTS: Mapping[str, TestPages] = {
     "xsr": cross_stimulus_recovery,
     "composite": demand_intensity,
     "dirth": demand_intensity,
-    "profile": profile_pages,
 }
+
+
+def pages_of(test: str) -> TestPages:
+    """Return the report module of a test."""
+    return TESTS.get(test) or cast("TestPages", registries.load(registries.REPORTS, test))
+
+
+def further_pages(test: str) -> FurtherTestPages | None:
+    """Return the report module of a test beside the standard; None for a test of the standard."""
+    if test not in registries.REPORTS:
+        return None
+    return cast("FurtherTestPages", registries.load(registries.REPORTS, test))
 
 
 def build(result: TestResult) -> Report:
     """Return the report on ``result``, as a value."""
     spec = result.facts.spec
-    test = TESTS[spec.test]
+    test = pages_of(spec.test)
     *pages, provenance = test.pages(result)
     return Report(
         title=f"{spec.title} Test Report: {result.facts.dut.model or result.facts.dut.name}",

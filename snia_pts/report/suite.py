@@ -180,7 +180,7 @@ def key_figures(result: TestResult) -> Iterator[str]:
     for line in result.lines("access A"):
         seconds = sum(line.seconds)
         if seconds:
-            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), 1000 * seconds))} IOPS"
+            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS"
 
 
 def _at_end(result: TestResult) -> Iterator[str]:
@@ -189,10 +189,10 @@ def _at_end(result: TestResult) -> Iterator[str]:
     rows = recovery.end_rows(line) if line is not None else range(0)
     if line is not None and (seconds := sum(line.seconds[row] for row in rows)):
         ios = sum(line.read_ios[row] + line.write_ios[row] for row in rows)
-        rate = number(rate_per_second(ios, 1000 * seconds))
+        rate = number(rate_per_second(ios, seconds))
         yield f"{rate} IOPS, last {duration(seconds)} of the stimulus, not steady"
     if after is not None and (ios := sum(after.read_ios) + sum(after.write_ios)):
-        rate = number(rate_per_second(ios, 1000 * sum(after.seconds)))
+        rate = number(rate_per_second(ios, sum(after.seconds)))
         yield f"{rate} IOPS, histogram after it ({after.stimulus.label})"
 
 

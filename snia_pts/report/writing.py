@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import ReportError, RunFolderError
 from ..files import create_file, keep_folder_open, make_folder, remove, replace_file
 from ..results.result import TestResult
+from ..results.tables import data_tables
 from ..trusted_paths import private_path, require_private
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
@@ -73,15 +74,15 @@ def _xlsx(result: TestResult) -> dict[str, bytes]:
 
 
 def _csv(result: TestResult) -> dict[str, bytes]:
-    from . import data
+    from .formats.csv_json import as_csv
 
-    return {f"tables/{table.name}.csv": data.as_csv(table) for table in data.tables(result)}
+    return {f"tables/{table.name}.csv": as_csv(table) for table in data_tables(result)}
 
 
 def _json(result: TestResult) -> dict[str, bytes]:
-    from . import data
+    from .formats.csv_json import as_json
 
-    return {"report.json": data.as_json(data.tables(result))}
+    return {"report.json": as_json(data_tables(result))}
 
 
 def _junit(result: TestResult) -> dict[str, bytes]:
@@ -157,17 +158,21 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
 
 
 def forget(folder: Path) -> None:
-    """Remove every file of an earlier report, because it is out of date, and no file of the user.  Raises ReportError.
+    """Remove every file of an earlier report, because it is out of date, and no file of the user.
 
-    Raises it before anything is removed if a figure or table was changed, because the next report could not replace it.
+    Raises ReportError before anything is removed if a figure or table was changed, because the next report could not
+    replace it; and RunFolderError if a file cannot be removed.
     """
     reports = [*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / CHECKSUMS_FILE]
     try:
         for path in (*reports, *written(folder / "figures"), *written(folder / _PATHS["csv"])):
             if not path.is_dir():
                 remove(path)
-    except (OSError, RunFolderError) as error:
+    except RunFolderError as error:
         raise _failed(error) from error
+    except OSError as error:
+        reason = f"its outdated report cannot be removed ({error.filename or 'a file'}: {error.strerror})"
+        raise RunFolderError(path=folder, reason=reason, hint="Remove it yourself, and try again.") from None
 
 
 def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model.description import display_value
-from ..spec import Deviation, WriteSaturationSpec
+from ..spec import Deviation, Spec, WriteSaturationSpec
 from ..spec.base import HOST
 from ..spec.reader import numbers
 from ..units import exact_capacity
@@ -243,16 +243,21 @@ def _is_consequence(entry: ContextDifference) -> bool:
     Points with the same name have the same values on all axes, even if an axis is longer in one run.
     """
     longer_axis = entry.what.startswith("axis ") and any(", " in value for value in entry.values)
-    return longer_axis or entry.what in (*_OUTCOMES, "repeats", "profile")
+    return longer_axis or entry.what in (*_OUTCOMES, "repeats")
+
+
+def points_compared(results: Sequence[TestResult]) -> int | None:
+    """Return the number of points that all runs have; None if rounds are not repeats of named points."""
+    if not all(result.facts.spec.rounds_are_repeats for result in results):
+        return None
+    return len(set.intersection(*({loop.part for loop in result.loops} for result in results)))
 
 
 def _point_mismatch(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
     """Yield a difference if runs of named points have no name in common: there is nothing to compare."""
-    if all(result.facts.spec.rounds_are_repeats for result in results):
-        names = [{loop.part for loop in result.loops} for result in results]
-        if not set.intersection(*names):
-            values = tuple(f"{len(parts)} with other names" for parts in names)
-            yield ContextDifference(what="points", values=values, weight="other")
+    if points_compared(results) == 0:
+        values = tuple(f"{len({loop.part for loop in result.loops})} with other names" for result in results)
+        yield ContextDifference(what="points", values=values, weight="other")
 
 
 def _host_settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
@@ -345,7 +350,7 @@ def _deviations(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
         {
             deviation.what: deviation.actual
             for deviation in result.deviations
-            if deviation.what != _DUT and not _is_profile_number(deviation)
+            if deviation.what != _DUT and not _is_own_number(result.facts.spec, deviation)
         }
         for result in results
     ]
@@ -355,6 +360,6 @@ def _deviations(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
             yield ContextDifference(what=f"deviation: {what}", values=values, weight="flagged")
 
 
-def _is_profile_number(deviation: Deviation) -> bool:
-    """Return whether a deviation is a number that differs from the profile's file; it is reported as that number."""
-    return deviation.clause.startswith("profile ")
+def _is_own_number(spec: Spec, deviation: Deviation) -> bool:
+    """Return whether a deviation is a number beside the standard that the operator changed; it is reported as such."""
+    return deviation.clause == spec.clause

@@ -37,11 +37,14 @@ class Claim:
 class Imported:
     """The origin of an imported run: the tool, its version (empty if the file has none), and its file.
 
-    ``file`` is the name of its copy in evidence/, ``imported_at`` the time of the import, ``name`` the name of the test
-    run in the file.  ``date``, ``command_line``, ``description`` of the device and ``features`` are texts of the file.
-    ``options`` are options such as ``refill_buffers``.  ``claim`` is checked against the steady state calculated here.
+    ``importer`` is the name in ``registries.IMPORTERS`` of the reader of such files.  ``file`` is the name of its copy
+    in evidence/, ``imported_at`` the time of the import, ``name`` the name of the test run in the file.  ``date``,
+    ``command_line``, ``description`` of the device and ``features`` are texts of the file.  ``options`` are options
+    such as ``refill_buffers``.  ``stops_at_limit``: the tool ends a continuous stimulus only at the limit of its time
+    or amount.  ``claim`` is checked against the steady state calculated here.
     """
 
+    importer: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
     tool: Text
     version: Text
     file: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
@@ -53,11 +56,12 @@ class Imported:
     description: Text = ""
     features: Text = ""
     options: tuple[Text, ...] = ()
+    stops_at_limit: bool = False
     claim: Claim | None = None
 
     @property
     def label(self) -> str:
-        """The tool and its version: ``TKperf 2.2``."""
+        """The tool and its version: ``other-tool 2.2``."""
         return f"{self.tool} {self.version}".strip()
 
 

@@ -92,7 +92,7 @@ def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
 
 def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
     """Yield the figures of every point of a loop's window."""
-    demands = isinstance(result.facts.spec, DemandSpec)
+    demands, steady = isinstance(result.facts.spec, DemandSpec), _is_steady(result, loop)
     rounds = [measured.measurements for measured in result.evaluated_rounds(loop)]
     for measured in zip(*rounds, strict=True):
         at = _at(measured[0].stimulus, loop.part, demands)
@@ -100,7 +100,12 @@ def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
             yield from _point_figures(at, measured, steady=True)
             yield from _workload_figures(at, measured)
         else:
-            yield from _point_figures(at, measured, loop.steady)
+            yield from _point_figures(at, measured, steady)
+
+
+def _is_steady(result: TestResult, loop: Loop) -> bool:
+    """Return whether the window of a loop is steady; after preconditioning that was not steady, none is."""
+    return loop.steady and "preconditioning" not in result.unsteady
 
 
 def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
@@ -165,7 +170,7 @@ def _operating_points(result: TestResult) -> Iterator[KeyFigure]:
     if not isinstance(spec, DemandSpec) or loop is None:
         return
     for point in operating_points(demand_means(loop.window_rounds), spec.operating_points):
-        at, steady = f"{point.name} point", loop.steady
+        at, steady = f"{point.name} point", _is_steady(result, loop)
         yield KeyFigure(metric="iops", at=at, unit="IOPS", value=point.iops, better="more", steady=steady)
         yield _response("average_response_ms", at, point.art_ms, steady)
 
@@ -173,7 +178,8 @@ def _operating_points(result: TestResult) -> Iterator[KeyFigure]:
 def _sampling_figures(result: TestResult, sampling: Sampling) -> Iterator[KeyFigure]:
     """Yield the window's figures of the samples that count as rounds.
 
-    For write saturation they are nan until the window is steady, because the window may include FOB.
+    They are at steady state if the whole window is: all tracked variables, after the required fills.  For write
+    saturation they are nan until then, because the window may include FOB.
     """
     valid = sampling.steady or not isinstance(result.facts.spec, WriteSaturationSpec)
     for tracked, state in sampling.window.determinations if sampling.window else ():
@@ -185,7 +191,7 @@ def _sampling_figures(result: TestResult, sampling: Sampling) -> Iterator[KeyFig
             value=state.average if valid else math.nan,
             better="less" if tracked.metric == "average_response_ms" else "more",
             rounds=state.values,
-            steady=state.steady,
+            steady=sampling.steady,
         )
 
 
@@ -212,13 +218,13 @@ def _line_figures(line: TimeLine, at: str, rows: range, steady: bool) -> Iterato
     transferred = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     response_us = math.fsum((line.read_ios[row] + line.write_ios[row]) * line.average_response_us[row] for row in rows)
     yield KeyFigure(
-        metric="iops", at=at, unit="IOPS", value=rate_per_second(ios, 1000 * seconds), better="more", steady=steady
+        metric="iops", at=at, unit="IOPS", value=rate_per_second(ios, seconds), better="more", steady=steady
     )
     yield KeyFigure(
         metric="mb_per_second",
         at=at,
         unit="MB/s",
-        value=rate_per_second(transferred, 1000 * seconds) / MB,
+        value=rate_per_second(transferred, seconds) / MB,
         better="more",
         steady=steady,
     )

@@ -119,7 +119,7 @@ def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str
 
 
 def _nearest(limit: Limit, names: Collection[str]) -> str | None:
-    """Return the most similar name, with the same metric if possible: a profile has thousands of names."""
+    """Return the most similar name, with the same metric if possible; there may be thousands of names."""
     candidates = [name for name in names if name.startswith(f"{limit.metric} ")]
     return next(iter(get_close_matches(limit.name, candidates or names, n=1)), None)
 

@@ -144,7 +144,7 @@ class TestResult:
 
     ``long_samples`` are the durations in seconds of samples that took at least 1.5 times the requested time.
     ``health_after`` is the drive's health log after the test; None if the run was killed.  ``prepared`` are the
-    outcomes of preparing the host for a profile's points, by point name.  ``evidence`` are the SHA-256 digests of the
+    outcomes of preparing the host for points, by point name.  ``evidence`` are the SHA-256 digests of the
     files in evidence/.  ``end_warnings`` are those that were recorded whenever the run stopped or ended.
     """
 

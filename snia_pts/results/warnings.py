@@ -16,7 +16,7 @@ from ..analysis.host_limit import limited_points_sentence
 from ..model.description import contradictions
 from ..model.health import alarms
 from ..model.measurement import SHORTEST_RATED_MS
-from ..units import counted
+from ..units import counted, duration
 from .imported import claim_disputes
 from .result import RunWarning, TestResult
 
@@ -113,7 +113,7 @@ def _long_samples(result: TestResult) -> Iterator[RunWarning]:
     if result.long_samples:
         detail = (
             f"{counted(len(result.long_samples), 'sample')} took longer than requested, up to "
-            f"{max(result.long_samples):.3g} s: the host was suspended or overloaded; such samples are not "
+            f"{duration(max(result.long_samples))}: the host was suspended or overloaded; such samples are not "
             "rounds"
         )
         yield RunWarning(what="long samples", detail=detail)
@@ -140,6 +140,6 @@ def _pauses(result: TestResult) -> Iterator[RunWarning]:
     if pauses_ms:
         detail = (
             f"the drive was idle between points {counted(len(pauses_ms), 'time')}, for up to "
-            f"{max(pauses_ms) / 1000:.3g} s"
+            f"{duration(max(pauses_ms) / 1000)}"
         )
         yield RunWarning(what="pause", detail=detail)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..errors import TargetMissing, UsageError
 from ..lab.device.health import read_health
@@ -29,7 +29,7 @@ from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, restore_settings, with_expected_cache
 from ..lab.host.configurator import HostConfigurator, backing_device
 from ..lab.host.tuning.direct_io import direct_io
-from ..lab.laboratory import Laboratory, target_deviations
+from ..lab.laboratory import Laboratory, PurgeStrategy, target_deviations
 from ..lab.link_speed import assumed_speed
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
@@ -45,12 +45,17 @@ from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .target import AS_FOUND, RunContext
 
-if TYPE_CHECKING:
-    from ..lab.array import ArrayPurger
-
 #: The extended attribute of a file that a run in a directory created, so that a resumed run removes it too.
 _TEMPORARY = "user.snia-pts.temporary"
 _SIZE_HINT = "For a test file give its size, for example --size 1G."
+
+
+class TargetPurger(PurgeStrategy, Protocol):
+    """A purge strategy that also predicts."""
+
+    def expected_deviations(self, dut: Dut) -> tuple[Deviation, ...]:
+        """Return the deviations that a purge of ``dut`` will add."""
+        ...
 
 
 class DeviceSetup:
@@ -284,7 +289,7 @@ class DeviceSetup:
         del write_cache, keep
         return None
 
-    def _purger(self, tick: Tick | None = None) -> Purger | ArrayPurger:
+    def _purger(self, tick: Tick | None = None) -> TargetPurger:
         options = self._options
         method = "auto" if options.purge_command else options.purge
         return Purger(requested=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick)

@@ -39,7 +39,7 @@ from . import session
 from .confirmation import ConfirmRestart
 from .events import FolderCreated, ResumePlanned, RunStarted
 from .run import Caller, FinishedRun, claimed, finish, log_platform, ticker
-from .setup import plan_test, require_formats, target_setup
+from .setup import plan_test, require_formats, target_kind, target_setup
 from .target import TargetSetup
 from .verification import require_evidence
 
@@ -171,17 +171,13 @@ def resumed_target(
     facts: RunFacts, path: Path, run_options: RunOptions, options: ResumeOptions, caller: Caller
 ) -> TargetSetup:
     """Return the setup of the target of a stopped run; raises NotResumable if the data on it are lost."""
-    array, layout = facts.dut.array, None
-    if array is not None and options.target is None:
-        from .array import require_resumable_array
-
-        require_resumable_array(array, path, options.policy)
-        layout = array.layout
+    if (kind := target_kind(run_options.target)) and options.target is None:
+        target = kind.resumed(run_options, caller.tell, facts.dut.array, path, options.policy)
     else:
         require_answer(run_options.path)
-    original_target = Path(facts.options.target if facts.options else "")
-    in_directory = options.target is None and original_target.name != Path(facts.dut.path).name == facts.spec.file_name
-    target = target_setup(run_options, caller.tell, layout=layout, file_in_directory=in_directory)
+        original = Path(facts.options.target if facts.options else "")
+        in_directory = options.target is None and original.name != Path(facts.dut.path).name == facts.spec.file_name
+        target = target_setup(run_options, caller.tell, file_in_directory=in_directory)
     target.require_tools()
     return target
 
@@ -267,7 +263,6 @@ def _resume_claimed(
     log_platform(platform)
     for change in changes:
         _LOGGER.warning("changed since the stop: %s", change)
-    forget(folder.path)  # the existing report is outdated once the run resumes
     caller.on_event(RunStarted(spec=facts.spec, plan=plan, simulated=facts.dut.simulated, resumed=True))
     return session.resume(
         resume_plan,
@@ -281,6 +276,7 @@ def _resume_claimed(
         lost_values=context.lost_values,
         durable=context.durable,
         stop=caller.stop,
+        before_first_entry=lambda: forget(folder.path),  # the existing report is outdated once the run resumes
     )
 
 

@@ -98,11 +98,13 @@ def resume(
     lost_values: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
+    before_first_entry: Callable[[], None] = lambda: None,
 ) -> TestResult:
     """Resume a stopped run by ``resume_plan``; ends as ``run`` does.
 
     The valid steps are answered from the journal, the others by the laboratory.  Nothing is added to the journal before
-    the first step is performed.  Raises RecordError if the journal was changed since it was inspected.
+    the first step is performed, and ``before_first_entry`` was called.  Raises RecordError if the journal was changed
+    since it was inspected.
     """
     with Journal(folder.journal, durable=durable, existing=True) as journal:
         ledger = EvidenceLedger(folder.evidence, resume_plan.evidence, durable=durable)
@@ -126,7 +128,7 @@ def resume(
                 evidence=ledger.digest_remaining(),
             )
 
-        resumed = _ResumedSession(resume_plan, laboratory, session, entry)
+        resumed = _ResumedSession(resume_plan, laboratory, session, entry, before_first_entry)
         with _closing(session, now, has_started=lambda: resumed.has_resumed):
             drive(procedure(resume_plan.facts.spec, resume_plan.facts.dut), resumed.answer)
             resumed.end()
@@ -283,12 +285,18 @@ class _ResumedSession:
     """Replays the valid steps of a stopped run, then appends a resume entry and continues the run."""
 
     def __init__(
-        self, resume_plan: ResumePlan, laboratory: Performer, session: _RunSession, entry: Callable[[], ResumeEntry]
+        self,
+        resume_plan: ResumePlan,
+        laboratory: Performer,
+        session: _RunSession,
+        entry: Callable[[], ResumeEntry],
+        before_first_entry: Callable[[], None],
     ) -> None:
         self._plan = resume_plan
         self._laboratory = laboratory
         self._session = session
         self._entry = entry
+        self._before_first_entry = before_first_entry
         self._steps = JournalReader(session.folder.journal).steps()
         self._steps_left = resume_plan.kept_steps
         self.has_resumed = False
@@ -327,6 +335,7 @@ class _ResumedSession:
                 path=folder.path, reason="its journal was changed after it was inspected", hint="Try again."
             )
         self._session.journal.continue_after(self._plan.length, self._plan.checksum)
+        self._before_first_entry()
 
 
 class _ProgressObserver:

@@ -7,11 +7,12 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
+from .. import registries
 from ..errors import ReportError, TargetUnfit, UsageError
-from ..model.array import Layout
 from ..model.dut import AssumedSpeed, Dut
-from ..model.run_options import ARRAY, PROFILE, SIMULATED, RunOptions
+from ..model.run_options import SIMULATED, RunOptions
 from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
@@ -20,9 +21,8 @@ from ..results.limit_checks import expected, unmeasurable
 from ..results.result import RunWarning
 from ..spec import Deviation, OperatorSetting, Spec
 from ..spec.limits import Limit, limits_error
-from ..spec.profile_reader import Changes, profile_path, read_profile
 from ..spec.reader import Specification, parse_override, read_specification, versions
-from .target import TargetSetup
+from .target import TargetKind, TargetSetup
 
 #: Time without I/O around a round and between two of its points; bench/gap.py measures it.
 _OVERHEAD_SECONDS, _BETWEEN_SECONDS = 0.3, 0.03
@@ -49,9 +49,9 @@ class TestEstimate:
 
 
 def specification_for(options: RunOptions) -> Specification:
-    """Return the specification of a test or profile with its overrides; raises UsageError or SpecError."""
-    if options.test == PROFILE:
-        return read_profile(options.specification or "", Changes.parse(options.overrides))
+    """Return the specification of a test with its overrides; raises UsageError or SpecError."""
+    if options.test in registries.READERS:
+        return cast("Specification", registries.load(registries.READERS, options.test)(options))
     supported = versions(options.test)
     if options.pts not in supported:
         detail = f"--pts {options.pts}: unknown version of the standard."
@@ -68,14 +68,16 @@ def target_for(options: RunOptions, spec: Spec, tell: Callable[[str], None]) -> 
     return target_setup(options, tell)
 
 
-def target_setup(
-    options: RunOptions, tell: Callable[[str], None], *, layout: Layout | None = None, file_in_directory: bool = False
-) -> TargetSetup:
-    """Return the setup of the target, or of an array of ``layout``; raises UsageError or SpecError."""
-    if layout is not None or options.target.startswith(ARRAY):
-        from .array import ArraySetup
+def target_kind(target: str) -> TargetKind | None:
+    """Return the kind of a target that ``registries.TARGETS`` has by its prefix; None for any other target."""
+    prefix = "".join(target.partition(":")[:2])
+    return cast("TargetKind", registries.load(registries.TARGETS, prefix)) if prefix in registries.TARGETS else None
 
-        return ArraySetup(options, tell, layout)
+
+def target_setup(options: RunOptions, tell: Callable[[str], None], *, file_in_directory: bool = False) -> TargetSetup:
+    """Return the setup of the target; raises UsageError or SpecError."""
+    if kind := target_kind(options.target):
+        return kind(options, tell)
     if options.target.startswith(SIMULATED):
         from .simulated import SimulatedSetup
 
@@ -211,7 +213,7 @@ def require_measurable(
         spec = specification.spec
         notify_if_unlimited(options.limits, options.limits_source, spec.test, tell)
         if spec.own_limits and not specification.deviations:  # overrides change the names of points
-            _require_measurable(spec.own_limits, str(profile_path(options.specification or "")), tests, options)
+            _require_measurable(spec.own_limits, specification.source, tests, options)
     _require_measurable(options.limits, options.limits_source, tests, options)
 
 

@@ -11,12 +11,15 @@ from typing import Protocol
 
 from ..lab.fio.engine import EngineIdentity
 from ..lab.process.program import Tick
+from ..model.array import BuiltArray
 from ..model.dut import AssumedSpeed, Dut
 from ..model.health import Health
 from ..model.host_ceiling import Ceiling
+from ..model.run_options import RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
+from ..results.interruption import ResumePolicy
 from ..spec import Deviation, Spec
 from .confirmation import Confirm
 from .session import Performer
@@ -107,5 +110,28 @@ class TargetSetup(Protocol):
         """Remove the file that the run created in a directory, if any; the target must be claimed.
 
         If the run was ``refused`` before its start, also remove a file that it created under the given name.
+        """
+        ...
+
+
+class TargetKind(Protocol):
+    """The class of a TargetSetup in ``registries.TARGETS``."""
+
+    def __call__(self, options: RunOptions, tell: Callable[[str], None], /) -> TargetSetup:
+        """Return the setup of the target of the options; ``tell`` is called with notices for the operator."""
+        ...
+
+    def resumed(
+        self,
+        options: RunOptions,
+        tell: Callable[[str], None],
+        built: BuiltArray | None,
+        run: Path,
+        policy: ResumePolicy,
+        /,
+    ) -> TargetSetup:
+        """Return the setup of the target of the stopped run in the folder ``run``, which was on the array ``built``.
+
+        Raises NotResumable if the data on it are lost.
         """
         ...

@@ -19,7 +19,7 @@ from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
+from .. import __version__, registries
 from ..errors import RecordError, TargetUnfit
 from ..files import open_regular, read_regular
 from ..lab import fio
@@ -388,15 +388,14 @@ def _names(measurement: Measurement) -> tuple[str, ...]:
 def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: Imported) -> Iterator[str]:
     """Read the file of another tool again and compare its steps and outcomes with the journal.
 
-    Messages contain the file's name in evidence/.  The XML parser is imported here, because other runs do not need it.
+    Messages contain the file's name in evidence/.
     """
-    from ..tkperf.document import MAX_BYTES, read
-    from ..tkperf.reader import runs
-
     name = f"evidence/{imported.file}"
-    document = read(read_regular(folder.evidence / imported.file, MAX_BYTES), name)
-    imported_runs = runs(document, imported, recorded.facts.command_line, name)
-    course = next((run.steps for run in imported_runs if run.facts.spec == recorded.facts.spec), ())
+    if imported.importer not in registries.IMPORTERS:
+        yield f"{name}: there is no importer {imported.importer!r} to read it again"
+        return
+    read_again = registries.load(registries.IMPORTERS, imported.importer)
+    course = read_again(folder.evidence / imported.file, recorded.facts, name)
     for journaled, reread in zip_longest(recorded.steps(), course):
         if journaled is None or reread is None or journaled[0] != reread[0]:
             yield f"{name}: the steps differ from those in the journal"

@@ -20,7 +20,6 @@ from .kinds import (
     max_rounds,
     settling_rule,
 )
-from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Workload
 from .sections import (
     AccessGroups,
     Choice,
@@ -53,11 +52,8 @@ from .sections import (
 )
 
 __all__ = [
-    "HOST_SETTINGS",
     "SPEC_TYPES",
-    "WHOLE",
     "AccessGroups",
-    "Axis",
     "Choice",
     "Conditioning",
     "CrossStimulusSpec",
@@ -77,7 +73,6 @@ __all__ = [
     "Pattern",
     "PatternSpec",
     "Preconditioning",
-    "ProfileSpec",
     "ResponseHistogram",
     "Rounds",
     "RoundsSpec",
@@ -96,7 +91,6 @@ __all__ = [
     "ThroughputSpec",
     "Tracked",
     "WaitStates",
-    "Workload",
     "WriteSaturationSpec",
     "default_of",
     "loop_rule",

@@ -9,6 +9,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
+from .. import registries
 from .limits import Limit
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Conditions(Protocol):
     def data_pattern(self) -> str: ...
 
 
-#: The type of every specification by the verb of its test.  Whatever runs beside the standard adds its own.
+#: The type of every specification of the standard by the verb of its test.
 KINDS: dict[str, type[Spec]] = {}
 
 
@@ -45,6 +46,9 @@ class Spec(ABC):
 
     #: Whether it is a test of the standard, with which a run can conform.
     is_standard: ClassVar[bool] = True
+    #: The publisher of the specification, and the kind of document that it is.
+    publisher: ClassVar[str] = "SNIA SSS TWG"
+    document: ClassVar[str] = "Solid State Storage Performance Test Spec"
     #: What a run is compared with; a difference from it is a Deviation.
     authority: ClassVar[str] = "the standard"
     #: Whether each loop repeats one named point a fixed number of times, instead of measuring all points in each round
@@ -55,17 +59,18 @@ class Spec(ABC):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of a stored specification; that of this class is the one of ``KINDS`` with its ``test``."""
+        """Return the schema of a stored specification; that of this class is the one of all types with its ``test``."""
         if cls is not Spec:
             return handler(source)
         from pydantic import Field
 
-        return handler.generate_schema(Annotated[reduce(or_, KINDS.values()), Field(discriminator="test")])
+        further = (registries.load(registries.SPECS, test) for test in registries.SPECS)
+        return handler.generate_schema(Annotated[reduce(or_, (*KINDS.values(), *further)), Field(discriminator="test")])
 
     @property
     @abstractmethod
     def test(self) -> str:
-        """The verb of the test: ``iops``, ``profile``."""
+        """The name of the test, by which the registries have its parts: ``iops``."""
 
     @property
     @abstractmethod
@@ -106,6 +111,11 @@ class Spec(ABC):
     def command(self) -> str:
         """The words after ``snia-pts`` that run the test: ``iops --pts 2.0.2``."""
         return f"{self.test} --pts {self.pts}"
+
+    @property
+    def clause(self) -> str:
+        """The clause of deviations from the numbers of the specification, if it is not the standard's."""
+        return f"{self.test} {self.name}"
 
     @property
     def own_limits(self) -> tuple[Limit, ...]:

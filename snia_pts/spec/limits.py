@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Le, MinLen
 
+from .. import registries
 from ..errors import SpecError
 from .toml_file import Mistakes, read_file, spec_error
 
@@ -17,7 +18,8 @@ _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
 _UNMET_REMEDY = "Correct the file; metric, at and unit are those of snia-pts compare RUN RUN --json."
 Text = Annotated[str, MinLen(1)]
-TestName = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth", "profile"]
+#: The tests of the standard.
+StandardTest = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class Limit:
     """
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
-    test: TestName
+    test: str
     metric: Text
     at: Text
     unit: Text
@@ -37,6 +39,9 @@ class Limit:
     tolerance_percent: Annotated[float, Ge(0), Le(100)] = 0.0
 
     def __post_init__(self) -> None:
+        tests = (*get_args(StandardTest), *registries.SPECS)
+        if self.test not in tests:
+            raise Mistakes(f"test: {self.test!r}: expected {', '.join(map(repr, tests[:-1]))} or {tests[-1]!r}")
         if self.minimum is None and self.maximum is None:
             raise ValueError("minimum, maximum, or both")
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
@@ -89,5 +94,5 @@ def read_limits(path: Path) -> tuple[Limit, ...]:
 
 
 def limits_error(path: Path, mistakes: Sequence[str]) -> SpecError:
-    """Return the error for limits that match no key figure, in a file of limits or a profile."""
+    """Return the error for limits that match no key figure, in a file of limits or a specification."""
     return spec_error(str(path), mistakes, "The file", remedy=_UNMET_REMEDY)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,16 @@ _IDENTITY = {field.name for field in fields(TestSpec)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specification:
-    """A validated specification and its differences from the standard."""
+    """A validated specification and its differences from the standard.
+
+    ``source`` is the path of the file of a specification beside the standard; a copy is the same specification.
+    """
 
     spec: Spec
     test_class: TestClass
     deviations: tuple[Deviation, ...]
     settings: tuple[OperatorSetting, ...] = ()
+    source: str = field(default="", compare=False)
 
 
 def versions(test: str) -> tuple[str, ...]:
@@ -314,18 +318,18 @@ def _custom_file(standard: _File, chosen: _File) -> Iterable[Deviation]:
 
 def numbers(spec: Spec) -> Iterator[tuple[str, str]]:
     """Yield every number of a specification with its dotted key; the key of a list entry with a name contains it."""
-    for field in fields(spec):
-        item = getattr(spec, field.name)
+    for number_field in fields(spec):
+        item = getattr(spec, number_field.name)
         if not isinstance(item, str):
-            yield from _numbers(item, field.name)
+            yield from _numbers(item, number_field.name)
 
 
 def _numbers(value: Any, key: str, excluded: str = "") -> Iterator[tuple[str, str]]:
     """Yield the numbers in ``value``, except the field ``excluded``, which is already in the key."""
     if is_dataclass(value):
-        for field in fields(value):
-            if field.name != excluded:
-                yield from _numbers(getattr(value, field.name), f"{key}.{field.name}")
+        for value_field in fields(value):
+            if value_field.name != excluded:
+                yield from _numbers(getattr(value, value_field.name), f"{key}.{value_field.name}")
     elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
         for entry in value:
             yield from _numbers(entry, f"{key}.{entry.name}", "name")

@@ -6,21 +6,23 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..errors import RecordError, SpecError
+from ..files import read_regular
 from ..model.measurement import NO_TRANSFERS, Measurement, Outcome, Sample, Timing
 from ..model.reported import ReportedFigures
 from ..model.steps import ContinuousStimulus, Round, Step, Stimulus
 from ..model.test_platform import TestPlatform
-from ..procedures.profile import Point
+from ..profiles.procedure import Point
 from ..results.imported import Claim, Imported
 from ..results.result import RunFacts
 from ..spec.reader import Specification, read_specification
 from ..units import KIB, MB, block_size
 from .device import Command, command, device
-from .document import MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times
+from .document import MAX_BYTES, MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times, read
 from .faults import MAX_MINUTES, deviations, tool_and_version, warnings
 from .zones import PROFILES, tkperf_zone, zone_points, zoned_profile
 
@@ -50,6 +52,18 @@ def runs(file: File, imported: Imported, command_line: tuple[str, ...], name: st
     return tuple(_Converter(file, test, imported, name).run(command_line) for test in file.tests)
 
 
+def steps_of(path: Path, facts: RunFacts, name: str) -> tuple[tuple[Step, tuple[Outcome, ...]], ...]:
+    """Return the steps with their outcomes of the run with these facts in the file at ``path``; empty if it has none.
+
+    Messages call the file ``name``.  Raises RecordError, OSError.
+    """
+    if facts.imported is None:
+        return ()
+    file = read(read_regular(path, MAX_BYTES), name)
+    of_file = runs(file, facts.imported, facts.command_line, name)
+    return next((run.steps for run in of_file if run.facts.spec == facts.spec), ())
+
+
 class _Converter:
     """Converter of one test to a run."""
 
@@ -76,6 +90,7 @@ class _Converter:
             description=self._file.description,
             features=self._file.features,
             options=self._test.options,
+            stops_at_limit=tool == "TKperf",
             claim=self._claim(),
         )
         facts = RunFacts(

@@ -16,8 +16,9 @@ from ..errors import NotExportable
 from ..model.dut import Dut
 from ..model.measurement import MeasuredRound, Measurement
 from ..model.steps import mix
+from ..profiles.spec import ProfileSpec
 from ..results.result import Loop, TestResult
-from ..spec import IopsSpec, LatencySpec, ProfileSpec, RoundsSpec, SteadyStateRule, ThroughputSpec, WriteSaturationSpec
+from ..spec import IopsSpec, LatencySpec, RoundsSpec, SteadyStateRule, ThroughputSpec, WriteSaturationSpec
 from ..units import KIB, MB, block_size
 from .device import SIMULATED
 from .document import KINDS, MAX_ZONES, MIXES, SIZES, ZONED_MIXES, ZONED_SIZES, Kind
@@ -26,6 +27,7 @@ from .zones import PROFILES, zone_keys, zone_points
 #: The R/W mix and block size on which TKperf judges steady state.
 _JUDGED: dict[Kind, tuple[int, int]] = {"iops": (0, 4 * KIB), "lat": (0, 4 * KIB), "tp": (0, 1024 * KIB)}
 _SATURATING = (0, 4 * KIB)
+_HINT = "A file of TKperf holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
 #: TKperf requires a line about the device.
 _NO_DEVICE = "\n"
 
@@ -49,7 +51,7 @@ def written(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple
         except _NotStorable as reason:
             omissions.append(f"{result.facts.spec.title}: {reason}")
     if not elements:
-        raise NotExportable(path=name, reason="; ".join(omissions))
+        raise NotExportable(path=name, reason="; ".join(omissions), hint=_HINT)
     facts = results[0].facts
     imported = facts.imported
     stem = re.sub("[^A-Za-z0-9._-]+", "-", imported.name if imported else facts.dut.model or facts.dut.name)

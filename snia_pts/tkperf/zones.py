@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from ..model.dut import Dut
 from ..model.steps import Stimulus
-from ..procedures.profile import Point, points
-from ..spec import ProfileSpec, Spec
-from ..spec.profile_reader import Changes, read_profile
+from ..profiles.procedure import Point, points
+from ..profiles.reader import Changes, read_profile
+from ..profiles.spec import ProfileSpec
+from ..spec import Spec
 from ..spec.reader import Specification
 from .document import MAX_ZONES, ZONED_MIXES, ZONED_SIZES, Kind
 

@@ -19,11 +19,11 @@ from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import PRESETS, read_preset
 from snia_pts.model.health import Health, HealthText, HealthValue
 from snia_pts.model.measurement import Measurement, Outcome, Sample
+from snia_pts.profiles.reader import builtin_profiles, profile_path
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import inspect_run
 from snia_pts.results.interruption import ResumePolicy
 from snia_pts.runner.session import resume, run
-from snia_pts.spec.profile_reader import builtin_profiles, profile_path
 from snia_pts.spec.reader import SPECS, read_specification
 from tests import samples
 from tests.strategies import TESTS, block_statistics, toml_document, vitals

@@ -40,22 +40,22 @@ from snia_pts.model.health import Health, HealthValue, alarms, write_amplificati
 from snia_pts.model.measurement import NO_TRANSFERS, Measurement, Outcome, Transfers
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Round, Step, Stimulus
 from snia_pts.procedures.estimator import Assumptions, plan
+from snia_pts.profiles.reader import Changes, parse_axis, read_profile
 from snia_pts.record.document import compare, parse
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import inspect_run
 from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.report.data import tables
 from snia_pts.results.builder import fold
 from snia_pts.results.imported import Imported
 from snia_pts.results.interruption import ResumePolicy
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import judgements
 from snia_pts.results.result import RunFacts, TestResult
+from snia_pts.results.tables import data_tables
 from snia_pts.runner.setup import TestEstimate
 from snia_pts.spec import TestClass
 from snia_pts.spec.limits import read_limits
-from snia_pts.spec.profile_reader import Changes, parse_axis, read_profile
 from snia_pts.spec.reader import Specification, parse_override, read_specification
 from snia_pts.tkperf.document import read as read_tkperf
 from snia_pts.tkperf.reader import runs
@@ -269,14 +269,14 @@ def entries(data: bytes, folder: Path) -> None:
 
 def tkperf(data: bytes, folder: Path) -> None:
     """A result file of TKperf: what is taken can be kept and reported; what is written of it again is the same."""
-    imported = Imported(tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
+    imported = Imported(importer="tkperf", tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
     results = list[TestResult]()
     for run in runs(read_tkperf(data, "f.xml"), imported, (), "f.xml"):
         _written(run.facts, *run.steps)
         results.append(fold(run.facts, run.steps, ending="finished", ending_detail="", finished=""))
     if zlib.crc32(data) % 4 == 0:
         list(key_figures(results[0]))
-        tables(results[0])
+        data_tables(results[0])
     document, _, lost = written_tkperf(results, "f.xml")
     again = runs(read_tkperf(document, "again"), imported, (), "again")
     folded = [fold(run.facts, run.steps, ending="finished", ending_detail="", finished="") for run in again]

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tests.recomputation.printed import Expected, PrintedTable
-from tests.recomputation.record import Row, answers, column, rate, response_times, rows, window_of
+from tests.recomputation.record import (
+    Row,
+    answers,
+    column,
+    is_imported,
+    rate,
+    reported,
+    response_times,
+    rows,
+    window_of,
+)
+from tests.recomputation.tkperf import Figures
 
 
 def over_window(run: Path, point: Row) -> dict[str, float]:
     """Return the figures of a point over its window: means of the rounds' rates, response times of all I/Os."""
     window = window_of(run, point)
+    if is_imported(run):
+        return _over_reported([reported(run, row) for row in window])
     each = [answers(run, [row]) for row in window]
     times = response_times([part for parts in each for part in parts])
     cpu = column(window, "host_cpu_percent")
@@ -28,11 +42,20 @@ def over_window(run: Path, point: Row) -> dict[str, float]:
     }
 
 
+def _over_reported(window: Sequence[Figures]) -> dict[str, float]:
+    """Return the figures of a point in another tool's file: means of the rounds, which have no counts, and MRT."""
+    means = {key: float(np.mean([figures[key] for figures in window])) for key in window[0]}
+    greatest = max(figures["maximum_ms"] for figures in window)
+    missing = dict.fromkeys(("five_nines_ms", "host_cpu_percent"), np.nan)
+    return {**means, **missing, "maximum_ms": greatest, "mean_maximum_ms": means["maximum_ms"]}
+
+
 #: The figure that each matrix shows, by the beginning of its title.
 _MATRICES = {
     "IOPS": "iops",
     "Throughput (MB/s, decimal)": "mb_per_second",
     "Average response time (ms), weighted by I/O count": "average_ms",
+    "Average response time (ms), mean of the rounds' averages": "average_ms",
     "Maximum response time (ms), mean of the rounds' maxima": "mean_maximum_ms",
     "Maximum response time (ms)": "maximum_ms",
     "99.999 % response time (ms)": "five_nines_ms",
@@ -42,7 +65,7 @@ NAMES = "|".join(f"{re.escape(title)}(, .*)?" for title in _MATRICES)
 
 
 def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return a matrix: block sizes by R/W mixes, or Thread Counts by Queue Depths."""
+    """Return a matrix: block sizes by R/W mixes, or Thread Counts by Queue Depths; nan without a point."""
     figure = next(key for title, key in _MATRICES.items() if table.title.startswith(title))
     keys = ("block_size_bytes", "read_percent")
     if table.heading[0] == "Thread Count":
@@ -52,6 +75,7 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
     for label, *_ in table.body:
         down = label if keys[0] == "thread_count" else str(round(1024 * float(label)))
         across = [re.sub(r"^(R/W |QD )", "", heading).partition("/")[0] for heading in table.heading[1:]]
-        cells.append([label, *(over_window(run, points.pop((down, place)))[figure] for place in across)])
+        row = [points.pop((down, place), None) for place in across]
+        cells.append([label, *(over_window(run, point)[figure] if point else np.nan for point in row)])
     assert not points, "a point is in no cell"
     return cells

@@ -1,4 +1,4 @@
-"""The measured figures of warnings, of the procedure, and of the judgement of host or drive."""
+"""The measured figures of the procedure, and of the judgement of host or drive."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
 from tests.recomputation.record import (
     Row,
-    column,
     combined,
     facts,
+    is_imported,
     journal,
     measurements,
     per_second,
@@ -67,35 +67,6 @@ def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
     return purges, gaps
 
 
-# -- warnings ---------------------------------------------------------------------------------------------------------
-
-
-def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return the warnings; those about I/Os that stalled and points that took too long have measured figures."""
-    expected = {"stall": _stalls, "point duration": _overruns}
-    return [[what, expected[what](run) if what in expected else None] for what, _ in table.body]
-
-
-def _stalls(run: Path) -> Expected:
-    points = rows(run, "measurements")
-    longest, average = column(points, "maximum_response_us") / 1e6, column(points, "average_response_us") / 1e6
-    stalled = (longest > 2) & (longest > 30 * average)
-    template = "in {} of {} points an I/O took more than {} s and more than {} times the average; up to {} s, in {any}"
-    return text(template, float(stalled.sum()), float(len(points)), 2, 30, float(longest[stalled].max()))
-
-
-def _overruns(run: Path) -> Expected:
-    points = [row for row in rows(run, "measurements") if row["seconds"]]
-    taken = np.maximum(column(points, "read_runtime_ms"), column(points, "write_runtime_ms")) / 1000
-    factors = taken / column(points, "seconds")
-    worst = int(np.argmax(factors))
-    template = (
-        "{} of {} points took longer than requested, up to {} times the requested time: {} s instead of {} s{any}"
-    )
-    figures = (float((factors > 1.05).sum()), float(len(rows(run, "measurements"))), float(factors[worst]))
-    return text(template, *figures, float(taken[worst]), float(points[worst]["seconds"]))
-
-
 # -- procedure --------------------------------------------------------------------------------------------------------
 
 
@@ -105,9 +76,11 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     expected |= {_label("WIPC", row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
+    if is_imported(run):
+        expected["Purge"] = "not reported"
     purges = iter(purges_and_gaps(run)[0])
     for label, _ in table.body:
-        if label.startswith("Purge"):
+        if label.startswith("Purge") and label not in expected:
             purge = next(purges)
             figures = (float(purge[key]) for key in ("seconds", "survivors", "samples"))
             expected[label] = text("{any}, {time}; proof: {} of {} sample blocks survived", *figures)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.recomputation import tkperf
+
 Row = dict[str, str]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -128,6 +130,20 @@ def interruptions(run: Path, name: str, number: int) -> list[int]:
         return []
     rounds = [row for row in rows(run, "measurements") if row.get("round") == str(number) and row["part"] in ("", name)]
     return sorted({int(row["interruptions"]) for row in rounds})
+
+
+# -- figures of an imported file ---------------------------------------------------------------------------------------
+
+
+def is_imported(run: Path) -> bool:
+    """Return whether another tool measured: the run has no answers, only its file."""
+    return (run / "evidence" / "tkperf.xml").exists()
+
+
+def reported(run: Path, measured: Row) -> tkperf.Figures:
+    """Return the figures of a point of a round in the imported file."""
+    place = (int(measured["round"]), int(measured["read_percent"]), int(measured["block_size_bytes"]))
+    return tkperf.figures(run / "evidence" / "tkperf.xml")[place]
 
 
 # -- answers of the engine --------------------------------------------------------------------------------------------
@@ -296,6 +312,8 @@ def _tracked(run: Path, row: Row) -> float:
         and point["part"] in ("", row["series"])
         and demand in ([None, None], [point["thread_count"], point["queue_depth"]])
     )
+    if is_imported(run):
+        return reported(run, measured)[row["metric"].replace("_response", "")]
     return _METRICS[row["metric"]](answers(run, [measured]))
 
 

@@ -17,6 +17,7 @@ from tests.recomputation.record import (
     answers,
     column,
     facts,
+    is_imported,
     measurements,
     parameter,
     per_second,
@@ -90,10 +91,10 @@ def _histogram(run: Path, after: Row) -> list[Expected]:
 def stimulus(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the facts of the stimulus: its time, what it wrote, how often the engine started."""
     kept, measured = samples(run, "", "stimulus"), measurements(run, "stimulus")
-    written = float(column(measured, "write_bytes").sum())
+    written = float(column(kept if is_imported(run) else measured, "write_bytes").sum())
     capacity = float(facts(run)["dut.capacity_bytes"])
-    starts = text("1")
-    if len(measured) > 1:
+    starts = text("{}", float(len(measured)))
+    if len(measured) > 1 and not is_imported(run):
         longest = float(column(measured[1:], "idle_gap_ms").max())
         starts = text("{}; longest idle gap between them: at most {} ms", float(len(measured)), longest)
     expected: dict[str, Expected] = {
@@ -109,6 +110,8 @@ def stimulus(run: Path, table: PrintedTable) -> list[list[Expected]]:
 
 def _ended_by(run: Path, fills: float) -> Expected:
     """Return the limit that the stimulus reached."""
+    if is_imported(run):
+        return "end not stated in its file"
     if _window(run):
         return "steady state"
     capacities = parameter(run, "saturation.capacities")
@@ -171,7 +174,7 @@ def _ratio(iops: Array) -> Expected:
     rise, is_trend = trend(iops)
     if not is_trend:
         return text("{}", float(iops.mean() / iops.std(ddof=1)))
-    return f"n/a: the IOPS {'rise' if rise > 0 else 'fall'} by {abs(rise):.2g} % over this time"
+    return text(f"n/a: the IOPS {'rise' if rise > 0 else 'fall'} by {{}} % over this time", abs(rise))
 
 
 def trend(iops: Array) -> tuple[float, bool]:

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation import demand, matrices, provenance, recoveries, saturation
-from tests.recomputation.printed import Expected, PrintedTable, labelled, text
+from tests.recomputation import demand, matrices, provenance, recoveries, saturation, warnings
+from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
     achieved,
@@ -20,12 +20,14 @@ from tests.recomputation.record import (
     discarded,
     facts,
     interruptions,
+    is_imported,
     is_sampled,
     journal,
     measurements,
     minute,
     response_times,
     rows,
+    samples,
     series,
     total,
     values,
@@ -71,6 +73,9 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
     figures = determination(rounds, max(rounds), window_rounds(run))
     average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
     span, numbers = _span(run, name, " (minutes {} - {})")
+    if not average > 0:
+        unevaluable = "NOT ACHIEVED (not evaluable: the average is not a positive number)"
+        return [["Measurement window (rounds)", text(span, *numbers)], ["Verdict", unevaluable]]
     verdict = "STEADY" if figures["steady"] else "NOT ACHIEVED"
     sign = "-" if figures["intercept"] < 0 else "+"
     fitted = text(f"{{}} x R {sign} {{}}", figures["slope"], abs(figures["intercept"]))
@@ -186,26 +191,14 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     """Return the facts of the run: windows, rounds, its duration, and all data that its answers add up to."""
     about = facts(run)
     capacity = float(about["dut.capacity_bytes"])
-    started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
-    virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
-    written, read = (float(column(rows(run, "measurements"), f"{side}_bytes").sum()) for side in ("write", "read"))
-    stops, gone = [entry for entry in journal(run) if entry["kind"] == "resume"], discarded(run)[1] / 1e9
-    least, more = "at least " if stops else "", "; plus {} GB in discarded measurements" if gone else ""
-    expected: dict[str, Expected] = {
-        "Standard": None,
-        "Duration": text("{time}" + virtual, (finished - started).total_seconds()),
-        "Data written, whole run": text(
-            f"{least}{{}} GB, {{}} x user capacity{more}", written / 1e9, written / capacity, *([gone] if gone else [])
-        ),
-        "Data read": text(least + "{} GB", read / 1e9),
-        "User capacity": partial(_check_capacity, capacity),
-    }
-    if stops:
+    expected: dict[str, Expected] = {"Standard": None, "User capacity": partial(_check_capacity, capacity)}
+    expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
+    if stops := [entry for entry in journal(run) if entry["kind"] == "resume"]:
         idle = float(sum(entry["idle_seconds"] for entry in stops))
         expected["Interrupted"] = text("{} interruption{any}, {time} of the duration", float(len(stops)), idle)
     for name, variables in series(run).items():
         kind = "Preconditioning" if "Preconditioning" in name else name if len(series(run)) > 1 else ""
-        suffix = f", {kind if kind in ('Preconditioning', '1024 KiB', '128 KiB') else 'Test loop'}" if kind else ""
+        suffix = f", {kind if kind == 'Preconditioning' or kind.endswith(' KiB') else 'Test loop'}" if kind else ""
         suffix = "" if len(series(run)) == 1 else suffix
         span, numbers = _span(run, name, ", min {} - {}")
         window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
@@ -216,6 +209,33 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         else:
             expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
     return labelled(table, expected)
+
+
+def _amounts(run: Path, capacity: float) -> dict[str, Expected]:
+    """Return the duration of a run, and all data that its answers add up to."""
+    about = facts(run)
+    started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
+    virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
+    written, read = (float(column(rows(run, "measurements"), f"{side}_bytes").sum()) for side in ("write", "read"))
+    gone = discarded(run)[1] / 1e9
+    least = "at least " if any(entry["kind"] == "resume" for entry in journal(run)) else ""
+    more = "; plus {} GB in discarded measurements" if gone else ""
+    return {
+        "Duration": text("{time}" + virtual, (finished - started).total_seconds()),
+        "Data written, whole run": text(
+            f"{least}{{}} GB, {{}} x user capacity{more}", written / 1e9, written / capacity, *([gone] if gone else [])
+        ),
+        "Data read": text(least + "{} GB", read / 1e9),
+    }
+
+
+def _reported_amounts(run: Path, capacity: float) -> dict[str, Expected]:
+    """Return what follows from the IOPS and the time of another tool's samples; a file of points has no amounts."""
+    if not (kept := samples(run, "", "stimulus")):
+        return {"Duration": "\N{EN DASH}", "Data written, whole run": "not reported", "Data read": "not reported"}
+    written = float(column(kept, "write_bytes").sum())
+    amount = text("{} GB, {} x user capacity", written / 1e9, written / capacity)
+    return {"Duration": "\N{EN DASH}", "Data written, whole run": amount, "Data read": text("{} GB", 0)}
 
 
 _UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
@@ -281,7 +301,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "WSAT - .* - Tabular Data": saturation.data,
     "Operating points, .*": demand.operating_points,
     "Selection of the operating points": demand.selection,
-    "Warnings": provenance.warnings,
+    "Warnings": warnings.warnings,
     "Procedure": provenance.procedure,
     "Host or drive\\?": provenance.host_or_drive,
     r"Host ceiling \(null device\)": provenance.host_ceilings,
@@ -292,13 +312,40 @@ NOT_MEASURED = (
     "Operator settings",
     "Access pattern: .*",
     "Run",
+    "Source of the imported run",
     "Device under test",
     "Host settings",
     "Steps to repeat",
 )
 
 
-def recomputation(table: PrintedTable) -> Recompute | None:
+def unknown_tables(run: Path) -> list[tuple[str, str]]:
+    """Return page and name of each table with measured figures that no function recomputes."""
+    return [
+        (table.page, table.name)
+        for table in printed_tables(run)
+        if _recomputation(table) is None and not any(re.fullmatch(name, table.name) for name in NOT_MEASURED)
+    ]
+
+
+def check_cells(run: Path) -> None:
+    """Compare each cell of each table with its recomputed figure; no row may be missing."""
+    for table in printed_tables(run):
+        recompute = _recomputation(table)
+        if recompute is None:
+            continue
+        expected = recompute(run, table)
+        assert [len(row) for row in table.body] == [len(row) for row in expected], table.name
+        for printed, recomputed in zip(table.body, expected, strict=True):
+            for cell, value in zip(printed, recomputed, strict=True):
+                try:
+                    check(cell, value)
+                except AssertionError as failure:
+                    failure.add_note(f"table {table.name!r} on page {table.page!r}, row {printed[0]!r}")
+                    raise
+
+
+def _recomputation(table: PrintedTable) -> Recompute | None:
     """Return the function that recomputes a table; None if there is none."""
     if table.page.endswith("Tracked Variables by Round"):
         return tracked_by_round

@@ -140,8 +140,8 @@ def _array(name: str) -> None:
         words = ("--pts", "1.1", *_settings((*LOOP, *TINY)), "--purge", "blkdiscard", "--seed", str(_SEED))
         confirmed = ("--discard-data", "--serial", ",".join(member.name for member in members))
         with (
-            patch("snia_pts.runner.array.require_driver"),
-            patch("snia_pts.runner.array.controller_of", lambda layout: Playing(device)),
+            patch("snia_pts.arrays.setup.require_driver"),
+            patch("snia_pts.arrays.setup.controller_of", lambda layout: Playing(device)),
         ):
             _call("iops", target, *words, *confirmed, "--run-dir", name, *_QUIET)
 

@@ -13,8 +13,7 @@ from ...record.folder import RunFolder
 from ...record.journal import WAIT
 from ...record.replay import assess
 from ...record.suite import SuiteFolder
-from ...report.comparison import Entry, build_comparison, cause
-from ...report.profile.comparing import MAX_POINTS, overall_lines, points_compared
+from ...report.comparison import MAX_POINTS, Entry, build_comparison, cause, overall_lines
 from ...report.sections.summary import verdict
 from ...results.comparison import (
     ComparedFigure,
@@ -22,6 +21,7 @@ from ...results.comparison import (
     Difference,
     compare_figures,
     context_differences,
+    points_compared,
     possible_causes,
 )
 from ...runner.verification import require_evidence

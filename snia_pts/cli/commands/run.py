@@ -1,4 +1,4 @@
-"""The verbs that run or plan tests on a target: one test, ``all``, a profile."""
+"""The verbs that run or plan tests on a target: one test, or ``all``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_opti
 from ..mail.config import load_mail_config
 from ..mail.notification import Notification
 from ..mail.notify import notify_on_exit
-from ..options import profile_options, run_options
+from ..options import run_options
 from ..parser import BASIC, TESTS
 from ..signals import stopped_by_signals
 from ..text.formatting import json_text
@@ -25,15 +25,11 @@ from ..text.terminal import Terminal, print_lines
 
 def run_one(arguments: argparse.Namespace) -> int:
     """Run, or plan, the test ``arguments.test``."""
-    return _run_one(run_options(arguments), arguments)
+    return run_or_plan(run_options(arguments), arguments)
 
 
-def run_profile(arguments: argparse.Namespace) -> int:
-    """Run, or plan, a profile on a drive, a file, or in a directory."""
-    return _run_one(profile_options(arguments), arguments)
-
-
-def _run_one(options: RunOptions, arguments: argparse.Namespace) -> int:
+def run_or_plan(options: RunOptions, arguments: argparse.Namespace) -> int:
+    """Run, or plan, the test of these options, and print the result."""
     if arguments.plan:
         with operator_session(arguments) as (caller, _):
             plan = estimate(options, caller)

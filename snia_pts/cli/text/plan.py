@@ -63,7 +63,7 @@ def _label(step: PlannedStep) -> str:
 
 
 def _short_label(step: PlannedStep) -> str:
-    """Return the label of a profile's step without the values of its axes, which follow the name of its workload."""
+    """Return the label of a named point's step without the values of its axes, which follow its workload."""
     workload, separator, _ = step.part.partition(",")
     label = _NUMBERED.sub("Round", step.label.removeprefix(f"{step.part}: ").removesuffix(f" {step.part}"))
     return f"{workload}, ...: {label}" if separator else _label(step)

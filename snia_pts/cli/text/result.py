@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
@@ -14,15 +14,15 @@ from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
 from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
-from ...report.profile.pages import overview
-from ...report.registry import TESTS
+from ...report.registry import further_pages, pages_of
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
 from ...results.limit_checks import judgements
-from ...results.points import RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.result import Loop, Sampling, TestResult
+from ...results.tables import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
+from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
-from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
+from ...spec import DemandSpec, Tracked, loop_rule
 from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
@@ -69,11 +69,8 @@ def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
         )
         yield f"{name}: {rounds}, too few in a row{since} for a window"
         return
-    first, last = judged.window.numbers[0], judged.window.numbers[-1]
     kind = "measurement window" if judged.steady else "last window, NOT STEADY"
-    minutes = {sampled.number: sampled.minute for sampled in judged.rounds if isinstance(sampled, SampledRound)}
-    when = f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else ""
-    yield f"{name}: {rounds}; {kind}: rounds {first} - {last}{when}"
+    yield f"{name}: {rounds}; {kind}: rounds {span(judged.window.numbers, sample_minutes(judged))}"
     for tracked, determination in judged.window.determinations:
         yield from _determination_lines(tracked, determination)
 
@@ -97,8 +94,11 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
     rule = loop_rule(result.facts.spec)
     if loop.window is None or rule is None:
         return
-    metric = METRICS[rule.tracked[0].metric]
-    values = {place(result, stimulus): _figure(metric.label, figures) for stimulus, figures in window_points(loop)}
+    metric, (column, divisor) = METRICS[rule.tracked[0].metric], METRIC_COLUMNS[rule.tracked[0].metric]
+    values = {
+        place(result, stimulus): math.nan if (value := figures[column]) is None else value / divisor
+        for stimulus, figures in window_points(result, loop)
+    }
     demands = isinstance(result.facts.spec, DemandSpec)
     down, across = (sorted({key[axis] for key in values}) for axis in (0, 1))
     yield ""
@@ -124,21 +124,12 @@ def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
     return stimulus.largest_block_bytes, stimulus.read_percent
 
 
-def _figure(label: str, figures: Mapping[str, float | None]) -> float:
-    name, scale = {
-        METRICS["iops"].label: ("iops", 1),
-        METRICS["mb_per_second"].label: ("mb_per_second", 1),
-        METRICS["average_response_ms"].label: ("average_response_us", 1000),
-    }[label]
-    value = figures[name]
-    return math.nan if value is None else value / scale
-
-
 def _summary_lines(result: TestResult) -> Iterator[str]:
-    """Yield the tables of numbers and facts on the report's first page; for a profile, the facts and the overview."""
-    blocks = [block for block in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(block, Table)]
-    if isinstance(result.facts.spec, ProfileSpec):
-        blocks = [*(block for block in blocks if block.kind == "facts"), *overview(result)]
+    """Yield the tables of numbers and facts on the report's first page; beside the standard, facts and an overview."""
+    test = result.facts.spec.test
+    blocks = [block for block in pages_of(test).pages(result)[0].blocks if isinstance(block, Table)]
+    if further := further_pages(test):
+        blocks = [*(block for block in blocks if block.kind == "facts"), *further.overview(result)]
     for block in blocks:
         if block.kind in ("numbers", "facts"):
             yield from ("", *_table_lines(block))
@@ -209,16 +200,12 @@ def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: S
 
 
 def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[RepeatedPoint]) -> dict[str, Any]:
-    limited = result.host_limited_points(loop)
-    if result.facts.spec.rounds_are_repeats:
-        named = (point for point in repeated if point.name == loop.part)
-        points = [{**stimulus_attributes(point.stimulus), **point.figures} for point in named]
-        return {"part": loop.part, **_judged_json(loop), "points": points}
     points = [
-        {**stimulus_attributes(stimulus), **figures, "host_limited": limited[stimulus]}
-        for stimulus, figures in window_points(loop)
+        *((point.stimulus, point.figures) for point in repeated if point.name == loop.part),
+        *window_points(result, loop),
     ]
-    return {"part": loop.part, **_judged_json(loop), "points": points}
+    values = [{**stimulus_attributes(stimulus), **figures} for stimulus, figures in points]
+    return {"part": loop.part, **_judged_json(loop), "points": values}
 
 
 def _judged_json(judged: Loop | Sampling) -> dict[str, Any]:
@@ -251,8 +238,8 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "engine_starts": line.engine_starts,
         "complete": line.complete,
         "io_seconds": seconds,
-        "iops": rate_per_second(ios, 1000 * seconds) if seconds else None,
-        "mb_per_second": rate_per_second(moved, 1000 * seconds) / MB if seconds else None,
+        "iops": rate_per_second(ios, seconds) if seconds else None,
+        "mb_per_second": rate_per_second(moved, seconds) / MB if seconds else None,
         "written_bytes": line.written_bytes,
         "maximum_response_us": max(line.maximum_response_us, default=None),
     }

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from ...errors import DeviceFailed
 from ...temporary import temporary_folder
 from ...units import KIB
 from ..process import program as process
+from .identity import ROOT, attribute
 
 _TIMEOUT_SECONDS = 60
 _EDGE_BYTES = 256 * KIB
@@ -37,6 +38,8 @@ _MEMBERS = {
     "zfs_member": "a ZFS pool",
     "bcache": "a bcache",
     "ceph_bluestore": "Ceph",
+    "oracleasm": "an Oracle ASM disk group",
+    "DM_snapshot_cow": "a device mapper snapshot (as its store)",
     "LVM2_member": "LVM",
     "linux_raid_member": "a Linux RAID",
 }
@@ -93,6 +96,7 @@ def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = 
     return {
         disk: _with_unread_partitions(
             disk,
+            {attribute(ROOT / "sys/class/block" / part.name / "start") for part in parts},
             Contents(
                 partitions=tuple(part.name for part in parts),
                 signatures=tuple(
@@ -167,23 +171,30 @@ def _run(*argv: str, evidence: Path | None = None) -> process.Finished:
         return process.run(argv, evidence=evidence or folder / argv[0], timeout_seconds=_TIMEOUT_SECONDS)
 
 
-def _with_unread_partitions(disk: Path, contents: Contents) -> Contents:
-    """Add the partitions of a disk whose partition table the kernel has not read (a loop device, device mapper)."""
-    if contents.partitions or not any(signature.kind.endswith(_TABLE) for signature in contents.signatures):
+def _with_unread_partitions(disk: Path, read_starts: Collection[str], contents: Contents) -> Contents:
+    """Add the partitions of the disk's partition table that the kernel has not read; ``read_starts`` are the others.
+
+    The kernel reads no partitions of some disks (loop devices, device mapper), and keeps an old table while a partition
+    is in use.
+    """
+    if not any(signature.kind.endswith(_TABLE) and signature.device == disk.name for signature in contents.signatures):
         return contents
     listed = _run("partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", str(disk))
-    partitions, signatures, unreadable = list[str](), list(contents.signatures), contents.unreadable
+    partitions, signatures = list(contents.partitions), list(contents.signatures)
+    unreadable = contents.unreadable
     if listed.exit_code:
         unreadable = unreadable or f"its partition table: {listed.error_summary}"
     for number, start, length in re.findall("^([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,18})$", listed.stdout, re.MULTILINE):
+        if start in read_starts:
+            continue
         part = ("-O", str(int(start) * _SECTOR_BYTES), "-S", str(int(length) * _SECTOR_BYTES))
         probed = _run("blkid", "-p", "-o", "export", *part, str(disk))
         if probed.exit_code not in (0, _NOTHING_FOUND):
             unreadable = unreadable or f"its partition {number}: {probed.error_summary}"
-        found = dict(line.partition("=")[::2] for line in probed.stdout.split("\n"))
+        values = dict(line.partition("=")[::2] for line in probed.stdout.split("\n"))
         partitions.append(f"{disk.name} partition {number}")
-        if kind := found.get("TYPE"):
-            row = {"device": partitions[-1], "type": kind, "usage": found.get("USAGE"), "label": found.get("LABEL")}
+        if kind := values.get("TYPE"):
+            row = {"device": partitions[-1], "type": kind, "usage": values.get("USAGE"), "label": values.get("LABEL")}
             signatures.append(_as_member(_signature(row), disk, int(start) * _SECTOR_BYTES))
     return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures), unreadable=unreadable)
 

@@ -23,6 +23,7 @@ ROOT = Path("/")
 _UNKNOWN_NAME = "Check the name with snia-pts devices; snia-pts never creates a file below /dev."
 _SYSFS_SECTOR_BYTES = 512
 _GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
+_BTRFS_INFORMATION, _BTRFS_INFORMATION_BYTES = 0x8400941F, 1024  # BTRFS_IOC_FS_INFO of linux/btrfs.h
 #: linux/stat.h and linux/fcntl.h: the size of struct statx, the offset and mask of the birth time, and a flag.
 _STATX_BYTES, _BTIME_OFFSET, _STATX_BTIME, _AT_EMPTY_PATH = 256, 0x50, 0x800, 0x1000
 #: The names of drives in /dev: without their folder they are not taken for names of files.
@@ -309,14 +310,25 @@ def _file_instance(path: Path) -> str | None:
 def generation(descriptor: int) -> str | None:
     """Return inode and generation number of an open file; a later file with the same inode has another generation.
 
-    None if the file system has no generation numbers: tmpfs, overlayfs and network file systems.
+    None if the file system has no generation numbers: tmpfs, overlayfs and network file systems.  On btrfs the number
+    of the subvolume belongs to it: generations are small transaction numbers there, the same in other file systems, and
+    a snapshot keeps inode and generation.
     """
     number = bytearray(8)
     try:
         fcntl.ioctl(descriptor, _GET_GENERATION, number)
     except OSError:
         return None
-    return f"inode {os.fstat(descriptor).st_ino}, generation {int.from_bytes(number[:4], sys.byteorder)}"
+    inode = f"inode {os.fstat(descriptor).st_ino}, generation {int.from_bytes(number[:4], sys.byteorder)}"
+    return f"{inode}, file system {os.statvfs(descriptor).f_fsid:x}" if _is_on_btrfs(descriptor) else inode
+
+
+def _is_on_btrfs(descriptor: int) -> bool:
+    try:
+        fcntl.ioctl(descriptor, _BTRFS_INFORMATION, bytearray(_BTRFS_INFORMATION_BYTES))
+    except OSError:
+        return False
+    return True
 
 
 def _birth_time(descriptor: int) -> str | None:

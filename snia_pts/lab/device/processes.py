@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .identity import ROOT, attribute
+from .mounts import mount_of
 from .storage import Identity, identity_at, identity_of
 
 THIS_PROCESS = "snia-pts itself"
@@ -50,7 +51,8 @@ class Processes:
 
     ``users`` are keyed by object.  ``locks`` are keyed by file system and inode (of the node, for a device) and include
     this process's own.  ``unreadable_descriptors`` and ``unreadable_mappings`` name the processes whose descriptors or
-    memory maps may not be examined.  ``in_container`` is True if a PID namespace hides other processes.
+    memory maps may not be examined.  ``in_container`` is True if a PID namespace hides other processes, ``hidden`` if
+    /proc hides those of other users (its mount option ``hidepid``).
     """
 
     users: Mapping[Identity, tuple[User, ...]]
@@ -58,6 +60,7 @@ class Processes:
     unreadable_descriptors: tuple[str, ...] = ()
     unreadable_mappings: tuple[str, ...] = ()
     in_container: bool = False
+    hidden: bool = False
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -66,9 +69,10 @@ class Processes:
         unread = {"open": self.unreadable_descriptors, "mapped into memory": self.unreadable_mappings}
         if self.unreadable_descriptors == self.unreadable_mappings:
             unread = {"open or mapped": self.unreadable_descriptors}
-        hidden = [f"what {_subject(names)} {what}{remedy}" for what, names in unread.items() if names]
+        others = [f"what {_subject(names)} {what}{remedy}" for what, names in unread.items() if names]
+        hidden = f"what processes of other users, which /proc hides, have open or mapped{remedy}"
         outside = "what processes outside of this container have open (it has a PID namespace of its own)"
-        return (*hidden, *[outside] * self.in_container)
+        return (*others, *[hidden] * self.hidden, *[outside] * self.in_container)
 
 
 def read_processes(root: Path = ROOT) -> Processes:
@@ -100,6 +104,7 @@ def read_processes(root: Path = ROOT) -> Processes:
         unreadable_descriptors=tuple(unreadable_descriptors),
         unreadable_mappings=tuple(unreadable_mappings),
         in_container=bool(namespace) and namespace != _INITIAL_PID_NAMESPACE,
+        hidden=_hides_processes(root),
     )
 
 
@@ -114,6 +119,7 @@ def keep_persistent(before: Processes, after: Processes) -> Processes:
         unreadable_descriptors=after.unreadable_descriptors,
         unreadable_mappings=after.unreadable_mappings,
         in_container=after.in_container,
+        hidden=after.hidden,
     )
 
 
@@ -222,6 +228,12 @@ def _locks(root: Path, own_pid: str) -> dict[tuple[int, int], tuple[str, ...]]:
         owner = THIS_PROCESS if pid == own_pid else program(pid, root) if int(pid) > 0 else "a program"
         locks[key] = (*locks.get(key, ()), owner)
     return locks
+
+
+def _hides_processes(root: Path) -> bool:
+    """Return whether /proc shows processes of other users to root only."""
+    mount = mount_of(Path("/proc"), root)
+    return os.geteuid() != 0 and mount is not None and (mount.option("hidepid") or "off") not in ("off", "0")
 
 
 def _subject(names: Sequence[str]) -> str:

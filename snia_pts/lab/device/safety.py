@@ -339,7 +339,20 @@ def _claim_again(target: Target, path: Path, root: Path) -> None:
 
 
 def _contents(path: Path, block: Path, evidence: Path | None = None) -> Contents:
-    return read_contents({path: [device_path(part) for part in partitions(block)]}, evidence)[path]
+    parts = [device_path(part) for part in partitions(block)]
+    for device in (path, *parts):
+        _drop_cached_pages(device)
+    return read_contents({path: parts}, evidence)[path]
+
+
+def _drop_cached_pages(device: Path) -> None:
+    """Let the next read of an unused device come from what is beneath it, which may have changed since the last one."""
+    with suppress(OSError):  # the read reports it
+        descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
 
 
 def _change(path: Path, status: os.stat_result) -> str:
@@ -368,8 +381,7 @@ def require_as_confirmed(target: Target, signatures: Sequence[str], root: Path =
     """
     path, status = Path(target.dut.path), os.fstat(target.descriptor)
     usage, stack = _examine(path, status, root, ignore_locks=True)
-    if reason := usage_sentence(stack, usage, path):
-        raise TargetBusy(path=path, reason=reason)
+    require_free(path, stack, usage, root)
     now = _contents(path, block_directory(status.st_rdev, root)).descriptions(path.name)
     if now != tuple(signatures):
         found = ", ".join(now) or "nothing that is recognised"

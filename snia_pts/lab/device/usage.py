@@ -6,13 +6,13 @@ their backing file.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .identity import ROOT, attribute, block_directory
+from .mounts import kernel_text, parse_mounts, unescaped
 from .processes import Processes, keep_persistent, program, read_pids, read_processes
 from .storage import Backing, Identity, Layer, block_of, device_identity, identity_at, layers, partitions, read_backings
 
@@ -139,17 +139,13 @@ def _mounts(root: Path) -> Iterator[tuple[Path | Identity, str, bool]]:
     """
     for pid, where, table in _mount_tables(root):
         tree = root / "proc" / pid / "root"
-        for line in table.split("\n"):
-            before, _, after = line.partition(" - ")
-            fields, source = before.split(" "), after.split(" ")[1:2]
-            if len(fields) < 5:
-                continue
-            mounted = f"is mounted at {fields[4]}{where}"
-            is_root = fields[4] == "/" and not where
-            for top in _sources(fields[2], _unescaped(source[0]) if source else "", tree, root):
+        for mount in parse_mounts(table):
+            mounted = f"is mounted at {mount.point}{where}"
+            is_root = mount.point == "/" and not where
+            for top in _sources(mount.number, mount.source, tree, root):
                 yield top, "holds the root file system" if is_root else mounted, is_root
-            if fields[3] != "/":  # only part of a file system: a folder or a file
-                bound = identity_at(f"{tree}{_unescaped(fields[4])}")
+            if mount.part != "/":  # only part of a file system: a folder or a file
+                bound = identity_at(f"{tree}{mount.point}")
                 if bound and bound.kind == "file":
                     yield bound, mounted, False
 
@@ -186,7 +182,7 @@ def _mount_tables(root: Path) -> Iterator[tuple[str, str, str]]:
             view = None
         if view in visited:
             continue
-        table = _kernel_text(process / "mountinfo")
+        table = kernel_text(process / "mountinfo")
         if table and table not in visited:
             where = "" if pid in ("self", "1") else f" in the mount namespace of {program(pid, root)}"
             yield pid, where, table
@@ -195,21 +191,5 @@ def _mount_tables(root: Path) -> Iterator[tuple[str, str, str]]:
 
 def _swaps(root: Path) -> Iterator[str]:
     """Yield the name of each swap device or file."""
-    for line in _kernel_text(root / "proc/swaps").split("\n")[1:]:
-        yield _unescaped(re.split("[ \t]", line, maxsplit=1)[0])
-
-
-def _kernel_text(path: Path) -> str:
-    """Return the text of a file of /proc with names as ``os`` functions take them; empty if it cannot be read.
-
-    Split it at ASCII line feeds, blanks and tabs only: the kernel escapes these in names, and no other white space.
-    """
-    try:
-        return os.fsdecode(path.read_bytes())
-    except OSError:
-        return ""
-
-
-def _unescaped(text: str) -> str:
-    """Decode the octal escapes with which /proc writes blanks and backslashes in names."""
-    return re.sub(r"\\(0[0-7]{2}|134)", lambda escape: chr(int(escape[1], 8)), text)
+    for line in kernel_text(root / "proc/swaps").split("\n")[1:]:
+        yield unescaped(re.split("[ \t]", line, maxsplit=1)[0])

@@ -16,7 +16,6 @@ from typing import Any
 
 from ...model.measurement import Transfers
 from ...model.steps import Stimulus
-from ...spec.fio_options import SYNCHRONOUS_ENGINES
 from ...units import KIB, exact_capacity
 from . import sampling
 from .job import AnswerRejected, sections
@@ -112,9 +111,8 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     the number of outstanding I/Os times the runtime (Little's law), and at least half of it if fio's own time between
     two I/Os is negligible.  Raises AnswerRejected otherwise.
     """
-    depth = 1 if dict(stimulus.options).get("ioengine") in SYNCHRONOUS_ENGINES else stimulus.queue_depth
     threads = sum(section.jobs for section in sections(stimulus))
-    outstanding = depth * threads
+    outstanding = stimulus.outstanding_ios * threads
     sum_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides) * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
     max_ns = max(side.response_max_ns for side in sides)
@@ -122,7 +120,7 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
     ios = sum(side.ios for side in sides)
     full_ns = outstanding * 1e6 * max(side.runtime_ms for side in sides)
-    if depth >= _MANY_OUTSTANDING:
+    if stimulus.outstanding_ios >= _MANY_OUTSTANDING:
         is_slow = sum_ns >= _LONG_RESPONSE_NS * ios
     else:
         is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from ...model.histogram import Histogram, SyncTimes, merge
 from ...model.measurement import NO_TRANSFERS, Transfers
 from ...model.steps import Stimulus, mix
-from ...spec.fio_options import SYNCHRONOUS_ENGINES
 from ...units import MAX_QUANTITY, counted, exact_capacity
 from .agreement import (
     require_bytes,
@@ -261,8 +260,8 @@ def _require_queue_depth(stimulus: Stimulus, text: str) -> None:
 def _require_depth_kept(stimulus: Stimulus, job: Mapping[str, Any]) -> None:
     """Raise AnswerRejected if few I/Os had at least half the queue depth outstanding when fio submitted them.
 
-    fio counts a depth before it adds the new I/O, in levels of powers of two, each as a percentage.  Options of a
-    profile may reduce the depth.
+    fio counts a depth before it adds the new I/O, in levels of powers of two, each as a percentage.  Options of the
+    stimulus may reduce the depth.
     """
     ios = int(job["read"]["total_ios"]) + int(job["write"]["total_ios"])
     if stimulus.queue_depth < 4 or stimulus.options or "iodepth_level" not in job:
@@ -498,7 +497,7 @@ def _require_sync_calls(stimulus: Stimulus, write: Transfers, jobs: Sequence[Map
 
     The call after the last writes of a thread may be missing.  With more outstanding I/Os, fio does fewer calls.
     """
-    if stimulus.queue_depth > 1 and dict(stimulus.options).get("ioengine") not in SYNCHRONOUS_ENGINES:
+    if stimulus.outstanding_ios > 1:
         return
     intervals = [value for name, value in stimulus.options if name in ("fdatasync", "fsync") and value.isdecimal()]
     if len(intervals) != 1 or intervals[0] == "0" or stimulus.ramp_seconds:

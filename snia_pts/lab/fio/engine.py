@@ -37,12 +37,14 @@ if TYPE_CHECKING:
 
 #: If the host was suspended for longer than this, the measurement is rejected.
 _MAX_SUSPENSION_SECONDS = 0.1
-#: Of the options that a profile may set, fio is known to echo these as written.
+#: Of the options that a stimulus may have, fio is known to echo these as written.
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
 #: The next fio starts this long before the end of an idle time, and its checks this long before.
 _STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
 #: The block layer may count this share of fio's bytes, and this many bytes, less than fio.
 _UNCOUNTED_SHARE, _UNCOUNTED_BYTES = 0.02, 8 * MB
+#: The block layer may merge this share of random I/Os, and this many.
+_MERGED_SHARE, _MERGED_IOS = 0.1, 1000
 #: fio's runtime is in whole ms and may be rounded.
 _ROUNDING_SECONDS = 0.01
 
@@ -383,7 +385,7 @@ class FioEngine:
             raise
         if point.program.threads_missing:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
-        self._require_counted(point.stimulus, read.transferred_bytes + write.transferred_bytes, telemetry)
+        self._require_counted(point.stimulus, read, write, telemetry)
         overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
         overhead_ns = max(0, overhead_ns)
@@ -409,21 +411,39 @@ class FioEngine:
         self._moment, self._overhead_ns = moment, overhead_ns
         return measurement
 
-    def _require_counted(self, stimulus: Stimulus, reported_bytes: int, telemetry: TelemetrySample) -> None:
-        """Check that the kernel counted the bytes that fio reports; raises fio.AnswerRejected if not.
+    def _require_counted(
+        self, stimulus: Stimulus, read: Transfers, write: Transfers, telemetry: TelemetrySample
+    ) -> None:
+        """Check that the kernel counted the bytes and random I/Os that fio reports; raises fio.AnswerRejected if not.
 
         ``telemetry`` begins before fio's first I/O, and ends after its last one.
         """
         block = telemetry.block
         if block is None or stimulus.cached or not self._observer.counts_every_byte:
             return
-        counted_bytes = block.read_bytes + block.write_bytes
-        if reported_bytes - counted_bytes > max(_UNCOUNTED_BYTES, _UNCOUNTED_SHARE * reported_bytes):
+        for name, side, counted_bytes, counted_ios in (
+            ("read", read, block.read_bytes, block.read_ios),
+            ("written", write, block.write_bytes, block.write_ios),
+        ):
+            reported_bytes = side.transferred_bytes
+            if reported_bytes - counted_bytes > max(_UNCOUNTED_BYTES, _UNCOUNTED_SHARE * reported_bytes):
+                reported, counted = f"{exact_capacity(reported_bytes)} {name}", exact_capacity(counted_bytes)
+            elif _are_ios_separate(stimulus) and side.ios - counted_ios > max(_MERGED_IOS, _MERGED_SHARE * side.ios):
+                reported, counted = f"{side.ios} I/Os {name}", str(counted_ios)
+            else:
+                continue
             raise fio.AnswerRejected(
-                "host",
-                f"fio reports {exact_capacity(reported_bytes)}, but the kernel counted {exact_capacity(counted_bytes)} "
-                f"on {self._path}",
+                "host", f"fio reports {reported}, but the kernel counted {counted} on {self._path}"
             )
+
+
+def _are_ios_separate(stimulus: Stimulus) -> bool:
+    """Return whether the block layer can merge few I/Os: random ones in a range of many more blocks than are in flight.
+
+    In a range of 100 blocks for each outstanding I/O, 2 % of the I/Os have an outstanding neighbour.
+    """
+    blocks = stimulus.range_bytes // stimulus.largest_block_bytes
+    return stimulus.access == "RND" and not stimulus.skew and blocks >= 100 * stimulus.total_oio
 
 
 def side_by_side(engines: Sequence[FioEngine], stimuli: Sequence[Stimulus]) -> tuple[Measurement, ...]:

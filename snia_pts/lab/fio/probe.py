@@ -157,7 +157,7 @@ def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEng
             option_list = ", ".join(f"{key}={value}" for key, value in options)
             raise UsageError(
                 detail=f"fio rejects the options {option_list} ({finished.error_summary}).",
-                hint="Correct the profile's fio options; fio --cmdhelp=OPTION lists the valid values.",
+                hint="Correct the fio options of the workload; fio --cmdhelp=OPTION lists the valid values.",
             )
 
 

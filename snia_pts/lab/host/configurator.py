@@ -1,4 +1,4 @@
-"""Set the CPU governor, I/O scheduler and page cache for a profile's point, and verify them.
+"""Set the CPU governor, I/O scheduler and page cache for a point, and verify them.
 
 The original settings are recorded when the run starts, and restored when it ends (``settings``).
 """
@@ -67,7 +67,7 @@ class HostConfigurator:
                     reason = f"{setting.name} cannot be {value}; this host supports {', '.join(supported) or 'none'}"
                     raise TargetUnfit(path=self._path, reason=reason, hint="Choose other values for the axis.")
         if (cold or settings) and not os.access(self._root / _DROP_CACHES, os.W_OK):
-            reason = "only root may change host settings and empty the page cache, as the profile requires"
+            reason = "only root may change host settings and empty the page cache, as the test requires"
             raise TargetUnfit(path=self._path, reason=reason, hint="Run it as root.")
 
     def prepare(self, step: Prepare) -> PrepareOutcome:

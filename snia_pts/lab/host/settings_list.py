@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from ..array import controller as arrays
+from ... import registries
 from ..device.identity import ROOT, attribute
 from ..settings.settings import Setting
 from ..settings.write_cache import CACHES
@@ -113,8 +114,8 @@ def find(kind: str, place: str, root: Path = ROOT) -> Setting | None:
     for cache_class in CACHES:
         if kind == cache_class.KIND:
             return cache_class(place=place, root=root) if re.fullmatch(cache_class.PLACE_PATTERN, place) else None
-    if kind == arrays.KIND:
-        return arrays.find(place, root)
+    if kind in registries.SETTINGS:
+        return cast("Setting | None", registries.load(registries.SETTINGS, kind)(place, root))
     known = KINDS.get(kind)
     return FileSetting(kind=kind, place=place, root=root) if known and re.fullmatch(known.places, place) else None
 

@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 
 from ...errors import DeviceFailed, HostFailed
 from ...model.dut import Dut
@@ -27,8 +28,8 @@ class Proof:
 
     def __init__(self, target: Target, seed: int) -> None:
         self._target = target
-        self.offsets = sample_offsets(target.dut.capacity_bytes)
         source = random.Random(seed)  # noqa: S311 - a pattern, no secret
+        self.offsets = sample_offsets(target.dut.capacity_bytes, source)
         self._patterns = {offset: source.randbytes(_BLOCK_BYTES) for offset in self.offsets}
         self.is_written = False
 
@@ -49,11 +50,18 @@ class Proof:
             return count_survivors(descriptor, self._target.dut, self._patterns)
 
 
-def sample_offsets(capacity_bytes: int) -> tuple[int, ...]:
-    """Return the pattern's byte offsets: blocks spread evenly over the capacity, including the first and the last."""
+def sample_offsets(capacity_bytes: int, source: random.Random) -> tuple[int, ...]:
+    """Return the pattern's byte offsets: the first and the last block, and a random one of each part between.
+
+    The parts are of equal size.  Blocks at equal distances could all lie in the stripes that a partial purge clears.
+    """
     blocks = capacity_bytes // _BLOCK_BYTES
     count = min(_SAMPLES, blocks)
-    return tuple(sorted({(blocks - 1) * index // max(count - 1, 1) * _BLOCK_BYTES for index in range(count)}))
+    bounds = [blocks * index // max(count, 1) for index in range(count + 1)]
+    chosen = [source.randrange(start, stop) for start, stop in pairwise(bounds)]
+    if chosen:
+        chosen[0], chosen[-1] = 0, blocks - 1
+    return tuple(block * _BLOCK_BYTES for block in chosen)
 
 
 def count_survivors(descriptor: int, dut: Dut, patterns: Mapping[int, bytes]) -> int:

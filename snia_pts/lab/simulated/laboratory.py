@@ -61,7 +61,7 @@ class SimulatedLaboratory:
         return self._started + timedelta(microseconds=self._clock_ns / 1000)
 
     def perform(self, step: Step) -> Iterator[Outcome]:
-        """Perform a step and yield transfers outcome; raises PurgeFailed or DeviceFailed for a fault of the preset."""
+        """Perform a step and yield each outcome; raises PurgeFailed or DeviceFailed for a fault of the preset."""
         match step:
             case Purge():
                 yield self._purge(step)
@@ -74,7 +74,7 @@ class SimulatedLaboratory:
                 yield from self._measure_continuous(step)
 
     def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Repeat a step that was result before the run was interrupted, as a simulated drive's state is not saved.
+        """Repeat a step that was performed before the run was interrupted, as a simulated drive's state is not saved.
 
         Raises HostFailed if the outcomes differ from the recorded ones.
         """

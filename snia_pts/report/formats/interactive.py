@@ -19,14 +19,13 @@ from ...errors import ReportError
 from ...model.measurement import METRICS
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
-from ...results.points import window_points
 from ...results.result import Loop, TestResult
-from ...spec import ProfileSpec, Tracked
+from ...results.tables import window_points
+from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...text import one_line
-from ..data import evaluated_series
 from ..figures import timelines
 from ..figures.style import COLOURS
-from ..profile.interactive import profile_plots
+from ..registry import further_pages
 from ..sections.summary import SIMULATED, shortcomings, verdict
 from .rst import TEMPLATES
 
@@ -107,11 +106,11 @@ def _lines(result: TestResult) -> Iterator[dict[str, str]]:
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
-    if isinstance(result.facts.spec, ProfileSpec):
-        yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in profile_plots(result))
+    if further := further_pages(result.facts.spec.test):
+        yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in further.plots(result))
         return
     for loop in result.loops:
-        yield from _surfaces(loop)
+        yield from _surfaces(result, loop)
     yield from _rounds(result)
     for line in result.time_lines:
         if line.phase != "WIPC":
@@ -121,9 +120,9 @@ def _plots(result: TestResult) -> Iterator[Plot]:
 # -- over a matrix ----------------------------------------------------------------------------------------------------
 
 
-def _surfaces(loop: Loop) -> Iterator[Plot]:
+def _surfaces(result: TestResult, loop: Loop) -> Iterator[Plot]:
     """Yield a surface for each metric over the two parameters in which a loop's points differ."""
-    points = dict(window_points(loop))
+    points = dict(window_points(result, loop))
     parameters = _varying_parameters(list(points))
     if parameters is None:
         return
@@ -183,22 +182,23 @@ def _varying_parameters(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
 
 
 def _rounds(result: TestResult) -> Iterator[Plot]:
-    for name, rounds, labels, _ in evaluated_series(result):
+    for series in evaluated_series(result):
         traces = []
-        numbers = [judged.number for judged in rounds]
-        for index, (tracked, label) in enumerate(labels):
-            values = [judged.value(tracked) for judged in rounds]
-            traces.append(_line(numbers, values, label, COLOURS[index % len(COLOURS)], "lines+markers"))
+        numbers = [judged.number for judged in series.rounds]
+        for index, tracked in enumerate(series.rule.tracked):
+            values = [judged.value(tracked) for judged in series.rounds]
+            colour = COLOURS[index % len(COLOURS)]
+            traces.append(_line(numbers, values, series.label(tracked), colour, "lines+markers"))
         yield Plot(
-            title=f"Tracked variables by round{f' - {name}' if name else ''}",
+            title=f"Tracked variables by round - {series.part or series.name}",
             data=traces,
-            layout=_layout(traces, "Round", _unit(labels), log=True, every_round=len(rounds) <= _MAX_TICKS),
+            layout=_layout(traces, "Round", _unit(series), log=True, every_round=len(series.rounds) <= _MAX_TICKS),
         )
 
 
-def _unit(labels: Sequence[tuple[Tracked, str]]) -> str:
+def _unit(series: TrackedSeries) -> str:
     """Return the common unit of the tracked variables; empty if their units differ."""
-    units = {METRICS[tracked.metric].unit for tracked, _ in labels}
+    units = {METRICS[tracked.metric].unit for tracked in series.rule.tracked}
     return units.pop() if len(units) == 1 else ""
 
 

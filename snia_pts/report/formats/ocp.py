@@ -19,6 +19,7 @@ from ...model.time_series import TimeLine
 from ...results.key_figures import key_figures
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
+from ...results.tables import METRIC_COLUMNS, measurement_figures
 from ...results.warnings import run_warnings
 from ...spec import default_of
 from ...spec.reader import numbers
@@ -68,12 +69,12 @@ def make(result: TestResult) -> bytes:
     for part, purged in result.purges:
         lines.step(f"purge {part}".strip(), _purge(purged), purged.started)
     for line in result.separate_lines:
-        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), complete=line.complete)
+        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(result, line), complete=line.complete)
     for loop in result.loops:
         complete = all(measured_round.complete for measured_round in loop.rounds)
         kind = "repeats of" if repeats else "rounds"
         steady_state = _steady_state(loop, evaluated=finished or loop.steady) if not repeats else ()
-        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *steady_state), complete=complete)
+        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(result, loop), *steady_state), complete=complete)
     lines.step("result", _outcome(result, limits), result.finished)
     passed = result.achieved and all(judgement.met for judgement in limits)
     if not finished:
@@ -151,20 +152,20 @@ def _purge(purged: PurgeOutcome) -> Iterator[tuple[Artifact, str]]:
     yield (("diagnosis", {"verdict": "purged", "type": kind, "message": message, "hardwareInfoId": _DRIVE}), "")
 
 
-def _stimulus(line: TimeLine) -> Iterator[tuple[Artifact, str]]:
+def _stimulus(result: TestResult, line: TimeLine) -> Iterator[tuple[Artifact, str]]:
     """Yield the measurements of a continuous stimulus, one for each start of the engine."""
     for measured in line.measurements:
-        for name, unit, value in _figures(measured):
+        for name, unit, value in _figures(result, measured):
             yield ("measurement", _measurement(name, _place(measured.stimulus), unit, value)), measured.timing.started
 
 
-def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
+def _rounds(result: TestResult, loop: Loop) -> Iterator[tuple[Artifact, str]]:
     """Yield a series for each metric of every point, indexed by the number of the round."""
     series: dict[str, int] = {}
     for measured_round in loop.rounds:
         for measured in measured_round.measurements:
             at = measured.timing.started
-            for name, unit, value in _figures(measured):
+            for name, unit, value in _figures(result, measured):
                 at_part = "" if measured.stimulus.name else loop.part  # a name contains the part
                 identity = f"{name} at {at_part} {_place(measured.stimulus)}".replace("  ", " ")
                 if identity not in series:
@@ -217,11 +218,11 @@ def _outcome(result: TestResult, limits: Sequence[Judgement]) -> Iterator[tuple[
         yield ("diagnosis", {"verdict": limit.name, "type": _passed(met), "message": message}), ""
 
 
-def _figures(measured: Measurement) -> Iterator[tuple[str, str, float]]:
-    for name, metric in METRICS.items():
-        value = metric.read(measured)
-        if math.isfinite(value):
-            yield name, metric.unit, value
+def _figures(result: TestResult, measured: Measurement) -> Iterator[tuple[str, str, float]]:
+    row = measurement_figures(result, measured)
+    for name, (column, divisor) in METRIC_COLUMNS.items():
+        if isinstance(value := row[column], int | float):
+            yield name, METRICS[name].unit, value / divisor
 
 
 def _measurement(name: str, at: str, unit: str, value: float) -> dict[str, object]:

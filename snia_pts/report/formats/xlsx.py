@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.steady_state import SteadyState
-from ...analysis.window import Judged, Window
+from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
 from ...results.result import TestResult
-from ...spec import MetricName, SteadyStateRule, Tracked, loop_rule, settling_rule
+from ...results.tables import METRIC_COLUMNS, RATES, DataTable, Value, data_tables, placed_measurements, unit
+from ...results.tracked_series import TrackedSeries, evaluated_series
+from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
-from ..data import RATES, Data, Value, evaluated_series, tables, unit
 from ..figures.style import COLOURS
 
 if TYPE_CHECKING:
@@ -76,23 +77,15 @@ def _creation_time(result: TestResult) -> datetime.datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Series:
+class _Block:
     """Rounds on which steady state was evaluated, and the position of their values in the sheet Rounds."""
 
-    name: str
-    rounds: tuple[Judged, ...]
-    labels: tuple[tuple[Tracked, str], ...]
-    window: Window | None
-    rule: SteadyStateRule
+    series: TrackedSeries
     first_row: int
-
-    def determination(self, tracked: Tracked) -> SteadyState:
-        """Return a tracked variable's determination; raises KeyError without a window."""
-        return dict(self.window.determinations if self.window else ())[tracked]
 
     def row(self, number: int) -> int:
         """Return the row of a round."""
-        return self.first_row + next(row for row, judged in enumerate(self.rounds) if judged.number == number)
+        return self.first_row + [judged.number for judged in self.series.rounds].index(number)
 
 
 class _WorkbookWriter:
@@ -101,22 +94,22 @@ class _WorkbookWriter:
     def __init__(self, book: Workbook, result: TestResult) -> None:
         self._book = book
         self._result = result
-        self._data = {data.name: data for data in tables(result, max_samples=_MAX_SAMPLES)}
+        self._data = {data.name: data for data in data_tables(result, max_samples=_MAX_SAMPLES)}
         self._bold = book.add_format({"bold": True})
         self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
         self._formats = {name: book.add_format({"num_format": text}) for name, text in _NUMBER_FORMATS.items()}
         self._number = book.add_format({"num_format": "#,##0.###"})
         #: The row of each measurement in the sheet Measurements, by its identity.
-        self._rows = {id(measurement): row for row, measurement in enumerate(result.measurements, start=1)}
+        self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), start=1)}
 
     def fill(self) -> None:
         """Write all sheets; the first has the verdict."""
         summary = self._book.add_worksheet("Summary")
-        all_series = list(self._series())
-        with_window = [series for series in all_series if series.window]
+        blocks = list(self._blocks())
+        with_window = [block for block in blocks if block.series.window]
         steady = self._book.add_worksheet("Steady state") if with_window else None
-        rounds = self._book.add_worksheet("Rounds") if all_series else None
+        rounds = self._book.add_worksheet("Rounds") if blocks else None
         points = self._book.add_worksheet("Points") if "points" in self._data else None
         measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
         if measurements:
@@ -124,7 +117,7 @@ class _WorkbookWriter:
         if points:
             self._points(points)
         if rounds:
-            self._rounds(rounds, all_series)
+            self._rounds(rounds, blocks)
         if steady:
             self._steady(steady, with_window)
         for data in self._data.values():
@@ -152,7 +145,7 @@ class _WorkbookWriter:
             heading = field if not unit(field) or field in RATES else f"{field}\n({unit(field)})"
             self._write(sheet, row, column, heading, self._head)
 
-    def _table(self, sheet: Worksheet, data: Data) -> None:
+    def _table(self, sheet: Worksheet, data: DataTable) -> None:
         """Write data to a sheet with a frozen header row."""
         self._header_row(sheet, 0, data.fields)
         for row, values in enumerate(data.rows, start=1):
@@ -198,13 +191,13 @@ class _WorkbookWriter:
                 column = data.column(name)
                 sheet.write_formula(row, column, "=" + "+".join(rates), self._formats[name], _cached(values[column]))
 
-    def _rate(self, data: Data, row: int, direction: str, counts: str, scale: str) -> str:
+    def _rate(self, data: DataTable, row: int, direction: str, counts: str, scale: str) -> str:
         """Return the formula of a measurement's read or write rate per second; see ``rate_per_second``."""
         count, time = self._cell(data, row, f"{direction}_{counts}"), self._cell(data, row, f"{direction}_runtime_ms")
         return f"IF({time}>={SHORTEST_RATED_MS},{scale}*{count}/{time},IF({count}>0,NA(),0))"
 
     @staticmethod
-    def _cell(data: Data, row: int, field: str) -> str:
+    def _cell(data: DataTable, row: int, field: str) -> str:
         from xlsxwriter.utility import xl_rowcol_to_cell
 
         return str(xl_rowcol_to_cell(row, data.column(field), row_abs=True, col_abs=True))
@@ -226,27 +219,25 @@ class _WorkbookWriter:
                 formula = f"=AVERAGE({','.join(cells)})"
                 sheet.write_formula(row, column, formula, self._formats[name], _cached(data.rows[row - 1][column]))
 
-    def _series(self) -> Iterator[_Series]:
+    def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""
         row = 2
-        for name, rounds, labels, window in evaluated_series(self._result):
-            is_loop, spec = isinstance(rounds[0], MeasuredRound), self._result.facts.spec
-            rule = loop_rule(spec) if is_loop else settling_rule(spec)
-            if rule is not None:
-                yield _Series(name=name, rounds=rounds, labels=labels, window=window, rule=rule, first_row=row)
-            row += len(rounds) + 4
+        for series in evaluated_series(self._result):
+            yield _Block(series=series, first_row=row)
+            row += len(series.rounds) + 4
 
-    def _rounds(self, sheet: Worksheet, series: Sequence[_Series]) -> None:
+    def _rounds(self, sheet: Worksheet, blocks: Sequence[_Block]) -> None:
         """Write the tracked variables by round, as references to measurements."""
         sheet.set_column(0, 0, 9)
         sheet.set_column(1, 12, 24)
-        for block in series:
-            self._write(sheet, block.first_row - 2, 0, block.name, self._bold)
+        for block in blocks:
+            series = block.series
+            self._write(sheet, block.first_row - 2, 0, series.part or series.name, self._bold)
             self._write(sheet, block.first_row - 1, 0, "round", self._head)
-            for column, (tracked, label) in enumerate(block.labels, start=1):
-                heading = f"{label}\n{METRICS[tracked.metric].heading}"
+            for column, tracked in enumerate(series.rule.tracked, start=1):
+                heading = f"{series.label(tracked)}\n{METRICS[tracked.metric].heading}"
                 self._write(sheet, block.first_row - 1, column, heading, self._head)
-                for row, measured in enumerate(block.rounds, start=block.first_row):
+                for row, measured in enumerate(series.rounds, start=block.first_row):
                     sheet.write_number(row, 0, measured.number)
                     self._value(sheet, row, column, measured, tracked)
 
@@ -259,29 +250,30 @@ class _WorkbookWriter:
             else:
                 sheet.write_formula(row, column, "=NA()", self._number, _cached(value))
             return
-        field, scale = _METRIC_CELLS[tracked.metric]
+        field, divisor = METRIC_COLUMNS[tracked.metric]
+        scale = f"/{divisor}" if divisor != 1 else ""
         formula = f"={self._measurement_cell(measured.point(tracked), field)}{scale}"
         sheet.write_formula(row, column, formula, self._number, _cached(value))
 
-    def _steady(self, sheet: Worksheet, series: Sequence[_Series]) -> None:
+    def _steady(self, sheet: Worksheet, blocks: Sequence[_Block]) -> None:
         """Write each tracked variable's determination, calculated from the window's rounds."""
         sheet.set_column(0, 0, 40)
         sheet.set_column(1, 6, 14)
-        blocks = [(block, column) for block in series for column in range(1, len(block.labels) + 1)]
-        for number, (block, column) in enumerate(blocks):
+        columns = [(block, column) for block in blocks for column in range(1, len(block.series.rule.tracked) + 1)]
+        for number, (block, column) in enumerate(columns):
             self._determination(sheet, number * _BLOCK_ROWS, block, column)
-        sheet.set_h_pagebreaks([number * _BLOCK_ROWS for number in range(2, len(blocks), 2)])
+        sheet.set_h_pagebreaks([number * _BLOCK_ROWS for number in range(2, len(columns), 2)])
 
-    def _determination(self, sheet: Worksheet, top: int, series: _Series, column: int) -> None:
+    def _determination(self, sheet: Worksheet, top: int, block: _Block, column: int) -> None:
         from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
 
-        tracked, label = series.labels[column - 1]
-        steady_state = series.determination(tracked)
+        series, tracked = block.series, block.series.rule.tracked[column - 1]
+        steady_state = dict(series.window.determinations if series.window else ())[tracked]
         first, last = steady_state.rounds[0], steady_state.rounds[-1]
-        x, y = (f"Rounds!{xl_range_abs(series.row(first), values, series.row(last), values)}" for values in (0, column))
+        x, y = (f"Rounds!{xl_range_abs(block.row(first), values, block.row(last), values)}" for values in (0, column))
         cells = {name: xl_rowcol_to_cell(top + row, 1) for row, name in enumerate(_CELL_NAMES, start=1)}
-        name = f"{series.name}: " if series.name else ""
-        heading = f"{name}{label}, {METRICS[tracked.metric].heading}, rounds {first} - {last}"
+        name, metric = series.part or series.name, METRICS[tracked.metric].heading
+        heading = f"{name}: {series.label(tracked)}, {metric}, rounds {first} - {last}"
         self._write(sheet, top, 0, heading, self._bold)
         rows = _determination_rows(series.rule, steady_state, x, y, cells)
         for row, (row_label, formula, value) in enumerate(rows, start=top + 1):
@@ -290,12 +282,12 @@ class _WorkbookWriter:
                 sheet.write_formula(row, 1, formula, None if row_label == "steady" else self._number, value)
             else:
                 self._write(sheet, row, 1, "not evaluable")
-        sheet.insert_chart(top, 3, self._chart(series, column, heading), {"object_position": 2})
+        sheet.insert_chart(top, 3, self._chart(block, column, heading), {"object_position": 2})
 
-    def _chart(self, series: _Series, column: int, title: str) -> Any:
+    def _chart(self, block: _Block, column: int, title: str) -> Any:
         """Return a chart of all rounds of a tracked variable, with a y axis from zero."""
         chart = self._book.add_chart({"type": "scatter", "subtype": "straight_with_markers"})
-        first, last = series.first_row, series.first_row + len(series.rounds) - 1
+        first, last = block.first_row, block.first_row + len(block.series.rounds) - 1
         marker = {"type": "circle", "size": 5, "fill": {"color": COLOURS[0]}, "border": {"color": COLOURS[0]}}
         x, y = (["Rounds", first, values, last, values] for values in (0, column))
         chart.add_series(
@@ -305,12 +297,12 @@ class _WorkbookWriter:
         chart.set_title({"name": title, "name_font": {"size": 10, "bold": False}})
         chart.set_x_axis({"name": "Round", "min": 0, "major_gridlines": {"visible": False}})
         chart.set_y_axis(
-            {"name": METRICS[series.labels[column - 1][0].metric].heading, "min": 0, "num_format": "#,##0.##"}
+            {"name": METRICS[block.series.rule.tracked[column - 1].metric].heading, "min": 0, "num_format": "#,##0.##"}
         )
         chart.set_size({"width": 560, "height": _BLOCK_ROWS * 19})
         return chart
 
-    def _samples(self, data: Data) -> None:
+    def _samples(self, data: DataTable) -> None:
         """Write a time line and its chart to a sheet of their own."""
         name = re.sub(r"[\[\]:*?/\\]", "-", one_line(data.title.removeprefix("Samples: ")))
         used_names = {sheet.get_name().lower() for sheet in self._book.worksheets()}
@@ -333,12 +325,6 @@ class _WorkbookWriter:
 
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
 _CELL_NAMES = ("average", "data", "data allowed", "slope", "intercept", "slope excursion", "slope allowed", "steady")
-#: A metric's column in the sheet Measurements, and the end of a formula that converts it.
-_METRIC_CELLS: Mapping[MetricName, tuple[str, str]] = {
-    "iops": ("iops", ""),
-    "mb_per_second": ("mb_per_second", ""),
-    "average_response_ms": ("average_response_us", "/1000"),
-}
 
 
 def _determination_rows(

@@ -82,8 +82,8 @@ def confidence(line: TimeLine) -> Confidence:
     )
     return Confidence(
         ios=ios,
-        iops=rate_per_second(ios, runtime_ms),
-        mb_per_second=rate_per_second(transferred, runtime_ms) / MB,
+        iops=rate_per_second(ios, runtime_ms, ticks_per_second=1000),
+        mb_per_second=rate_per_second(transferred, runtime_ms, ticks_per_second=1000) / MB,
         markers=tuple(
             Marker(name=name, ms=None if us is None else us / 1000) for name, us in zip(MARKERS, times_us, strict=True)
         ),

@@ -14,7 +14,7 @@ from ...analysis.consistency import even_percent, trend_percent
 from ...analysis.recovery import end_rows
 from ...model.time_series import TimeLine
 from ...spec.reader import definitions
-from ...units import counted, duration
+from ...units import counted, duration, number
 from ..figures import timelines, timeplots
 from ..figures.style import BAD, QUIET
 from ..pages import Figure, Page
@@ -90,7 +90,8 @@ def _consistency(iops: Sequence[float]) -> str:
         return "all samples are equal"
     rise = trend_percent(iops)
     if rise is not None:
-        return f"{NOT_APPLICABLE}: the IOPS {'rise' if rise > 0 else 'fall'} by {abs(rise):.2g} % over this time"
+        direction = "rise" if rise > 0 else "fall"
+        return f"{NOT_APPLICABLE}: the IOPS {direction} by {number(abs(rise), digits=2)} % over this time"
     return thousands(mean / deviation, 1)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -17,76 +16,16 @@ from ...analysis.window import Judged, Window, consecutive_rounds, interruption_
 from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
 from ...model.steps import Stimulus
 from ...results.result import Loop, Sampling, TestResult
-from ...spec import SteadyStateRule, Tracked, loop_rule, settling_rule
+from ...results.tracked_series import TrackedSeries, span, tracked_series
+from ...spec import SteadyStateRule, Tracked
 from ..figures import figure as figures
 from ..figures import matrices
-from ..header import ALTERED, NOT_ACHIEVED, minutes_of, window_rounds
+from ..header import ALTERED, NOT_ACHIEVED, window_rounds
 from ..pages import Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, thousands
 
 #: The maximum number of tracked variables side by side in one table.
 _MAX_PER_TABLE = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tracking:
-    """The basis of a steady state evaluation: complete rounds of a loop, or the samples that serve as rounds.
-
-    ``stimuli`` are those of the tracked variables, in the rule's order.  ``minutes`` gives the end of each round's
-    sample, and is empty for a loop.  ``name`` starts a page's title, ``part`` is the title of a table.
-    """
-
-    name: str
-    part: str
-    rule: SteadyStateRule
-    rounds: tuple[Judged, ...]
-    window: Window | None
-    stimuli: tuple[Stimulus, ...]
-    minutes: Mapping[int, float]
-
-    def label(self, tracked: Tracked) -> str:
-        """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand if that is part of the rule."""
-        stimulus = self.stimuli[self.rule.tracked.index(tracked)]
-        return f"{stimulus.label} {stimulus.demand.label}" if tracked.thread_count else stimulus.label
-
-    def code(self, tracked: Tracked) -> str:
-        """Return a tracked variable's name in the form used in titles: ``RND/4KiB RW0``."""
-        stimulus = self.stimuli[self.rule.tracked.index(tracked)]
-        code = f"{stimulus.access}/{stimulus.block_label.replace(' ', '')} RW{stimulus.read_percent}"
-        return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
-
-    def span(self, first: int, last: int) -> str:
-        """Return a span of rounds: ``1 - 5``, ``1 - 5 (minutes 1 - 121)``."""
-        minutes = f" (minutes {self.minutes[first]:.4g} - {self.minutes[last]:.4g})" if self.minutes else ""
-        return f"{first} - {last}{minutes}"
-
-
-def tracking(result: TestResult, part: Loop | Sampling) -> Tracking:
-    """Return the basis of the steady state evaluation of a loop of ``result``, or of its samples."""
-    spec = result.facts.spec
-    rule: SteadyStateRule | None
-    if isinstance(part, Sampling):
-        rule, line = settling_rule(spec), result.time_line(part.phase)
-        stimuli = (line.stimulus,) * len(rule.tracked) if rule and line else ()
-        preconditioning = " Preconditioning" if part.phase == "PC" else ""
-        rounds: tuple[Judged, ...] = part.rounds
-        name, part_name = f"{spec.title}{preconditioning}", ""
-    else:
-        rule, rounds = loop_rule(spec), part.complete
-        variables = rule.tracked if rule and part.complete else ()
-        stimuli = tuple(part.complete[0].point(variable).stimulus for variable in variables)
-        name, part_name = spec.title, part.part
-    if rule is None:
-        raise ValueError("the test has no steady state rule")
-    return Tracking(
-        name=name,
-        part=part_name,
-        rule=rule,
-        rounds=rounds,
-        window=part.window,
-        stimuli=stimuli,
-        minutes=minutes_of(part),
-    )
 
 
 def slug(text: str) -> str:
@@ -151,7 +90,7 @@ def convergence_page(
 
 def window_pages(result: TestResult, part: Loop | Sampling) -> Iterator[Page]:
     """Yield a page for each tracked variable of the last window of a loop or sampling; none without a window."""
-    tracked = tracking(result, part)
+    tracked = tracked_series(result, part)
     if tracked.window is None:
         return
     suffix = ("" if tracked.window.steady else f" - {NOT_ACHIEVED}") + (f" - {ALTERED}" if result.altered_rules else "")
@@ -160,16 +99,16 @@ def window_pages(result: TestResult, part: Loop | Sampling) -> Iterator[Page]:
         yield Page(title=title, blocks=tuple(_window_blocks(tracked, variable, determination)))
 
 
-def _window_blocks(tracked: Tracking, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
+def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
     metric, label = METRICS[variable.metric], tracked.label(variable)
-    span = tracked.span(determination.rounds[0], determination.rounds[-1])
+    rounds = span(determination.rounds, tracked.minutes)
     half = tracked.rule.data_excursion_percent / 2
     if tracked.window is not None and not tracked.window.steady:
         yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
         name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
-        caption=f"{label}, rounds {span}. Y axis does not start at zero.",
-        alt=f"Line plot: {metric.label} of {label} in rounds {span}, with their average, lines {half:g} % above and "
+        caption=f"{label}, rounds {rounds}. Y axis does not start at zero.",
+        alt=f"Line plot: {metric.label} of {label} in rounds {rounds}, with their average, lines {half:g} % above and "
         "below it, and the least squares line.",
         draw=partial(
             figures.measurement_window,
@@ -180,7 +119,7 @@ def _window_blocks(tracked: Tracking, variable: Tracked, determination: SteadySt
         ),
         height=figures.WINDOW_HEIGHT,
     )
-    yield determination_table(determination, tracked.rule, metric, span)
+    yield determination_table(determination, tracked.rule, metric, rounds)
 
 
 def _not_achieved(determination: SteadyState, window: Window) -> str:
@@ -193,12 +132,12 @@ def _not_achieved(determination: SteadyState, window: Window) -> str:
     return "STEADY STATE NOT ACHIEVED: this variable is steady here, but not all tracked variables are."
 
 
-def determination_table(determination: SteadyState, rule: SteadyStateRule, metric: Metric, span: str) -> Table:
-    """Return the Steady State Determination Data of one tracked variable; ``span`` is the text of its rounds."""
+def determination_table(determination: SteadyState, rule: SteadyStateRule, metric: Metric, rounds: str) -> Table:
+    """Return the Steady State Determination Data of one tracked variable; ``rounds`` is the text of its rounds."""
     title = "Steady State Determination Data"
     if not determination.evaluable:
         reason = "not evaluable: the average is not a positive number"
-        return facts([("Measurement window (rounds)", span), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
+        return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
     data, slope = determination.data_excursion_percent, determination.slope_excursion_percent
     texts = aligned(
         (
@@ -214,7 +153,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     data_passes = determination.data_excursion <= determination.allowed_data_excursion
     slope_passes = determination.slope_excursion <= determination.allowed_slope_excursion
     rows = (
-        ("Measurement window (rounds)", span, "", ""),
+        ("Measurement window (rounds)", rounds, "", ""),
         ("Average", texts[0], "100", ""),
         ("Allowed maximum data excursion", texts[1], f"{rule.data_excursion_percent:g}", ""),
         ("Measured data excursion", texts[2], f"{data:.3f}", _passes(data_passes)),
@@ -253,7 +192,7 @@ def line(determination: SteadyState) -> str:
 
 def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     """Yield the page of the tracked variables by round, with the windows' excursions; none without a round."""
-    all_tracked = [tracked for part in parts if (tracked := tracking(result, part)).rounds]
+    all_tracked = [tracked for part in parts if (tracked := tracked_series(result, part)).rounds]
     if not all_tracked:
         return
     rule, sampled = all_tracked[0].rule, bool(all_tracked[0].minutes)
@@ -273,7 +212,7 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     yield Page(title=f"{prefix}Tracked Variables by Round", blocks=(*tables, Prose(text=note)), flows=True)
 
 
-def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
+def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
     """Return tracked variables round by round, each with the excursions of the window that ends there."""
     headings = [Column(heading="Round", align="right", width=9)]
     interrupted = {math.ceil(mark) for mark in interruption_marks(tracked.rounds)}
@@ -300,7 +239,7 @@ def _has_gaps(rounds: Sequence[Judged]) -> bool:
     return any(after.number != before.number + 1 for before, after in pairwise(rounds))
 
 
-def _variable_cells(tracked: Tracking, variable: Tracked) -> tuple[Sequence[str], ...]:
+def _variable_cells(tracked: TrackedSeries, variable: Tracked) -> tuple[Sequence[str], ...]:
     rounds, rule = tracked.rounds, tracked.rule
     values = [judged_round.value(variable) for judged_round in rounds]
     states: list[SteadyState | None] = []
@@ -335,11 +274,11 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     """
     rows: list[tuple[str, str, tuple[Measurement, ...], str]] = []
     for loop in loops:
-        tracked = tracking(result, loop)
+        tracked = tracked_series(result, loop)
         for variable, determination in tracked.window.determinations if tracked.window else ():
             measured = tuple(window_round.point(variable) for window_round in loop.window_rounds)
             steady = "yes" if determination.steady else "NO"
-            rows.append((tracked.label(variable), window_rounds(result, loop.window), measured, steady))
+            rows.append((tracked.label(variable), window_rounds(result, loop), measured, steady))
     if not rows:
         return
     points = [measured for _, _, measured, _ in rows]

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...analysis.window import Window
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
+from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
 from ...units import GB, counted, distinct_digits, duration, number
-from ..header import minutes_of, user_capacity, window_rounds
+from ..header import user_capacity, window_rounds
 from ..pages import Block, Page, Prose
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .logo import logo
@@ -137,11 +138,7 @@ def _evaluated(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
 
 
 def _span(part: Loop | Sampling) -> str:
-    window, minutes = part.window, minutes_of(part)
-    if window is None:
-        return "no window"
-    first, last = window.numbers[0], window.numbers[-1]
-    return f"rounds {first} - {last}" + (f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else "")
+    return f"rounds {span(part.window.numbers, sample_minutes(part))}" if part.window else "no window"
 
 
 def _not_achieved_mark(window: Window | None) -> str:
@@ -171,7 +168,7 @@ def shortcomings(result: TestResult) -> str:
 
 
 def deviations_table(result: TestResult) -> Table:
-    """Return the table of deviations from the standard, or from a profile, with their clauses."""
+    """Return the table of deviations from the standard, or from another specification, with their clauses."""
     authority = result.facts.spec.authority
     return differences_table(result.deviations, "Deviation", f"Deviations from {authority}", authority)
 
@@ -200,7 +197,7 @@ def _run_facts(result: TestResult) -> Table:
     idle = sum(interruption.idle_seconds for interruption in result.interruptions)
     stops = counted(len(result.interruptions), "interruption")
     rows = (
-        ("Standard" if spec.is_standard else "Profile", f"{spec.revision} ({spec.publication})"),
+        (spec.authority.removeprefix("the ").capitalize(), f"{spec.revision} ({spec.publication})"),
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
@@ -230,10 +227,7 @@ def _windows(result: TestResult) -> Iterator[tuple[str, str]]:
     evaluated = list(_evaluated(result))
     for name, part in evaluated:
         suffix = f", {name}" if len(evaluated) > 1 else ""
-        yield (
-            f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}",
-            window_rounds(result, part.window, minutes_of(part)),
-        )
+        yield f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}", window_rounds(result, part)
         if isinstance(part, Loop):
             incomplete = len(part.rounds) - len(part.complete)
             rounds = f"{len(part.complete)} complete{f', {incomplete} incomplete' if incomplete else ''}"

@@ -111,7 +111,7 @@ def _series(result: TestResult, quantity: Quantity) -> list[Series]:
 
 
 def _sampled(result: TestResult) -> set[str]:
-    """Return the parts of a profile that were split into samples: they are time lines as well as loops."""
+    """Return the named points that were split into samples: they are time lines as well as loops."""
     separate = {(line.phase, line.part) for line in result.separate_lines}
     return {line.part for line in result.time_lines if len(line) and (line.phase, line.part) not in separate}
 

@@ -22,7 +22,7 @@ from ..header import (
     pattern,
     pattern_sizes,
     range_and_amount,
-    sampled_rounds,
+    window_rounds,
 )
 from ..pages import Block, Page, Prose
 from ..sections import confidence
@@ -232,7 +232,7 @@ def setup(result: TestResult) -> Rows:
         ("AR Segments", NOT_APPLICABLE),
         ("Pre Condition 1", pattern_name(result, conditioning.read_percent)),
         ("TOIO - TC/QD", heaviest),
-        ("SS Rounds", sampled_rounds(result)),
+        ("SS Rounds", window_rounds(result, result.sampling)),
         ("Inter-Round Pre W", mix(conditioning.read_percent)),
         ("TOIO - TC/QD", heaviest),
         ("Duration", duration(spec.demand.pre_write_seconds)),

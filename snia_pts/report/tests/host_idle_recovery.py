@@ -26,7 +26,7 @@ from ..header import (
     pattern_stimulus,
     preconditions,
     range_and_amount,
-    sampled_rounds,
+    window_rounds,
 )
 from ..pages import Page, Prose
 from ..sections.provenance import provenance
@@ -74,7 +74,7 @@ def setup(result: TestResult) -> Rows:
     """Return the Setup Parameters."""
     spec = _spec(result)
     writes = (pattern_stimulus(spec), demand(spec.setup.thread_count, spec.setup.queue_depth))
-    return preconditions(result, second=writes, rounds=sampled_rounds(result))
+    return preconditions(result, second=writes, rounds=window_rounds(result, result.sampling))
 
 
 def parameters(result: TestResult) -> Rows:

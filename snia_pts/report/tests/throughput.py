@@ -70,7 +70,7 @@ def _parts(result: TestResult) -> tuple[str, ...]:
 
 def _window(result: TestResult, part: str) -> str:
     loop = result.loop(part)
-    return window_rounds(result, loop.window if loop else None)
+    return window_rounds(result, loop)
 
 
 def _omitted(result: TestResult) -> str:

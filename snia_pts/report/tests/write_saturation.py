@@ -23,7 +23,7 @@ from ...spec import WriteSaturationSpec
 from ...units import GB, MB, block_size, duration, number
 from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import Along, Quantity
-from ..header import Rows, alignment, demand, pattern, pattern_stimulus, preconditions, range_and_amount, sampled_rounds
+from ..header import Rows, alignment, demand, pattern, pattern_stimulus, preconditions, range_and_amount, window_rounds
 from ..pages import Block, Page, Prose
 from ..sections import confidence, consistency
 from ..sections.provenance import provenance
@@ -52,7 +52,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
 
 def setup(result: TestResult) -> Rows:
     """Return the Setup Parameters."""
-    return preconditions(result, rounds=sampled_rounds(result))
+    return preconditions(result, rounds=window_rounds(result, result.sampling))
 
 
 def parameters(result: TestResult) -> Rows:
@@ -66,7 +66,7 @@ def parameters(result: TestResult) -> Rows:
         ("Test Stimulus 1", pattern_stimulus(spec)),
         ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
         ("Ends at", _ends(spec)),
-        ("Steady State", sampled_rounds(result)),
+        ("Steady State", window_rounds(result, result.sampling)),
         ("Test Stimulus 2", f"{second}, histogram" if after else NOT_APPLICABLE),
         ("TOIO - TC/QD", demand(after.thread_count, after.queue_depth) if after else NOT_APPLICABLE),
         ("Duration", duration(after.seconds) if after else NOT_APPLICABLE),
@@ -155,12 +155,11 @@ def key_figures(result: TestResult, line: TimeLine) -> Table:
     rows = [(first, _sample_figures(line, 0)), ("Last sample", _sample_figures(line, len(line) - 1))]
     if result.sampling is not None and result.sampling.steady:
         rows.insert(1, ("Measurement window, mean", _window_figures(result.sampling)))
-    method = "mean of its samples" if result.facts.imported else "all I/Os"
-    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, {method}", _combined_figures(line, end)))
+    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, all I/Os", _combined_figures(line, end)))
     if after is not None and after.measurements:
         rows.append((f"Histogram after it, {after.stimulus.label}", _measurement_figures(after.measurements)))
     names, figures = zip(*rows, strict=True)
-    headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("IOPS", "MB/s", matrices.WEIGHTED_ART, f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
         Column(heading="Period", width=35),
         *(Column(heading=heading, align="right", width=13) for heading in headings),
@@ -180,13 +179,13 @@ def _sample_figures(line: TimeLine, row: int) -> _Figures:
 
 def _combined_figures(line: TimeLine, rows: range) -> _Figures:
     """Return the combined figures of samples; their percentiles cannot be combined, so there is none."""
-    runtime_ms = 1000 * math.fsum(line.seconds[row] for row in rows)
+    seconds = math.fsum(line.seconds[row] for row in rows)
     ios = [line.read_ios[row] + line.write_ios[row] for row in rows]
     moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     response_us = math.fsum(count * line.average_response_us[row] for count, row in zip(ios, rows, strict=True))
     return (
-        rate_per_second(math.fsum(ios), runtime_ms),
-        rate_per_second(moved, runtime_ms) / MB,
+        rate_per_second(math.fsum(ios), seconds),
+        rate_per_second(moved, seconds) / MB,
         response_us / (math.fsum(ios) or math.nan) / 1000,
         None,
         max(line.maximum_response_us[row] for row in rows) / 1000,

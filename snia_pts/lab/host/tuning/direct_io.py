@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ...device.identity import ROOT, attribute, block_directory
+from ...device.mounts import mount_of
 from ...device.storage import device_path, layers, read_backings
 from .finding import Finding, finding
-from .mount import mount_of
 
 
 class _Buffer(NamedTuple):
@@ -39,23 +40,50 @@ def _buffers(path: Path, root: Path) -> Iterator[_Buffer]:
         status = real_path.stat()
     except OSError:
         return
-    is_device = stat.S_ISBLK(status.st_mode)
-    if not is_device:
+    visited, backings = set[object](), read_backings(root)
+    pending = [status.st_rdev]
+    if not stat.S_ISBLK(status.st_mode):
+        real_path = _below_overlays(real_path, root)
         yield from _file_system(real_path, root)
-    pending, visited, backings = [status.st_rdev if is_device else status.st_dev], set[object](), read_backings(root)
+        pending = _devices(real_path)
     while pending:
         for layer in layers(block_directory(pending.pop(), root), backings, root):
             if layer.identity in visited:
                 continue
             visited.add(layer.identity)
             if layer.block is not None:
-                yield from _loop(layer.block, root)
+                yield from _block(layer.block, root)
             else:
-                yield from _file_system(layer.path, root)
-                pending.append(layer.identity.device)
+                file = _below_overlays(layer.path, root)
+                yield from _file_system(file, root)
+                pending += [layer.identity.device] if file == layer.path else _devices(file)
 
 
-def _loop(block: Path, root: Path) -> Iterator[_Buffer]:
+def _below_overlays(path: Path, root: Path) -> Path:
+    """Return the folder of the upper layer, which has the data, of a path on overlayfs; any other path unchanged.
+
+    Where this mount namespace does not have that folder, as in a container, the path on overlayfs is returned.
+    """
+    mount = mount_of(path, root)
+    while mount and mount.kind == "overlay" and Path(upper := mount.option("upperdir") or "").is_absolute():
+        if not Path(upper).is_dir():
+            break
+        path = Path(upper).resolve()
+        mount = mount_of(path, root)
+    return path
+
+
+def _devices(path: Path) -> list[int]:
+    """Return the number of the device that the file system of a path is on; none if it cannot be examined."""
+    try:
+        return [path.stat().st_dev]
+    except OSError:
+        return []
+
+
+def _block(block: Path, root: Path) -> Iterator[_Buffer]:
+    if re.fullmatch("(zram|ram)[0-9]+", block.name):
+        yield _Buffer(block.name, "it keeps its data in the memory of this host, which is measured", "a drive")
     if attribute(block / "loop/dio") == "0":
         device = device_path(block, root)
         reason = f"{block.name} reads and writes its file through the page cache of this host, which is measured"
@@ -63,9 +91,12 @@ def _loop(block: Path, root: Path) -> Iterator[_Buffer]:
 
 
 def _file_system(path: Path, root: Path) -> Iterator[_Buffer]:
-    kind, options = mount_of(path, root) or ("", "")
+    mount = mount_of(path, root)
+    if mount is None:
+        return
+    kind = mount.kind
     if kind in ("tmpfs", "ramfs"):
         yield _Buffer(kind, "it keeps its files in the memory of this host, which is measured", "a file on a drive")
-    elif kind in ("ext3", "ext4") and "data=journal" in options.split(","):
+    elif kind in ("ext3", "ext4") and "data=journal" in mount.options:
         reason = "with data=journal it writes through the page cache of this host, even with direct I/O"
         yield _Buffer(f"{kind} (data=journal)", reason, "data=ordered")

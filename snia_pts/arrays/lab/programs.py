@@ -1,0 +1,46 @@
+"""Run the programs that manage arrays; each leaves evidence, as all programs of the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...errors import CopyableError
+from ...lab.process import program as process
+from ...temporary import temporary_folder
+
+_ANSWER_SECONDS = 120.0
+
+
+class ArrayError(CopyableError):
+    """An array could not be created, queried or deleted."""
+
+
+class Programs:
+    """Runs programs; ``evidence`` is the base name of their evidence files, without which none is kept."""
+
+    def __init__(self, evidence: Path | None = None) -> None:
+        self._evidence = evidence
+
+    def ask(self, name: str, *argv: str) -> process.Finished:
+        """Run a program and return its outcome."""
+        with self._place(name) as evidence:
+            return process.run(argv, evidence=evidence, timeout_seconds=_ANSWER_SECONDS)
+
+    def act(self, name: str, *argv: str) -> process.Finished:
+        """Run a program; raises ArrayError if it fails or times out."""
+        finished = self.ask(name, *argv)
+        if finished.timed_out:
+            raise ArrayError(f"{argv[0]} timed out after {_ANSWER_SECONDS:.0f} s")
+        if finished.exit_code:
+            raise ArrayError(f"{' '.join(argv[:2])} failed: {finished.error_summary}")
+        return finished
+
+    @contextmanager
+    def _place(self, name: str) -> Iterator[Path]:
+        if self._evidence is not None:
+            yield self._evidence.with_name(f"{self._evidence.name}-{name}")
+            return
+        with temporary_folder() as folder:
+            yield folder / name

@@ -1,0 +1,1 @@
+"""Workload profiles: measurements outside the standard, each as workloads x axes x repeats (docs/profiles.rst)."""

@@ -1,0 +1,183 @@
+"""Pages of a profile's report over quantity axes: lines over one axis, surfaces over two, response time over IOPS."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ...model.measurement import Measurement
+from ...report.figures import columns
+from ...report.figures.figure import Grid
+from ...report.figures.matrices import average_response_ms
+from ...report.figures.surface import has_surface, surface
+from ...report.pages import Block, Figure, Page
+from ...report.tables import Table
+from ..spec import Axis
+from .figures import Step, lines, response_over_iops
+from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
+from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
+from .tables import matrices_of
+
+#: Returns whether a point's measurements are host-limited; None if undetermined.
+Limited = Callable[[Sequence[Measurement]], bool | None]
+#: The number of series with distinct colours and markers in one figure.
+_MAX_SERIES = 8
+#: Leaves room for the matrices below a surface on the same page.
+_SURFACE_HEIGHT = 3.05
+
+
+def axis_pages(
+    family: Family, measure: Measure, alike: Sequence[Family], limited: Limited, *, prefix: str, slug: str
+) -> Iterator[Page]:
+    """Yield the pages of a family over its quantity axes; ``measure`` is its main quantity.
+
+    Surfaces share one scale with those of the families ``alike``.  ``limited`` returns whether a point is host-limited.
+    """
+    if len(family.sides) == 2:
+        grids = [each for one in alike if len(one.sides) == 2 for each in surfaces(one, measure).values()]
+        yield from _surfaces(family, measure, grids, prefix, slug)
+    else:
+        yield from _lines(family, prefix, slug)
+    yield from _responses(family, limited, prefix, slug)
+
+
+def _split(found: Sequence[Series]) -> list[Sequence[Series]]:
+    return [found[at : at + _MAX_SERIES] for at in range(0, len(found), _MAX_SERIES)]
+
+
+def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
+    (axis,) = family.sides
+    across, found = side(axis, family.spots), family.series([axis.key])
+    name = axis_name(axis)
+    several = any(len(spot.measured) > 1 for spot in family.spots)
+    whiskers = "; whiskers span the repeats from minimum to maximum" if several else ""
+    groups = _split(found)
+    for number, group in enumerate(groups, start=1):
+        panels = {
+            measure.heading: {
+                series.label: {key: measure.span(spot.measured) for key, spot in along(series.spots, axis).items()}
+                for series in group
+            }
+            for measure in (IOPS, MB_PER_SECOND)
+        }
+        figure = Figure(
+            name=f"lines-{slug}-{number}",
+            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.",
+            alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
+            draw=partial(lines, panels, across, legend="Series"),
+        )
+        yield Page(title=f"{prefix}IOPS and Throughput over {_title(name)}{part(number, groups)}", blocks=(figure,))
+
+
+def _title(name: str) -> str:
+    return name if name.startswith("option ") else name.title()
+
+
+def surfaces(family: Family, measure: Measure) -> Mapping[str, Grid]:
+    """Return the matrices of a family over its two axes, by series; the last axis is horizontal."""
+    deep, across = family.sides
+    found = family.series([deep.key, across.key])
+    return {series.label: grid(series.spots, across, deep, measure.of) for series in found}
+
+
+def surface_figure(
+    family: Family,
+    label: str,
+    grids: Mapping[str, Grid],
+    measure: Measure,
+    name: str,
+    alike: Sequence[Grid],
+    *,
+    before: str = "",
+) -> Figure:
+    """Return a 3D figure of one matrix of a family, on the common scale of ``alike``."""
+    deep, across = family.sides
+    sides = side(across, family.spots), side(deep, family.spots)
+    complete = all(has_surface(values, *sides) for values in grids.values())
+    draw = surface if complete else columns.columns
+    what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
+    return Figure(
+        name=name,
+        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
+        alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
+        draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(alike)),
+        height=_SURFACE_HEIGHT,
+    )
+
+
+def _surfaces(family: Family, measure: Measure, alike: Sequence[Grid], prefix: str, slug: str) -> Iterator[Page]:
+    """Yield a page for each series: its surface on the common scale, and its matrices below."""
+    deep, across = family.sides
+    grids = surfaces(family, measure)
+    for number, series in enumerate(family.series([deep.key, across.key]), start=1):
+        blocks: tuple[Block, ...] = tuple(matrices_of(series.spots, deep, across, _column(measure)))
+        if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1:
+            figure = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", alike)
+            blocks = (figure, *blocks)
+        axis_names = f"{_title(axis_name(deep))} x {_title(axis_name(across))}"
+        title = series.label if len(grids) > 1 or prefix else axis_names
+        yield Page(title=f"Matrix: {title}", blocks=blocks, flows=True)
+
+
+def _column(measure: Measure) -> str:
+    return "IOPS" if measure is IOPS else "MB/s"
+
+
+def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
+    """Yield the matrix of each series of a family in its main quantity."""
+    deep, across = family.sides
+    for series in family.series([deep.key, across.key]):
+        table, *_ = matrices_of(series.spots, deep, across, _column(measure))
+        yield replace(table, title=f"{series.label}: {table.title}")
+
+
+def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iterator[Page]:
+    """Yield response time over IOPS for increasing outstanding I/Os, if an axis varies these."""
+    axis = next((each for key in DEMANDS for each in family.axes if each.key == key), None)
+    if axis is None:
+        return
+    groups = _split(family.series([axis.key]))
+    for number, group in enumerate(groups, start=1):
+        shown = {series.label: steps(series, axis.key, family) for series in group}
+        every = [step for found in shown.values() for step in found]
+        if not any(math.isfinite(step.average_ms) for step in every):
+            return
+        figure = Figure(
+            name=f"response-{slug}-{number}",
+            caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}. Where a "
+            f"curve turns up, more outstanding I/Os do not increase IOPS{_falling_iops(group, axis, limited)}.",
+            alt="Line plot: average and 99 % response time in ms against IOPS, one colour per series.",
+            draw=partial(response_over_iops, shown, legend="Series"),
+        )
+        yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
+
+
+def _falling_iops(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
+    """Return a caption note on why IOPS fall along a curve: the host, the drive's state, or undetermined."""
+    spots = [list(along(series.spots, axis).values()) for series in found]
+    pairs = [pair for each in spots for pair in itertools.pairwise(each)]
+    causes = {limited(spot.measured) for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
+    host = "the host limited the IOPS"
+    state = "the drive's state had changed since the previous point (a profile does not wait for steady state)"
+    if not causes:
+        return ""
+    if len(causes) > 1 or None in causes:
+        return f"; where IOPS fall, {host} or {state}"
+    return f"; where IOPS fall, {host if True in causes else state}"
+
+
+def steps(series: Series, key: str, family: Family) -> list[Step]:
+    """Return the steps of a series' curve of response time over IOPS."""
+    axis = next(each for each in family.axes if each.key == key)
+    return [
+        Step(
+            demand=f"{DEMANDS[key]}{at}",
+            iops=IOPS.of(spot.measured),
+            average_ms=average_response_ms(spot.measured),
+            most_ms=two_nines_ms(spot.measured),
+        )
+        for at, spot in along(series.spots, axis).items()
+    ]

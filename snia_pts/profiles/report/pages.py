@@ -1,0 +1,286 @@
+"""The pages of a workload profile's report: each point with its repeats, and the effect of the axes.
+
+The axes decide the figures: lines over one quantity, surfaces over two, curves and boxes over zones, bars without a
+quantity axis, and a table of the effect of each setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from ...model.steps import Stimulus
+from ...report.figures.overlays import over_time
+from ...report.header import Rows, notes, pattern
+from ...report.pages import Block, Figure, Page, Prose
+from ...report.sections.provenance import provenance
+from ...report.sections.summary import summary
+from ...report.tables import NOT_APPLICABLE, Table, facts
+from ...results.limit_checks import judgements
+from ...results.result import TestResult
+from ...units import block_size, capacity, counted, duration
+from ..spec import ProfileSpec
+from . import figures as drawn
+from .axes import axis_pages, first_matrices
+from .points import Family, PlacedPoint, axis_name, group_by_workload, placed_points, profile_spec
+from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
+from .tables import (
+    EXPLAINED,
+    effect_tables,
+    extremes_table,
+    host_table,
+    points_table,
+    repeats_table,
+    sides_table,
+    sync_table,
+)
+from .zones import zone_curves, zone_pages, zone_tables
+
+#: The most points that the first page lists one by one.
+_MAX_LISTED_POINTS = 24
+#: The most curves over time in one figure.
+_MAX_CURVES = 6
+_SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of their mean. "
+_TIMES = "Response times cover all I/Os of all repeats."
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    every = placed_points(result)
+    families = group_by_workload(result, every)
+    measured = (
+        *_results(result, families),
+        *_pictures(result, families),
+        *_over_time(result, every),
+        *_effects(families),
+    )
+    measured = (*measured, *_sync(result, every), *_host(result))
+    return (
+        summary(result, figures=(*_profile_table(result), *_key_tables(result, every))),
+        *measured,
+        provenance(result),
+    )
+
+
+def overview(result: TestResult) -> Iterator[Table]:
+    """Yield the tables that summarise a run on a terminal: a row per point, and one figure of each matrix."""
+    every = placed_points(result)
+    families = group_by_workload(result, every)
+    for family in families:
+        if family.zoned:
+            yield from zone_tables(zone_curves(family, _measure(family)), _measure(family))
+        elif len(family.sides) == 2:
+            yield from first_matrices(family, _measure(family))
+        else:
+            yield points_table(family.spots, _means(result))
+    for family in families:
+        yield from (table for axis in family.choices for table in effect_tables(family, axis))
+    yield from sides_table(every)
+    if synced := _synced(every):
+        yield sync_table(synced)
+
+
+# -- header -----------------------------------------------------------------------------------------------------------
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec = profile_spec(result)
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("Purge", _purges(spec)),
+        ("Fill", "once, sequential" if spec.fill else "none"),
+        ("Host settings", ", ".join(spec.varied_settings) or "unchanged"),
+        ("Page cache", "dropped before cold workloads" if any(load.cold for load in spec.workload) else "unchanged"),
+        ("Write cache", spec.write_cache),
+        ("Repeats", str(spec.repeats)),
+        ("Order", "repeats, axes, workloads"),
+        ("Limits", counted(len(result.facts.limits), "limit") if result.facts.limits else "none"),
+        ("Notes", notes(result).replace("NOT PTS CONFORMANT: ", "")),
+    )
+
+
+def _purges(spec: ProfileSpec) -> str:
+    if spec.purge:
+        return "once, before all workloads"
+    return "before fresh workloads" if any(load.fresh for load in spec.workload) else "none"
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters: counts, the axes, and the parameters that all points share."""
+    spec = profile_spec(result)
+    stimuli = [loop.rounds[0].measurements[0].stimulus for loop in result.loops if loop.rounds[0].measurements]
+    common = [
+        (name, value)
+        for name, value in _common_parameters(stimuli)
+        if name not in {axis_name(axis) for axis in spec.axis}
+    ]
+    axes = [(axis_name(axis), ", ".join(map(str, axis.values))) for axis in spec.axis]
+    rows = [("Profile", spec.name), ("Workloads", str(len(spec.workload))), ("Points", str(len(result.loops)))]
+    ranges = {load.range_bytes or result.facts.dut.capacity_bytes for load in spec.workload}
+    if len(ranges) == 1 and "range" not in {axis.key for axis in spec.axis}:
+        common.append(("Range", capacity(ranges.pop())))
+    rows += [*axes, *common][: 10 - len(rows)]
+    return tuple((rows + [("", NOT_APPLICABLE)] * 10)[:10])
+
+
+def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that all stimuli share."""
+    parameters: Mapping[str, list[str]] = {
+        "Block size": [block_size(each.largest_block_bytes) for each in stimuli],
+        "Thread count": [str(each.thread_count) for each in stimuli],
+        "Queue depth": [str(each.queue_depth) for each in stimuli],
+        "Duration": [duration(each.seconds) if each.seconds else "one pass over the range" for each in stimuli],
+        "Ramp": [duration(each.ramp_seconds) if each.ramp_seconds else "none" for each in stimuli],
+    }
+    for name, values in parameters.items():
+        if len(set(values)) == 1:
+            yield name, values[0]
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _profile_table(result: TestResult) -> Iterator[Table]:
+    spec = profile_spec(result)
+    rows = (("Profile", f"{spec.name}: {spec.description}"), ("Source", spec.source))
+    yield facts(rows, title="Profile", label_width=20)
+
+
+def _means(result: TestResult) -> str:
+    repeats = profile_spec(result).repeats
+    return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Results"
+
+
+def _key_tables(result: TestResult, placed: Sequence[PlacedPoint]) -> Iterator[Block]:
+    """Yield the points if they are few, else each workload's range."""
+    if len(placed) <= _MAX_LISTED_POINTS and placed:
+        yield points_table(placed, _means(result))
+        yield Prose(text=f"{_SPREAD if profile_spec(result).repeats > 1 else ''}{_TIMES}")
+    elif placed:
+        yield extremes_table(placed)
+
+
+def _results(result: TestResult, families: Sequence[Family]) -> Iterator[Page]:
+    """Yield the tables of points without a matrix or zone table, of their repeats, and of mixed points."""
+    plain = [spot for family in families if not family.zoned and len(family.sides) < 2 for spot in family.spots]
+    every = [spot for family in families if not family.zoned for spot in family.spots]
+    blocks: list[Block] = []
+    if sum(len(family.spots) for family in families) > _MAX_LISTED_POINTS and plain:
+        blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
+    blocks += [*sides_table(every), *repeats_table(plain)]
+    if blocks:
+        yield Page(title="Results", blocks=tuple(blocks), flows=True)
+
+
+def _measure(family: Family) -> Measure:
+    return MB_PER_SECOND if family.sequential else IOPS
+
+
+def _pictures(result: TestResult, families: Sequence[Family]) -> Iterator[Page]:
+    """Yield the figures of each family; if there are several, titles name their workloads."""
+    for number, family in enumerate(families, start=1):
+        prefix, measure = f"{', '.join(family.workloads)}: " if len(families) > 1 else "", _measure(family)
+        alike = [each for each in families if _measure(each) is measure]
+        if family.zoned:
+            yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
+        elif family.sides:
+            yield from axis_pages(family, measure, alike, result.host_limited, prefix=prefix, slug=str(number))
+    yield from _bars([spot for family in families if not family.zoned and not family.sides for spot in family.spots])
+
+
+def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
+    """Yield the points without a quantity axis as bars, on the same scale on all pages."""
+    if len(placed) < 2:
+        return
+    measures = (IOPS, MB_PER_SECOND)
+    names = list(dict.fromkeys(spot.point.workload.name for spot in placed))
+    colours = {spot.point.name: names.index(spot.point.workload.name) for spot in placed}
+    scale = {each.heading: [each.span(spot.measured).greatest for spot in placed] for each in measures}
+    groups = [placed[at : at + drawn.MOST_ROWS] for at in range(0, len(placed), drawn.MOST_ROWS)]
+    several = any(len(spot.measured) > 1 for spot in placed)
+    figures = []
+    for number, group in enumerate(groups, start=1):
+        panels = {each.heading: {spot.point.name: each.span(spot.measured) for spot in group} for each in measures}
+        figures.append(
+            Figure(
+                name=f"bars-{number}",
+                caption=f"IOPS and throughput of each point, one colour per workload"
+                f"{'; whiskers span the repeats from minimum to maximum' if several else ''}.",
+                alt="Bars: IOPS and MB/s from zero, one row per point.",
+                draw=partial(drawn.bars, panels, colours, scale),
+                height=drawn.height(len(group)),
+            )
+        )
+    yield Page(title="IOPS and Throughput by Point", blocks=tuple(figures), flows=True)
+
+
+def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
+    """Yield the samples over time: a figure for each workload, its points on one scale, repeats end to end."""
+    names = {spot.point.name: spot.point.workload.name for spot in every}
+    blocks = []
+    for number, workload in enumerate(profile_spec(result).workload, start=1):
+        known = (line for line in result.lines("stimulus") if len(line) > 1)
+        lines = [line for line in known if names.get(line.part) == workload.name]
+        rates = {line.part: line.mb_per_second if workload.access == "SEQ" else line.iops for line in lines}
+        series = {line.part: (line.ended_seconds, rates[line.part]) for line in lines}
+        heading = MB_PER_SECOND.heading if workload.access == "SEQ" else IOPS.heading
+        for at in range(0, len(series), _MAX_CURVES):
+            shown = dict(list(series.items())[at : at + _MAX_CURVES])
+            blocks.append(
+                Figure(
+                    name=f"time-{number}-{at // _MAX_CURVES + 1}",
+                    caption=f"{workload.name}: {heading} of each sample over time; repeats are placed end to end.",
+                    alt=f"Line plot: {heading} from zero against time.",
+                    draw=partial(over_time, shown, heading=heading, legend="Point", labelled=drawn.legend_of_lines),
+                )
+            )
+    if blocks:
+        yield Page(title="Samples over Time", blocks=tuple(blocks), flows=True)
+
+
+def _effects(families: Sequence[Family]) -> Iterator[Page]:
+    """Yield the effect of each setting, engine or switch on the points, a page for each such axis."""
+    axes = dict.fromkeys(axis for family in families for axis in family.choices)
+    for axis in axes:
+        tables = [table for family in families if axis in family.choices for table in effect_tables(family, axis)]
+        if tables:
+            yield Page(title=f"Effect of {axis_name(axis)}", blocks=(*tables, Prose(text=EXPLAINED)), flows=True)
+
+
+def _synced(every: Sequence[PlacedPoint]) -> list[PlacedPoint]:
+    return [spot for spot in every if any(each.sync and each.sync.calls for each in spot.measured)]
+
+
+def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
+    """Yield table and figure of the synchronizing calls, if there were any, with their limits."""
+    placed = _synced(every)
+    if not placed:
+        return
+    limits = [
+        (f"{percent:g} %", each.limit.maximum, f"{each.limit.at}: {percent:g} % within {each.limit.maximum:g} ms")
+        for each in judgements(result)
+        for percent in SYNC_PERCENTS
+        if each.limit.metric == f"sync_{percent:g}_percent_ms" and each.limit.maximum is not None
+    ]
+    shown = placed[:8]
+    series = {
+        spot.point.name: {
+            **{f"{percent:g} %": sync_ms(spot.measured, percent) for percent in SYNC_PERCENTS},
+            "max.": longest_sync_ms(spot.measured),
+        }
+        for spot in shown
+    }
+    note = f" First {len(shown)} of {len(placed)} points." if len(placed) > len(shown) else ""
+    figure = Figure(
+        name="sync",
+        caption=f"Time of fsync and fdatasync by percentile, all repeats combined.{note}",
+        alt="Line plot: milliseconds by percentile of the synchronizing calls; limits as short red lines.",
+        draw=partial(drawn.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
+    )
+    yield Page(title="Synchronizing Calls", blocks=(sync_table(placed), figure), flows=True)
+
+
+def _host(result: TestResult) -> Iterator[Page]:
+    if tables := tuple(host_table(result)):
+        yield Page(title="Host Settings", blocks=tables, flows=True)

@@ -1,0 +1,9 @@
+"""What the core's reports ask of a profile: the parts of ``report.registry.FurtherTestPages``."""
+
+from __future__ import annotations
+
+from .comparing import profile_figures as comparison
+from .interactive import profile_plots as plots
+from .pages import overview, pages, parameters, setup
+
+__all__ = ["comparison", "overview", "pages", "parameters", "plots", "setup"]

@@ -1,0 +1,108 @@
+"""The measures of a profile's points: each with its heading, over all complete repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ...model.measurement import Measurement, mean, sync_percentile_us
+from ...report.figures.matrices import (
+    average_response_ms,
+    iops,
+    maximum_response_ms,
+    mb_per_second,
+    percentile_response_ms,
+)
+from ...report.tables import extremes
+from ...results.tables import spread_percent
+from .figures import Span
+from .points import Reduction
+
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A quantity: its heading with the unit, its value over a point's repeats, and its value for one repeat."""
+
+    heading: str
+    of: Reduction
+    each: Callable[[Measurement], float]
+
+    def span(self, measured: Sequence[Measurement]) -> Span:
+        """Return a point's mean, and the minimum and maximum of its repeats."""
+        least, _, greatest = extremes(self.each(one) for one in measured)
+        return Span(mean=self.of(measured), least=least, greatest=greatest)
+
+
+IOPS = Measure(heading="IOPS", of=iops, each=lambda measured: measured.iops)
+MB_PER_SECOND = Measure(heading="Throughput (MB/s)", of=mb_per_second, each=lambda measured: measured.mb_per_second)
+
+
+def two_nines_ms(measured: Sequence[Measurement]) -> float:
+    """Return the 99 % response time of a point in ms."""
+    return percentile_response_ms(measured, 99.0)
+
+
+def spread(measured: Sequence[Measurement]) -> float:
+    """Return the spread from the slowest to the fastest repeat, in percent of the mean IOPS; nan if unknown."""
+    percent = spread_percent(measured)
+    return math.nan if percent is None else percent
+
+
+#: The columns of a table of points.
+FIGURES: tuple[tuple[str, Reduction], ...] = (
+    ("IOPS", iops),
+    ("MB/s", mb_per_second),
+    ("Average (ms)", average_response_ms),
+    ("99 % (ms)", two_nines_ms),
+    ("Max. (ms)", maximum_response_ms),
+)
+
+
+def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduction]:
+    return name, lambda measured: mean(map(value, measured))
+
+
+#: The columns of the table of mixed points: reads and writes separately.
+SIDES: tuple[tuple[str, Reduction], ...] = (
+    _side("Read IOPS", lambda each: each.read.iops),
+    _side("Write IOPS", lambda each: each.write.iops),
+    _side("Read MB/s", lambda each: each.read.bytes_per_second / 1e6),
+    _side("Write MB/s", lambda each: each.write.bytes_per_second / 1e6),
+)
+
+
+def sync_ms(measured: Sequence[Measurement], percent: float) -> float:
+    """Return a percentile of the synchronizing calls of a point in ms; nan if there are too few."""
+    sync_us = sync_percentile_us(measured, percent)
+    return math.nan if sync_us is None else sync_us / 1000
+
+
+def longest_sync_ms(measured: Sequence[Measurement]) -> float:
+    """Return the longest synchronizing call of a point in ms."""
+    return max((each.sync.max_ns for each in measured if each.sync), default=math.nan) / NS_PER_MS
+
+
+def _calls(measured: Sequence[Measurement]) -> float:
+    return sum(each.sync.calls for each in measured if each.sync)
+
+
+#: The columns of the table of synchronizing calls, and the percentiles of their figure.
+SYNCS: tuple[tuple[str, Reduction], ...] = (
+    ("Calls", _calls),
+    ("50 % (ms)", partial(sync_ms, percent=50.0)),
+    ("99 % (ms)", partial(sync_ms, percent=99.0)),
+    ("99.9 % (ms)", partial(sync_ms, percent=99.9)),
+    ("Max. (ms)", longest_sync_ms),
+)
+SYNC_PERCENTS = (1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
+
+
+def side_response_ms(measured: Sequence[Measurement], side: str) -> float:
+    """Return the average response time of a point's reads, or writes, in ms."""
+    parts = [getattr(each, side) for each in measured]
+    ios = sum(part.ios for part in parts)
+    return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / NS_PER_MS if ios else math.nan

@@ -1,0 +1,287 @@
+"""The tables of a profile's report: points, repeats, matrices, synchronizing calls, effects of settings."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...model.measurement import mean
+from ...report.figures.matrices import average_response_ms, iops, matrix_tables
+from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
+from ...results.comparison import CONFIDENCE_PERCENT, difference
+from ...results.key_figures import KeyFigure
+from ...results.result import TestResult
+from ...spec import Scalar
+from ..spec import Axis
+from .points import Family, PlacedPoint, Reduction, axis_name, grid, profile_spec, side, spoken_at
+from .reductions import FIGURES, SIDES, SYNCS, side_response_ms, spread
+
+_NAME_WIDTH = 34
+#: The most repeats with a column each.
+_MAX_REPEATS = 6
+#: The most rows in a table of a setting's effect on each point; beyond that, only the medians are shown.
+_MAX_EFFECTS = 40
+
+
+def points_table(placed: Sequence[PlacedPoint], title: str) -> Table:
+    """Return the table of points, one per row, with the spread of the repeats if there are several."""
+    several = any(len(spot.measured) > 1 for spot in placed)
+    columns = (*FIGURES[:1], *((("Spread (%)", spread),) if several else ()), *FIGURES[1:])
+    return _table(placed, columns, title)
+
+
+def sides_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
+    """Yield the table of mixed points, with reads and writes in separate columns."""
+    mixed = [spot for spot in placed if 0 < spot.point.workload.read_percent < 100]
+    if mixed:
+        times: tuple[tuple[str, Reduction], ...] = (
+            ("Read avg. (ms)", lambda measured: side_response_ms(measured, "read")),
+            ("Write avg. (ms)", lambda measured: side_response_ms(measured, "write")),
+        )
+        yield _table(mixed, (*SIDES, *times), "Reads and writes of mixed points")
+
+
+def sync_table(placed: Sequence[PlacedPoint]) -> Table:
+    """Return the table of synchronizing calls."""
+    return _table(placed, SYNCS, "Time of fsync and fdatasync, all repeats combined")
+
+
+def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
+    """Return a table with a row for each point and a column for each figure."""
+    cells = [aligned([figure(spot.measured) for spot in placed]) for _, figure in figures]
+    rows = tuple((spot.point.name, *row) for spot, *row in zip(placed, *cells, strict=True))
+    width = (100 - _NAME_WIDTH) // len(figures)
+    columns = (
+        Column(heading="Point", width=_NAME_WIDTH),
+        *(Column(heading=heading, align="right", width=width) for heading, _ in figures),
+    )
+    return Table(kind="numbers", columns=columns, rows=rows, title=title)
+
+
+def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
+    """Yield the table of each repeat's IOPS, if there are several repeats."""
+    repeats = max((len(spot.measured) for spot in placed), default=0)
+    if repeats < 2:
+        return
+    iops_of_points = [[measured.iops for measured in spot.measured] for spot in placed]
+    if repeats <= _MAX_REPEATS:
+        headings = [f"Repeat {number}" for number in range(1, repeats + 1)]
+        shown = [values + [math.nan] * (repeats - len(values)) for values in iops_of_points]
+    else:
+        headings = ["Minimum", "Median", "Maximum"]
+        shown = [list(extremes(values)) for values in iops_of_points]
+    headings += ["Mean", "Std. deviation"]
+    spreads = [spread(spot.measured) for spot in placed]
+    shown = [
+        [*row, mean(values), statistics.stdev(values) if math.isfinite(percent) else math.nan]
+        for row, values, percent in zip(shown, iops_of_points, spreads, strict=True)
+    ]
+    texts, spread_texts = aligned([value for row in shown for value in row]), aligned(spreads, digits=2)
+    count = len(headings)
+    rows = tuple(
+        (spot.point.name, *texts[count * number : count * number + count], spread_texts[number])
+        for number, spot in enumerate(placed)
+    )
+    width = (100 - _NAME_WIDTH) // (count + 1)
+    columns = (
+        Column(heading="Point", width=_NAME_WIDTH),
+        *(Column(heading=heading, align="right", width=width) for heading in (*headings, "Spread (%)")),
+    )
+    yield Table(kind="numbers", columns=columns, rows=rows, title="IOPS of each repeat")
+
+
+def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: str) -> Iterator[Table]:
+    """Yield a matrix of a series over two axes for each figure; the figure with the heading ``first`` comes first."""
+    several = any(len(spot.measured) > 1 for spot in placed)
+    figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
+    figures.sort(key=lambda figure: figure[0] != first)
+    for heading, figure in figures:
+        values = grid(placed, down, across, figure)
+        if any(map(math.isfinite, values.values())):
+            right = side(across, placed)
+            title = f"{heading} (columns: {right.title[:1].lower()}{right.title[1:]})"
+            yield from matrix_tables(values, side(down, placed), right, title=title)
+
+
+def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
+    """Return the table of each workload's range: for profiles of many points."""
+    columns = (
+        Column(heading="Workload", width=30),
+        *(
+            Column(heading=heading, align="right", width=width)
+            for heading, width in (
+                ("Points", 8),
+                ("IOPS, min.", 12),
+                ("IOPS, max.", 12),
+                ("MB/s, min.", 12),
+                ("MB/s, max.", 12),
+                ("Average (ms), min.", 14),
+            )
+        ),
+    )
+    grouped: dict[str, list[PlacedPoint]] = {}
+    for spot in placed:
+        grouped.setdefault(spot.point.workload.name, []).append(spot)
+    (_, rate), (_, moved), (_, average) = FIGURES[:3]
+    ranges = [
+        (*extremes(map(rate, points))[::2], *extremes(map(moved, points))[::2], extremes(map(average, points))[0])
+        for points in ([spot.measured for spot in group] for group in grouped.values())
+    ]
+    cells = list(zip(*(aligned(column) for column in zip(*ranges, strict=True)), strict=True))
+    rows = tuple((name, str(len(group)), *row) for (name, group), row in zip(grouped.items(), cells, strict=True))
+    return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: range over all points")
+
+
+# -- effects of settings ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """The effect of one value of an axis on a point, compared with the axis' first value, all else equal."""
+
+    at: str
+    value: str
+    base: PlacedPoint
+    other: PlacedPoint
+
+    @property
+    def factor(self) -> float:
+        """Return the IOPS with the value divided by the IOPS with the first value."""
+        before = iops(self.base.measured)
+        return iops(self.other.measured) / before if before else math.nan
+
+    def cells(self) -> tuple[str, str, str]:
+        """Return factor, difference and its interval, as texts."""
+        change = difference(_figure(self.base), _figure(self.other))
+        if change is None or not math.isfinite(change.percent):
+            return (NOT_APPLICABLE,) * 3
+        has_interval = change.low is not None and change.high is not None
+        interval = f"{change.low:+.1f} .. {change.high:+.1f}" if has_interval else NOT_APPLICABLE
+        percent = f"{'* ' if change.significant else ''}{change.percent:+.1f}"
+        return thousands(self.factor, 3), percent, interval
+
+
+def _figure(spot: PlacedPoint) -> KeyFigure:
+    rounds = tuple(each.iops for each in spot.measured)
+    return KeyFigure(metric="iops", at=spot.point.name, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
+
+
+def effects(family: Family, axis: Axis) -> Iterator[Effect]:
+    """Yield the effect of each further value of an axis on each point of a family, all other axes being equal."""
+    grouped: dict[tuple[object, ...], dict[Scalar, PlacedPoint]] = {}
+    others = [each.key for each in family.axes if each.key != axis.key]
+    for spot in family.spots:
+        place = spot.point.axis_values
+        key = (spot.point.workload.name, spot.point.zone, *(place[each] for each in others))
+        grouped.setdefault(key, {})[place[axis.key]] = spot
+    for (name, zone, *values), by_value in grouped.items():
+        words = [spoken_at(key, value) for key, value in zip(others, values, strict=True)]  # type: ignore[arg-type]
+        at = ", ".join([str(name), *words, *([f"zone {zone}"] if zone else [])])
+        base, *rest = axis.values
+        if base in by_value:
+            for value in rest:
+                if value in by_value:
+                    yield Effect(at=at, value=spoken_at(axis.key, value), base=by_value[base], other=by_value[value])
+
+
+def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
+    """Yield the tables of an axis' effect: on each point, or if these are many, on all together."""
+    entries = list(effects(family, axis))
+    if not entries:
+        return
+    base = spoken_at(axis.key, axis.values[0])
+    if len(entries) <= _MAX_EFFECTS:
+        yield _each_effect(entries, f"{axis_name(axis)}: each point, compared with {base}")
+    grouped: dict[str, list[float]] = {}
+    for each in entries:
+        grouped.setdefault(each.value, []).append(each.factor)
+    if len(entries) > len(grouped):
+        columns = (
+            Column(heading="Value", width=34),
+            Column(heading="Points", align="right", width=10),
+            *(
+                Column(heading=heading, align="right", width=14)
+                for heading in ("Median factor", "Minimum", "Maximum", "Points with more IOPS")
+            ),
+        )
+        rows = tuple(
+            (
+                value,
+                str(len(factors)),
+                *(thousands(extremes(factors)[place], 3) for place in (1, 0, 2)),
+                str(sum(factor > 1 for factor in factors)),
+            )
+            for value, factors in grouped.items()
+        )
+        yield Table(kind="numbers", columns=columns, rows=rows, title=f"{axis_name(axis)}: IOPS relative to {base}")
+
+
+def _each_effect(entries: Sequence[Effect], title: str) -> Table:
+    columns = (
+        Column(heading="Point", width=24),
+        Column(heading="With", width=20),
+        *(
+            Column(heading=heading, align="right", width=width)
+            for heading, width in (
+                ("IOPS before", 10),
+                ("IOPS after", 10),
+                ("Factor", 9),
+                ("Diff. (%)", 10),
+                ("Interval (%)", 15),
+                ("Avg. before (ms)", 10),
+                ("Avg. after (ms)", 10),
+            )
+        ),
+    )
+    rates = aligned([iops(spot.measured) for each in entries for spot in (each.base, each.other)])
+    times = aligned([average_response_ms(spot.measured) for each in entries for spot in (each.base, each.other)])
+    rows = tuple(
+        (each.at, each.value, *rates[2 * number : 2 * number + 2], *each.cells(), *times[2 * number : 2 * number + 2])
+        for number, each in enumerate(entries)
+    )
+    return Table(kind="numbers", columns=columns, rows=rows, title=title)
+
+
+EXPLAINED = (
+    "Factor: IOPS with the value divided by IOPS with the axis' first value, all else being equal. The interval is the "
+    f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference of two means, from the repeats (Welch), in "
+    "percent; an asterisk marks intervals that exclude 0. Each point is evaluated separately."
+)
+
+
+# -- the host ---------------------------------------------------------------------------------------------------------
+
+
+def host_table(result: TestResult) -> Iterator[Table]:
+    """Yield the table of the host settings that the profile varied: requested, read back, and original values."""
+    requested = {point: dict(settings) for point, settings in _requested_settings(result).items()}
+    parts_by_setting: dict[tuple[str, str, str], list[str]] = {}
+    original: dict[str, str] = {}
+    for part, prepared in result.prepared:
+        for name, before in prepared.before:
+            original.setdefault(name, before)
+        for name, value in prepared.settings:
+            parts_by_setting.setdefault((name, requested.get(part, {}).get(name, value), value), []).append(part)
+    if not parts_by_setting:
+        return
+    columns = (
+        Column(heading="Setting", width=16),
+        Column(heading="Requested", width=16),
+        Column(heading="Read back", width=18),
+        Column(heading="Before the first point", width=20),
+        Column(heading="Times set", align="right", width=10),
+        Column(heading="Points", align="right", width=10),
+    )
+    rows = tuple(
+        (name, setpoint, value, original.get(name, ""), str(len(parts)), str(len(set(parts))))
+        for (name, setpoint, value), parts in parts_by_setting.items()
+    )
+    yield Table(kind="numbers", columns=columns, rows=rows, title="Host settings, read back before each point")
+
+
+def _requested_settings(result: TestResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
+    from ..procedure import points
+
+    return {point.name: point.settings for point in points(profile_spec(result), result.facts.dut)}

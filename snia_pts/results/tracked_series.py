@@ -1,0 +1,91 @@
+"""The rounds or samples on which steady state is evaluated, with the names of their tracked variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..analysis.window import Judged, Window
+from ..model.steps import Stimulus
+from ..spec import SteadyStateRule, Tracked, loop_rule, settling_rule
+from .result import Loop, Sampling, TestResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedSeries:
+    """The basis of a steady state evaluation: complete rounds of a loop, or the samples that serve as rounds.
+
+    ``stimuli`` are those of the tracked variables, in the rule's order; empty without rounds.  ``minutes`` gives the
+    end of each round's sample, and is empty for a loop.  ``name`` starts a page's title, ``part`` is the title of a
+    table.
+    """
+
+    name: str
+    part: str
+    rule: SteadyStateRule
+    rounds: tuple[Judged, ...]
+    window: Window | None
+    stimuli: tuple[Stimulus, ...]
+    minutes: Mapping[int, float]
+
+    def label(self, tracked: Tracked) -> str:
+        """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand if that is part of the rule."""
+        stimulus = self.stimuli[self.rule.tracked.index(tracked)]
+        return f"{stimulus.label} {stimulus.demand.label}" if tracked.thread_count else stimulus.label
+
+    def code(self, tracked: Tracked) -> str:
+        """Return a tracked variable's name in the form used in titles: ``RND/4KiB RW0``."""
+        stimulus = self.stimuli[self.rule.tracked.index(tracked)]
+        code = f"{stimulus.access}/{stimulus.block_label.replace(' ', '')} RW{stimulus.read_percent}"
+        return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
+
+
+def tracked_series(result: TestResult, part: Loop | Sampling) -> TrackedSeries:
+    """Return the basis of the steady state evaluation of a loop of ``result``, or of its samples.
+
+    Raises ValueError if the test has no steady state rule for it.
+    """
+    spec = result.facts.spec
+    rule: SteadyStateRule | None
+    if isinstance(part, Sampling):
+        rule, line = settling_rule(spec), result.time_line(part.phase)
+        stimuli = (line.stimulus,) * len(rule.tracked) if rule and line else ()
+        preconditioning = " Preconditioning" if part.phase == "PC" else ""
+        rounds: tuple[Judged, ...] = part.rounds
+        name, part_name = f"{spec.title}{preconditioning}", ""
+    else:
+        rule, rounds = loop_rule(spec), part.complete
+        variables = rule.tracked if rule and part.complete else ()
+        stimuli = tuple(part.complete[0].point(variable).stimulus for variable in variables)
+        name, part_name = spec.title, part.part
+    if rule is None:
+        raise ValueError("the test has no steady state rule")
+    return TrackedSeries(
+        name=name,
+        part=part_name,
+        rule=rule,
+        rounds=rounds,
+        window=part.window,
+        stimuli=stimuli,
+        minutes=sample_minutes(part),
+    )
+
+
+def evaluated_series(result: TestResult) -> Iterator[TrackedSeries]:
+    """Yield each series with a steady state evaluation and at least one round, the samples first."""
+    loops = result.loops if loop_rule(result.facts.spec) else ()
+    for part in (*((result.sampling,) if result.sampling else ()), *loops):
+        series = tracked_series(result, part)
+        if series.rounds and series.stimuli:
+            yield series
+
+
+def sample_minutes(part: Loop | Sampling | None) -> dict[int, float]:
+    """Return the minute in which each round's sample ended, by round; empty for a loop."""
+    return {sample.number: sample.minute for sample in part.rounds} if isinstance(part, Sampling) else {}
+
+
+def span(numbers: Sequence[int], minutes: Mapping[int, float]) -> str:
+    """Return a span of rounds: ``1 - 5``, ``1 - 5 (minutes 1 - 121)``."""
+    first, last = numbers[0], numbers[-1]
+    return f"{first} - {last}" + (f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else "")

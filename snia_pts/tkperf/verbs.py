@@ -1,0 +1,39 @@
+"""The verbs ``import`` and ``export`` of the command line."""
+
+from __future__ import annotations
+
+from ..cli.argument_parser import AddVerb, LazyVerb, path
+from ..cli.parser import add_formats
+
+
+def add_import(add: AddVerb) -> None:
+    """Add the parser of ``import``."""
+    parser = add("import", help="convert a result file of TKperf to runs")
+    parser.description = (
+        "Reads a result file of any version of TKperf and creates a run folder for each test in it. Steady state is "
+        "judged again; what the file does not contain stays unknown. Touches no device."
+    )
+    parser.set_defaults(verb=LazyVerb("snia_pts.tkperf.commands:import_file"))
+    parser.add_argument("file", metavar="FILE", type=path, help="the XML file of TKperf")
+    parser.add_argument(
+        "--run-dir",
+        metavar="DIR",
+        type=path,
+        help="default: runs/<test>-<model>-<time>; for several tests runs/all-...",
+    )
+    add_formats(parser)
+
+
+def add_export(add: AddVerb) -> None:
+    """Add the parser of ``export``."""
+    parser = add("export", help="write a stored run as a result file of TKperf")
+    parser.description = (
+        "Writes IOPS, latency, throughput and write saturation runs as a file that TKperf loads and plots. Lists what "
+        "such a file cannot hold."
+    )
+    parser.set_defaults(verb=LazyVerb("snia_pts.tkperf.commands:export"))
+    parser.add_argument("run", metavar="RUN", type=path, help="the folder of a run, or of several tests (all)")
+    parser.add_argument("--to", choices=("tkperf",), required=True, help="the tool")
+    parser.add_argument(
+        "--out", metavar="FILE", type=path, help="a new file; default: <model>.xml in the folder of the run"
+    )

@@ -1,0 +1,456 @@
+"""The measured figures of warnings, from the answers, and from the journal's clocks and the kernel's counters.
+
+The numbers of each rule are written here a second time, as the documentation has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.recomputation import tkperf
+from tests.recomputation.printed import Expected, PrintedTable, text
+from tests.recomputation.provenance import purges_and_gaps
+from tests.recomputation.record import (
+    Array,
+    Row,
+    answers,
+    column,
+    determination,
+    facts,
+    is_imported,
+    journal,
+    response_times,
+    rows,
+    series,
+    slug,
+    total,
+    values,
+    window_rounds,
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement: its row, its entry in the journal, and its answer."""
+
+    row: Row
+    outcome: dict[str, Any]
+    parts: list[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        return f"{self.row['point']} ({self.row['evidence']})"
+
+    @property
+    def demand(self) -> str:
+        return f"T{self.row['thread_count']}Q{self.row['queue_depth']}"
+
+    @property
+    def requested(self) -> float:
+        """The requested time; nan if an amount was requested."""
+        return values(self.row, "seconds")[0]
+
+    @property
+    def seconds(self) -> float:
+        return float(max(part["runtime"] for part in self.parts)) / 1000
+
+    @property
+    def moved(self) -> int:
+        return sum(part["io_bytes"] for part in self.parts)
+
+    @property
+    def maximum_seconds(self) -> float:
+        return response_times(self.parts)["maximum_response_us"] / 1e6
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        timing: dict[str, Any] = self.outcome["timing"]
+        return timing
+
+    @property
+    def telemetry(self) -> dict[str, Any]:
+        return self.outcome["telemetry"] or {}
+
+
+@cache
+def points(run: Path) -> list[Point]:
+    """Return all measurements of a run."""
+    outcomes = {
+        entry["outcome"]["evidence"]: entry["outcome"]
+        for entry in journal(run)
+        if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "measurement"
+    }
+    return [Point(row, outcomes[row["evidence"]], answers(run, [row])) for row in rows(run, "measurements")]
+
+
+def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the warnings; each of a kind that has measured figures is printed, and no other one of that kind."""
+    kinds = _OF_IMPORTS if is_imported(run) else _KINDS
+    pending = {what: list(recompute(run)) for what, recompute in kinds.items()}
+    cells: list[list[Expected]] = []
+    for what, _ in table.body:
+        assert what not in pending or pending[what], f"a warning {what!r} too many"
+        cells.append([what, pending[what].pop(0) if what in pending else None])
+    missing = [what for what, expected in pending.items() if expected]
+    assert not missing, f"no warning: {missing}"
+    return cells
+
+
+def _count(found: Sized, everything: Sized) -> tuple[float, float]:
+    return float(len(found)), float(len(everything))
+
+
+def _size(size_bytes: float) -> tuple[str, float]:
+    """Return a field with its decimal unit, and the number that is in it."""
+    unit, factor = next(
+        ((unit, factor) for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if size_bytes >= factor),
+        ("kB", 1e3),
+    )
+    return f"{{}} {unit}", size_bytes / factor
+
+
+# -- clocks and idle times --------------------------------------------------------------------------------------------
+
+
+def _clock(run: Path) -> Iterator[Expected]:
+    for point in points(run):
+        step = point.timing["clock_set_seconds"]
+        if abs(step) > 0.5:
+            direction = "forward" if step > 0 else "back"
+            template = f"the wall clock was set {direction} by {{}} s at about {point.timing['started']}: {{any}}"
+            yield text(template, abs(step))
+
+
+def _pause(run: Path) -> Iterator[Expected]:
+    pauses = [gap.idle_ms / 1000 for gap in purges_and_gaps(run)[1] if not gap.requested and gap.idle_ms > 3000]
+    if pauses:
+        times = "time" if len(pauses) == 1 else "times"
+        yield text(f"the drive was idle between points {{}} {times}, for up to {{time}}", len(pauses), max(pauses))
+
+
+def _idle_times(run: Path) -> Iterator[Expected]:
+    gaps = [gap for gap in purges_and_gaps(run)[1] if gap.requested]
+    for word, sign in (("longer", 1), ("shorter", -1)):
+        errors = [sign * (gap.idle_ms / 1000 / gap.requested - 1) for gap in gaps]
+        wrong = [error for error in errors if error > 0.01]
+        if wrong:
+            worst = gaps[int(np.argmax(errors))]
+            template = (
+                f"{{}} of {{}} idle times were {word} than requested by more than {{}} %, by up to {{}} %: {{time}} "
+                "instead of {time}; {any}"
+            )
+            figures = (1, 100 * max(errors), worst.idle_ms / 1000, worst.requested)
+            yield text(template, *_count(wrong, gaps), *figures)
+
+
+def _fio_clock(run: Path) -> Iterator[Expected]:
+    found = []
+    for point in points(run):
+        own = (point.timing["ended_monotonic_ns"] - point.timing["started_monotonic_ns"]) / 1e9
+        if own - point.seconds - point.maximum_seconds > 0.05 * own + 1 and not point.timing["engine_restarted"]:
+            found.append((own - point.seconds, own, point))
+    if found:
+        _, own, worst = max(found, key=lambda entry: entry[0])
+        template = (
+            "in {} of {} points fio's clock disagrees with the suite's: fio reports {time} of I/O, but {time} passed "
+            f"between start and end; {worst.name}; {{any}}"
+        )
+        yield text(template, *_count(found, points(run)), worst.seconds, own)
+
+
+# -- the engine -------------------------------------------------------------------------------------------------------
+
+
+def _restarts(run: Path) -> Iterator[Expected]:
+    found = [point for point in points(run) if point.timing["engine_restarted"]]
+    if found:
+        template = f"for {{}} of {{}} points fio was ready, {{any}}: {found[0].name}{{any}}"
+        yield text(template, *_count(found, points(run)))
+
+
+def _overruns(run: Path) -> Iterator[Expected]:
+    factors = np.array([point.seconds / point.requested for point in points(run)])
+    late = [factor for factor in factors if factor > 1.05]
+    if late:
+        worst = points(run)[int(np.nanargmax(factors))]
+        template = (
+            "{} of {} points took longer than requested, up to {} times the requested time: {time} instead of {time} "
+            f"({worst.row['evidence']})"
+        )
+        yield text(template, *_count(late, points(run)), max(late), worst.seconds, worst.requested)
+
+
+def _spreads(run: Path) -> Iterator[Expected]:
+    found = []
+    for point in points(run):
+        apart = (point.timing["thread_spread_ms"] or 0.0) / 1000 - point.maximum_seconds
+        if apart > 0.01 * point.requested:
+            found.append((apart / point.requested, apart, point))
+    if found:
+        share, apart, worst = max(found, key=lambda entry: entry[0])
+        template = (
+            "in {} of {} points threads started apart by more than {} % of its time, by up to {} ms ({} %): at its "
+            f"start and end there were fewer outstanding I/Os than {worst.demand}; {worst.name}"
+        )
+        yield text(template, *_count(found, points(run)), 1, 1000 * apart, 100 * share)
+
+
+def _stalls(run: Path) -> Iterator[Expected]:
+    average = [response_times(point.parts)["average_response_us"] / 1e6 for point in points(run)]
+    stalled = [
+        point
+        for point, mean in zip(points(run), average, strict=True)
+        if point.maximum_seconds > 2 and point.maximum_seconds > 30 * mean
+    ]
+    if stalled:
+        worst = max(stalled, key=lambda point: point.maximum_seconds)
+        template = (
+            "in {} of {} points an I/O took more than {} s and more than {} times the average; up to {time}, in "
+            f"{worst.name}"
+        )
+        yield text(template, *_count(stalled, points(run)), 2, 30, worst.maximum_seconds)
+
+
+def _remeasured(run: Path) -> Iterator[Expected]:
+    for point in points(run):
+        for attempt in point.outcome["rejected"]:
+            template = (
+                f"{point.name}: the previous attempt was rejected ({attempt['evidence']}: {attempt['reason']}). "
+                "Its {time} of I/O, {any}"
+            )
+            yield text(template, attempt["seconds"])
+
+
+def _uncounted(run: Path) -> Iterator[Expected]:
+    for point in points(run):
+        if lost := point.outcome["uncounted_ios"]:
+            yield text(f"{point.name}: fio did not count the last {{}} I/O{'s' * (lost != 1)}: {{any}}", lost)
+
+
+def _mixes(run: Path) -> Iterator[Expected]:
+    """Return the mix of all points with one stimulus together; fewer than 0.2 points of difference are none."""
+    kept = rows(run, "measurements")
+    keys = ("point", "thread_count", "queue_depth", "range_offset_bytes", "range_bytes", "seconds")
+    found = []
+    kinds = sorted({tuple(row[key] for key in keys) for row in kept})
+    for kind in kinds:
+        alike = [row for row in kept if tuple(row[key] for key in keys) == kind]
+        reads, ios = float(column(alike, "read_ios").sum()), float(total(alike, "ios").sum())
+        share = float(alike[0]["read_percent"]) / 100
+        if abs(reads / ios - share) > max(0.002, 3 * math.sqrt(share * (1 - share) / ios)):
+            found.append((abs(reads / ios - share), reads, ios, kind[0]))
+    if found:
+        _, reads, ios, name = max(found)
+        template = (
+            "{} of {} kinds of points did not have the requested R/W mix, by more than {} percentage points and more "
+            f"than chance explains; {name} deviated most: it had {{}}/{{}} in {{}} I/Os"
+        )
+        yield text(template, *_count(found, kinds), 0.2, 100 * reads / ios, 100 - 100 * reads / ios, ios)
+
+
+def _unrated(run: Path) -> Iterator[Expected]:
+    measured = [row for row in rows(run, "measurements") if row["phase"] != "WIPC"]
+    short = [row for row in measured if max(values(row, "read_runtime_ms", "write_runtime_ms")) < 100]
+    if short:
+        first = f"{short[0]['point']} ({short[0]['evidence']}){' is the first' * (len(short) > 1)}"
+        template = "{} of {} points lasted less than {} ms, too short for the engine's clock of {} ms: {any}: " + first
+        yield text(template, *_count(short, measured), 100, 1)
+
+
+# -- the kernel's counters --------------------------------------------------------------------------------------------
+
+
+def _foreign(run: Path) -> Iterator[Expected]:
+    found = []
+    for point in points(run):
+        if block := point.telemetry.get("block"):
+            outstanding = math.prod(values(point.row, "thread_count", "queue_depth", "block_size_bytes"))
+            excess = block["read_bytes"] + block["write_bytes"] - point.moved - outstanding
+            if excess > max(8e6, 0.02 * point.moved):
+                found.append((excess, point))
+    if found:
+        excess, worst = max(found, key=lambda entry: entry[0])
+        field, amount = _size(excess)
+        template = (
+            "in {} of {} points the block layer counted more I/O on the drive than the test did; up to "
+            f"{field} more, in {worst.name}"
+        )
+        yield text(template, *_count(found, points(run)), amount)
+
+
+def _stolen(run: Path) -> Iterator[Expected]:
+    shares = [(point.telemetry.get("stolen_percent") or 0.0, point) for point in points(run)]
+    found = [share for share in shares if share[0] > 10]
+    if found:
+        percent, worst = max(found, key=lambda share: share[0])
+        template = (
+            "a hypervisor took more than {} % of the host's CPU time in {} of {} points; up to {} %, in " + worst.name
+        )
+        yield text(template, 10, *_count(found, points(run)), percent)
+
+
+def _counter(name: str) -> Callable[[Path], Iterator[Expected]]:
+    def counted(run: Path) -> Iterator[Expected]:
+        counts = [count for point in points(run) if (count := point.telemetry.get(name))]
+        if counts:
+            times = "time" if sum(counts) == 1 else "times"
+            yield text(f"{{any}}: {{}} {times}, in {{}} of {{}} points", sum(counts), *_count(counts, points(run)))
+
+    return counted
+
+
+@dataclass(frozen=True)
+class Line:
+    """A continuous stimulus, in samples or whole stimuli: what the engine and the kernel counted, and in what time."""
+
+    first: Row
+    seconds: Array
+    ios: Array
+    moved: Array
+    counted: Array
+    requested: Array
+
+
+@cache
+def _lines(run: Path) -> list[Line]:
+    """Return the continuous stimuli of a run in the order of their first I/O."""
+    by_name: dict[str, list[tuple[dict[str, Any], float]]] = {}
+    name, requested = "", math.nan
+    for entry in journal(run):
+        if entry["kind"] == "step":
+            step = entry["step"]
+            name = slug(step["part"], step["phase"]) if step["kind"] == "continuous" else ""
+            requested = float(step.get("sample_seconds") or math.nan)
+        outcome = entry.get("outcome", {})
+        if name and outcome.get("kind") == ("measurement" if math.isnan(requested) else "sample"):
+            by_name.setdefault(name, []).append((outcome, requested))
+    first: dict[str, Row] = {}
+    for row in rows(run, "measurements"):
+        first.setdefault(slug(row["part"], row["phase"]), row)
+    return [_line(first[name], found) for name, found in by_name.items()]
+
+
+def _line(first: Row, found: Sequence[tuple[dict[str, Any], float]]) -> Line:
+    outcomes = [outcome for outcome, _ in found]
+    sampled = outcomes[0]["kind"] == "sample"
+    sides = [(outcome["read"], outcome["write"]) for outcome in outcomes] if not sampled else []
+    blocks = [(outcome["telemetry"] or {}).get("block") for outcome in outcomes]
+    return Line(
+        first=first,
+        seconds=np.array(
+            [outcome["seconds"] for outcome in outcomes]
+            if sampled
+            else [max(read["runtime_ms"], write["runtime_ms"]) / 1000 for read, write in sides]
+        ),
+        ios=np.array(
+            [outcome["read_ios"] + outcome["write_ios"] for outcome in outcomes]
+            if sampled
+            else [read["ios"] + write["ios"] for read, write in sides],
+            dtype=float,
+        ),
+        moved=np.array(
+            [outcome["read_bytes"] + outcome["write_bytes"] for outcome in outcomes]
+            if sampled
+            else [read["transferred_bytes"] + write["transferred_bytes"] for read, write in sides],
+            dtype=float,
+        ),
+        counted=np.array([block["read_bytes"] + block["write_bytes"] if block else math.nan for block in blocks]),
+        requested=np.array([seconds for _, seconds in found]),
+    )
+
+
+def _contradicted(run: Path) -> Iterator[Expected]:
+    """Return the samples of which the kernel counted another amount; one late reading has its reverse right after."""
+    for line in _lines(run):
+        excess, greater = line.counted - line.moved, np.maximum(line.counted, line.moved)
+        outstanding = math.prod(values(line.first, "thread_count", "queue_depth", "block_size_bytes"))
+        judged = (line.seconds >= 1) & (greater >= 2000 * line.moved.sum() / line.ios.sum())
+        allowed = outstanding + np.maximum(0.05, 0.25 / line.seconds) * greater
+        differs = judged & (np.abs(excess) > allowed)
+        wrong: list[int] = []
+        for is_wrong, places in groupby(range(len(excess)), differs.__getitem__):
+            together = list(places)
+            late = len(together) <= 2 and abs(excess[together].sum()) <= 0.05 * line.counted[together[0]]
+            wrong += together if is_wrong and not late else []
+        if wrong and abs(excess.sum()) <= max(8e6, 0.02 * line.moved.sum()):
+            worst = max(wrong, key=lambda place: abs(excess[place]))
+            (one, by_kernel), (other, by_fio) = _size(line.counted[worst]), _size(line.moved[worst])
+            template = (
+                "in {} of {} samples the kernel counted another amount of I/O than fio, although the totals are equal: "
+                f"{one} instead of {other} in sample {{}}; {line.first['point']}"
+            )
+            yield text(template, *_count(wrong, excess), by_kernel, by_fio, worst + 1)
+
+
+def _long_samples(run: Path) -> Iterator[Expected]:
+    lines = _lines(run)
+    long = [seconds for line in lines for seconds in line.seconds[line.seconds >= 1.5 * line.requested]]
+    if long:
+        noun = "sample" if len(long) == 1 else "samples"
+        yield text(f"{{}} {noun} took longer than requested, up to {{time}}: {{any}}", len(long), max(long))
+
+
+# -- imported files ---------------------------------------------------------------------------------------------------
+
+
+def _unknown_end(run: Path) -> Iterator[Expected]:
+    found = tkperf.figures(run / "evidence" / "tkperf.xml")
+    if facts(run)["test"] != "wsat" or len(found) >= 1440:
+        return
+    written = sum(4096 * 60 * figures["iops"] for figures in found.values())
+    fills = written / float(facts(run)["dut.capacity_bytes"])
+    field, amount = _size(written)
+    yield text(f"the samples wrote {field}, {{}} x user capacity; {{any}} 4 x {{any}}", amount, fills)
+
+
+def _disputes(run: Path) -> Iterator[Expected]:
+    """Return what the file claims for its window and its rounds do not give; it counts them from 0."""
+    claim = tkperf.claim(run / "evidence" / "tkperf.xml")
+    if claim is None:
+        return
+    rounds = next(iter(next(iter(series(run).values())).values()))
+    again = determination(rounds, max(rounds), window_rounds(run))
+    own = [rounds[number] for number in sorted(rounds)[-window_rounds(run) :]]
+    (average,), (slope, intercept) = claim["average"], claim["fit"]
+    if not np.allclose(claim["values"], own, rtol=1e-6):
+        yield "its values for the window differ from those of these rounds"
+    if not math.isclose(average, again["average"], rel_tol=1e-6):
+        yield text("its average is {}, that of these rounds is {}", average, again["average"])
+    if abs(slope - again["slope"]) > 1e-6 * again["average"]:
+        yield text("its best fit has the slope {}, that of these rounds is {}", slope, again["slope"])
+    elif abs(intercept - again["intercept"] - again["slope"]) > 1e-5 * again["average"]:
+        yield "its best fit does not match these rounds"
+
+
+_KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
+    "clock": _clock,
+    "pause": _pause,
+    "idle time": _idle_times,
+    "fio's clock": _fio_clock,
+    "fio restarted": _restarts,
+    "point duration": _overruns,
+    "threads apart": _spreads,
+    "stall": _stalls,
+    "remeasured": _remeasured,
+    "uncounted I/Os": _uncounted,
+    "R/W mix": _mixes,
+    "too short for a rate": _unrated,
+    "other I/O on the drive": _foreign,
+    "stolen CPU time": _stolen,
+    "CPU throttling": _counter("throttlings"),
+    "PCIe errors": _counter("link_errors"),
+    "samples": _contradicted,
+    "long samples": _long_samples,
+}
+_OF_IMPORTS: dict[str, Callable[[Path], Iterator[Expected]]] = {
+    "end of the stimulus": _unknown_end,
+    "steady state claimed": _disputes,
+}
