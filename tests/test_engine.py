@@ -694,6 +694,7 @@ def test_stretches_follow_without_a_pause_of_ours(tmp_path: Path, evidence: Path
     assert second.timing.suite_gap_us < 1000 * second.timing.idle_gap_ms
 
 
+@pytest.mark.long
 def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many samples take no more memory: whoever takes them one by one can go on for days."""
     peaks = []

@@ -281,6 +281,8 @@ def _full_folder(stack: ExitStack) -> None:
         (None, "iops none/x.img --size 1M", 6, "none does not exist"),
         (None, "iops x.img --size 100K", 10, "is less than one block"),
         (_full_folder, "iops x.img --size 8M --run-dir full", 5, "not empty"),
+        (_full_folder, "iops run/evidence/x.img --size 8M --run-dir run", 5, "the target run/evidence/x.img is in it"),
+        (_full_folder, "all ./run/result.xml --size 8M --run-dir run", 5, "the target run/result.xml is in it"),
         (_full_folder, "all x.img --size 8M --run-dir full", 5, "not empty"),
         (_full_folder, "iops x.img --size 8M --run-dir full/note", 5, "note"),
         (_full_folder, "iops x.img --size 8M --run-dir full/note/run", 5, "Not a directory"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from .. import registries
-from ..errors import ReportError, TargetUnfit, UsageError
+from ..errors import ReportError, RunFolderError, TargetUnfit, UsageError
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED, RunOptions
 from ..model.test_platform import HostSetting
@@ -82,9 +82,17 @@ def target_setup(options: RunOptions, tell: Callable[[str], None], *, file_in_di
         from .simulated import SimulatedSetup
 
         return SimulatedSetup(options)
+    _require_target_outside(options)
     from .device import DeviceSetup
 
     return DeviceSetup(options, tell, file_in_directory=file_in_directory)
+
+
+def _require_target_outside(options: RunOptions) -> None:
+    """Raise RunFolderError for a target in the run folder: the run's own files would replace it, or it them."""
+    folder = options.run_folder
+    if folder is not None and options.path.resolve().is_relative_to(folder.resolve()):
+        raise RunFolderError(path=folder, reason=f"the target {options.path} is in it")
 
 
 def _is_directory(path: Path) -> bool:
