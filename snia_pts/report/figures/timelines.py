@@ -10,17 +10,16 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy
 
 from ...model.measurement import SHORTEST_RATED_MS
 from ...model.time_series import TimeLine
 from ...units import GB, MB
 from . import axes as ax
 
-if TYPE_CHECKING:
-    import numpy
-
-    Numbers = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
+Numbers = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
 
 #: About the width of a printed figure in dots.
 MAX_COLUMNS = 1500
@@ -80,8 +79,6 @@ class Series:
 
 def column(line: TimeLine, name: str) -> Numbers:
     """Return a column of ``line`` as numbers."""
-    import numpy
-
     return numpy.array(getattr(line, name), dtype=float)
 
 
@@ -161,8 +158,6 @@ BUSIEST = _by_time("busiest_cpu_percent", "busiest CPU", "%", "#e69f00")
 
 def places(line: TimeLine, along: Along, capacity_bytes: int = 0) -> Numbers:
     """Return the x position of every sample's end: in seconds, GB written or drive fills."""
-    import numpy
-
     if along == "time":
         return column(line, "ended_seconds")
     written: Numbers = numpy.cumsum(column(line, "write_bytes"))
@@ -194,8 +189,6 @@ def lowest(line: TimeLine, quantity: Quantity) -> float:
 
 def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(None)) -> Curve:
     """Return ``quantity`` at the ``rows`` of ``line``, its samples at ``x``, in columns of equally many samples."""
-    import numpy
-
     amounts, weights = (item[rows] for item in _columns(line, quantity))
     x, single = x[rows], _divide(amounts, weights, quantity.min_weight)
     together = max(1, math.ceil(len(x) / MAX_COLUMNS))
@@ -212,15 +205,11 @@ def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(No
 
 
 def _columns(line: TimeLine, quantity: Quantity) -> tuple[Numbers, Numbers]:
-    import numpy
-
     amounts = quantity.amounts(line)
     return amounts, numpy.ones(len(amounts)) if quantity.weights is None else quantity.weights(line)
 
 
 def _divide(amounts: Numbers, weights: Numbers, min_weight: float) -> Numbers:
-    import numpy
-
     values: Numbers = numpy.full(len(amounts), math.nan)
     numpy.divide(amounts, weights, out=values, where=(weights > 0) & (weights >= min_weight))
     return values
@@ -228,8 +217,6 @@ def _divide(amounts: Numbers, weights: Numbers, min_weight: float) -> Numbers:
 
 def points(x: Sequence[float], values: Sequence[float], quantity: Quantity) -> Series:
     """Return single values of a quantity as points, in its style."""
-    import numpy
-
     y = numpy.array(values, dtype=float)
     drawn = Curve(x=numpy.array(x, dtype=float), values=y, low=y, high=y)
     return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity, points=True)
@@ -240,8 +227,6 @@ def broken(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
 
     An isolated sample is drawn from its start to its end.
     """
-    import numpy
-
     ends = places(line, "time") + shift
     pieces = [_piece(ends, line, quantity, rows) for rows in _consecutive_rows(ends, column(line, "seconds"))]
 
@@ -256,8 +241,6 @@ def broken(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
 
 
 def _piece(ends: Numbers, line: TimeLine, quantity: Quantity, rows: slice) -> Curve:
-    import numpy
-
     drawn = curve(ends, line, quantity, rows)
     if len(drawn.x) > 1:
         return drawn
@@ -268,8 +251,6 @@ def _piece(ends: Numbers, line: TimeLine, quantity: Quantity, rows: slice) -> Cu
 
 def _consecutive_rows(ends: Numbers, seconds: Numbers) -> list[slice]:
     """Return the rows of each run of consecutive samples; a gap of more than half a sample's time ends a run."""
-    import numpy
-
     gaps = ends[1:] - seconds[1:] - ends[:-1]
     edges = [0, *(int(row) + 1 for row in numpy.flatnonzero(gaps > seconds[1:] / 2)), len(ends)]
     return [slice(first, last) for first, last in itertools.pairwise(edges)]
@@ -288,8 +269,6 @@ def series(
     points: bool = False,
 ) -> Series:
     """Return the samples of ``line`` within ``span``, shifted by ``shift``; by default in the quantity's style."""
-    import numpy
-
     x = places(line, along, capacity_bytes) + shift
     first, last = numpy.searchsorted(x, span[0], side="left"), numpy.searchsorted(x, span[1], side="right")
     drawn = curve(x, line, quantity, slice(int(first), int(last)))
@@ -300,15 +279,11 @@ def series(
 
 def with_values(shown: Sequence[Series]) -> list[Series]:
     """Return the series that have any value; percentiles of samples with too few I/Os have none."""
-    import numpy
-
     return [part for part in shown if len(part.curve.x) and numpy.isfinite(part.curve.values).any()]
 
 
 def reduction(shown: Sequence[Series], *, log: bool = False) -> str:
     """Return a caption note on combined samples and on those missing on a log axis; empty if all are shown."""
-    import numpy
-
     note = ""
     banded = [series for series in shown if series.curve.banded]
     if banded:
