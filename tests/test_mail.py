@@ -23,9 +23,9 @@ from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 from snia_pts.cli.commands import run as running
 from snia_pts.cli.mail import delivery as sending
 from snia_pts.cli.mail.config import MailConfig, load_mail_config
+from snia_pts.cli.mail.content import Notification
 from snia_pts.cli.mail.delivery import message
-from snia_pts.cli.mail.notification import Notification
-from snia_pts.cli.mail.notify import notify_on_exit
+from snia_pts.cli.mail.notification import notify_on_exit
 from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, LimitsMissed, NotConfirmed, SniaPtsError, SpecError
 from snia_pts.record.folder import RunFolder

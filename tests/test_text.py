@@ -20,8 +20,8 @@ from lxml import etree
 
 from snia_pts.cli.commands.compare import _json, _lines
 from snia_pts.cli.mail.config import MailConfig
+from snia_pts.cli.mail.content import Notification
 from snia_pts.cli.mail.delivery import message
-from snia_pts.cli.mail.notification import Notification
 from snia_pts.cli.main import _printable_streams
 from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import result_json, result_lines

@@ -12,8 +12,8 @@ from ...results.result import TestResult
 from ...runner.run import Caller, FinishedRun, estimate, run
 from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_options
 from ..mail.config import load_mail_config
-from ..mail.notification import Notification
-from ..mail.notify import notify_on_exit
+from ..mail.content import Notification
+from ..mail.notification import notify_on_exit
 from ..options import run_options
 from ..parser import BASIC, TESTS
 from ..signals import stopped_by_signals

@@ -14,7 +14,7 @@ from ...files import read_regular
 from ...text import printable
 from ...units import MB, capacity
 from .config import MailConfig
-from .notification import Notification
+from .content import Notification
 
 _TIMEOUT_SECONDS = 30.0
 #: Most servers accept a mail of this size.

@@ -1,48 +1,70 @@
-"""The content of the mail about a run."""
+"""Sends a mail when a run finishes, stops or fails.
+
+The mail is sent after the last line on the terminal, within a timeout; a failure to send it does not affect the run.
+"""
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
-from pathlib import Path
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from functools import partial
+from typing import Any, TextIO, cast
 
-from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stop_cause
-from ...results.result import TestResult
-from ...runner.events import FolderCreated
+from ...text import printable
+from .config import MailConfig
+from .content import Notification
 
-#: The outcome in the mail for an error of a run that was measured to its end.
-_OUTCOMES: dict[type[BaseException], str] = {LimitsMissed: "LIMITS NOT MET", ReportError: "NO REPORT"}
+_MAX_REASON_LENGTH = 200
 
 
-@dataclass(slots=True, kw_only=True)
-class Notification:
-    """The mail about a run: ``about`` names test and drive, ``verdict`` is its result, once that is known.
+class _Tee:
+    """A stream that copies its text."""
 
-    ``about`` is empty, and ``report`` None, until the run has a folder.
+    def __init__(self, stream: TextIO, copy: io.StringIO) -> None:
+        self._stream, self._copy = stream, copy
+
+    def write(self, text: str) -> int:
+        self._copy.write(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def notify_on_exit(config: MailConfig | None, afterwards: list[Callable[[], None]]) -> Iterator[Notification]:
+    """Record the output of a run, and append to ``afterwards`` a call that mails it with the report.
+
+    No mail is sent without ``config``, or for a run without a folder.
     """
+    notification = Notification()
+    if config is None:
+        yield notification
+        return
+    try:
+        with redirect_stdout(cast("TextIO", _Tee(sys.stdout, notification.output))):
+            yield notification
+    except BaseException as error:
+        notification.record_error(error)
+        raise
+    finally:
+        if notification.about:
+            afterwards.append(partial(_mail, config, notification))
 
-    about: str = ""
-    report: Path | None = None
-    verdict: str = ""
-    output: io.StringIO = field(default_factory=io.StringIO)
 
-    def describe(self, event: FolderCreated) -> None:
-        """Record the run that the mail is about."""
-        self.about = f"{event.title} of {event.dut.summary}"
-        self.report = event.folder.path / f"{event.report}.pdf"
+def _mail(config: MailConfig, notification: Notification) -> None:
+    """Send a mail; print a failure, which is not a failure of the run."""
+    from .delivery import message, send  # imported only by a run that sends a mail
 
-    def finish(self, result: TestResult) -> None:
-        """Record the verdict of a test."""
-        from ...report.sections.summary import verdict  # not imported while a test runs
-
-        self.verdict = verdict(result)
-
-    def record_error(self, error: BaseException) -> None:
-        """Record why a run ended early, or what is wrong with its result, in the words of the terminal."""
-        if isinstance(error, KeyboardInterrupt):
-            error = Interrupted(cause=stop_cause(error), step="the preparation", what="no test had begun", hint="")
-        outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _OUTCOMES.get(type(error), "FAILED")
-        self.verdict = f"{self.verdict}, {outcome}" if self.verdict else outcome
-        self.output.write(f"snia-pts: {error}\n")
-        if isinstance(error, SniaPtsError) and error.full_hint:
-            self.output.write(f"  {error.full_hint}\n")
+    prefix = f"The mail to {', '.join(config.recipients)} was not sent: "
+    try:
+        reason = send(config, message(config, notification))
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    except Exception as error:  # noqa: BLE001  # no failure of the mail may hide the result
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
+        with suppress(OSError):
+            print(f"snia-pts: {prefix}{printable(reason)[:_MAX_REASON_LENGTH]}.", file=sys.stderr)

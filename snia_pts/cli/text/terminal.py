@@ -23,7 +23,7 @@ from ...runner.events import (
 )
 from ...text import printable
 from ...units import capacity, counted, duration
-from ..mail.notification import Notification
+from ..mail.content import Notification
 from .progress import Progress, choose_mode, standard_stream
 
 

@@ -1,0 +1,48 @@
+"""The content of the mail about a run."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stop_cause
+from ...results.result import TestResult
+from ...runner.events import FolderCreated
+
+#: The outcome in the mail for an error of a run that was measured to its end.
+_OUTCOMES: dict[type[BaseException], str] = {LimitsMissed: "LIMITS NOT MET", ReportError: "NO REPORT"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Notification:
+    """The mail about a run: ``about`` names test and drive, ``verdict`` is its result, once that is known.
+
+    ``about`` is empty, and ``report`` None, until the run has a folder.
+    """
+
+    about: str = ""
+    report: Path | None = None
+    verdict: str = ""
+    output: io.StringIO = field(default_factory=io.StringIO)
+
+    def describe(self, event: FolderCreated) -> None:
+        """Record the run that the mail is about."""
+        self.about = f"{event.title} of {event.dut.summary}"
+        self.report = event.folder.path / f"{event.report}.pdf"
+
+    def finish(self, result: TestResult) -> None:
+        """Record the verdict of a test."""
+        from ...report.sections.summary import verdict  # not imported while a test runs
+
+        self.verdict = verdict(result)
+
+    def record_error(self, error: BaseException) -> None:
+        """Record why a run ended early, or what is wrong with its result, in the words of the terminal."""
+        if isinstance(error, KeyboardInterrupt):
+            error = Interrupted(cause=stop_cause(error), step="the preparation", what="no test had begun", hint="")
+        outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _OUTCOMES.get(type(error), "FAILED")
+        self.verdict = f"{self.verdict}, {outcome}" if self.verdict else outcome
+        self.output.write(f"snia-pts: {error}\n")
+        if isinstance(error, SniaPtsError) and error.full_hint:
+            self.output.write(f"  {error.full_hint}\n")
