@@ -20,9 +20,9 @@ from ..results.comparison import (
     context_differences,
     possible_causes,
 )
-from ..results.result import TestResult
+from ..results.result import TestResult, has_spec
 from ..results.tracked_series import tracked_series
-from ..spec import RoundsSpec, Tracked, loop_rule
+from ..spec import ProfileSpec, RoundsSpec, Tracked, loop_rule
 from ..units import counted
 from .figures import figure as figures
 from .figures import matrices, overlays
@@ -295,8 +295,9 @@ def _interval(change: Difference | None) -> str:
 
 
 def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
-    if points_compared([entry.result for entry in entries]) is not None:
-        yield from profile_figures({entry.label: entry.result for entry in entries})
+    profiles = {entry.label: entry.result for entry in entries if has_spec(entry.result, ProfileSpec)}
+    if profiles:
+        yield from profile_figures(profiles)
     yield from _convergence(entries)
     yield from _matrix(entries)
     yield from _time_lines(entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..results.result import TestResult
 from .header import Rows, header
@@ -24,15 +24,15 @@ from .tests import (
 class TestPages(Protocol):
     """A test's report module: its pages, and its two blocks of the header."""
 
-    def pages(self, result: TestResult, /) -> tuple[Page, ...]:
+    def pages(self, result: TestResult[Any], /) -> tuple[Page, ...]:
         """Return all pages that have data, the summary first, the provenance last."""
         ...
 
-    def setup(self, result: TestResult, /) -> Rows:
+    def setup(self, result: TestResult[Any], /) -> Rows:
         """Return the ten Setup Parameters."""
         ...
 
-    def parameters(self, result: TestResult, /) -> Rows:
+    def parameters(self, result: TestResult[Any], /) -> Rows:
         """Return the ten Test Parameters."""
         ...
 

@@ -19,7 +19,7 @@ from ...report.registry import TESTS
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
 from ...results.limit_checks import judgements
-from ...results.result import Loop, Sampling, TestResult
+from ...results.result import Loop, Sampling, TestResult, has_spec
 from ...results.tables import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
@@ -128,7 +128,7 @@ def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
 def _summary_lines(result: TestResult) -> Iterator[str]:
     """Yield the tables of numbers and facts on the report's first page; for a profile, the facts and the overview."""
     blocks = [block for block in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(block, Table)]
-    if isinstance(result.facts.spec, ProfileSpec):
+    if has_spec(result, ProfileSpec):
         blocks = [*(block for block in blocks if block.kind == "facts"), *overview(result)]
     for block in blocks:
         if block.kind in ("numbers", "facts"):

@@ -19,7 +19,7 @@ from ...errors import ReportError
 from ...model.measurement import METRICS
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
-from ...results.result import Loop, TestResult
+from ...results.result import Loop, TestResult, has_spec
 from ...results.tables import window_points
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import ProfileSpec
@@ -107,7 +107,7 @@ def _lines(result: TestResult) -> Iterator[dict[str, str]]:
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
-    if isinstance(result.facts.spec, ProfileSpec):
+    if has_spec(result, ProfileSpec):
         yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in profile_plots(result))
         return
     for loop in result.loops:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from ...results.comparison import CONFIDENCE_PERCENT, ComparedFigure, overall_difference
-from ...results.result import TestResult
+from ...results.result import TestResult, has_spec
 from ...spec import ProfileSpec
 from ...units import counted
 from ..figures.figure import Grid
@@ -14,7 +14,18 @@ from ..figures.matrices import average_response_ms, matrix_tables
 from ..pages import Block, Figure, Page
 from . import figures as drawn
 from .axes import surface_figure
-from .points import Family, PlacedPoint, Series, along, axis_name, grid, group_by_workload, placed_points, side
+from .points import (
+    Family,
+    PlacedPoint,
+    ProfileResult,
+    Series,
+    along,
+    axis_name,
+    grid,
+    group_by_workload,
+    placed_points,
+    side,
+)
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import over_position, zone_curves, zone_tables
 
@@ -27,12 +38,12 @@ _RESPONSE = Measure(
 )
 
 #: Results by the letters of their runs.
-Runs = Mapping[str, TestResult]
+Runs = Mapping[str, ProfileResult]
 
 
 def points_compared(results: Sequence[TestResult]) -> int | None:
     """Return the number of points that all runs of a profile have; None for runs of another test."""
-    if not all(isinstance(result.facts.spec, ProfileSpec) for result in results):
+    if not all(has_spec(result, ProfileSpec) for result in results):
         return None
     names = [{loop.part for loop in result.loops} for result in results]
     return len(set.intersection(*names))
