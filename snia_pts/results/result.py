@@ -300,8 +300,8 @@ class TestResult(Generic[S]):
         if isinstance(spec, CrossStimulusSpec):
             return "COMPLETE (this test does not require steady state)"
         rules = " BY ALTERED RULES" if self.altered_rules else ""
-        if isinstance(spec, WriteSaturationSpec) and not self.steady:
-            return f"COMPLETE: {saturation_end(self, spec)}, steady state not reached{rules}{self._early}"
+        if has_spec(self, WriteSaturationSpec) and not self.steady:
+            return f"COMPLETE: {saturation_end(self)}, steady state not reached{rules}{self._early}"
         if self.steady:
             return f"STEADY STATE{rules}{self._early}"
         parts = f" ({', '.join(self.unsteady)})" if self.unsteady != ("test loop",) else ""
@@ -313,10 +313,11 @@ def has_spec(result: TestResult, kind: type[S]) -> TypeGuard[TestResult[S]]:
     return isinstance(result.facts.spec, kind)
 
 
-def saturation_end(result: TestResult, spec: WriteSaturationSpec) -> str:
+def saturation_end(result: TestResult[WriteSaturationSpec]) -> str:
     """Return a description of what ended a write saturation test."""
     if result.conclusion is None:
         return "end not stated in its file" if result.facts.imported else "not ended"
+    spec = result.facts.spec
     requested, line = spec.saturation.capacities, result.time_line("stimulus")
     written = result.facts.dut.fills(line.written_bytes) if line else 0.0  # A mix writes slightly less.
     amount = f"{requested:g}" if written >= requested else f"{rounded_down(written, 4)} of {requested:g}"

@@ -130,7 +130,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
-        ("Ended by", saturation_end(result, spec)),
+        ("Ended by", saturation_end(result)),
         ("Time", duration(line.ended_seconds[-1])),
         (
             "Written by the stimulus",
