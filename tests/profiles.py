@@ -68,7 +68,7 @@ def result(
     ending: Ending = "finished",
     sync_us: float = 0.0,
     **facts: Any,
-) -> TestResult:
+) -> TestResult[Any]:
     """Return the result of a profile: each point comes to ``of`` in each of its repeats.
 
     ``stop_after`` cuts the run after so many steps; ``facts`` change those of the run.

@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -270,7 +271,7 @@ def test_zones_are_summarised_by_first_middle_and_last() -> None:
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
-def staged_result(repeats: int = 3) -> TestResult:
+def staged_result(repeats: int = 3) -> TestResult[Any]:
     profile = profiles.spec(
         profiles.workload(),
         repeats=repeats,

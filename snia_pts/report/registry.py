@@ -25,15 +25,15 @@ from .tests import (
 class TestPages(Protocol):
     """A test's report module: its pages, and its two blocks of the header."""
 
-    def pages(self, result: TestResult, /) -> tuple[Page, ...]:
+    def pages(self, result: TestResult[Any], /) -> tuple[Page, ...]:
         """Return all pages that have data, the summary first, the provenance last."""
         ...
 
-    def setup(self, result: TestResult, /) -> Rows:
+    def setup(self, result: TestResult[Any], /) -> Rows:
         """Return the ten Setup Parameters."""
         ...
 
-    def parameters(self, result: TestResult, /) -> Rows:
+    def parameters(self, result: TestResult[Any], /) -> Rows:
         """Return the ten Test Parameters."""
         ...
 
@@ -41,15 +41,15 @@ class TestPages(Protocol):
 class FurtherTestPages(TestPages, Protocol):
     """The report module of a test beside the standard, whose figures the core does not know."""
 
-    def overview(self, result: TestResult, /) -> Iterator[Table]:
+    def overview(self, result: TestResult[Any], /) -> Iterator[Table]:
         """Yield the tables that summarise a run on a terminal, after the facts of its first page."""
         ...
 
-    def plots(self, result: TestResult, /) -> Iterator[tuple[str, list[dict[str, Any]], dict[str, Any]]]:
+    def plots(self, result: TestResult[Any], /) -> Iterator[tuple[str, list[dict[str, Any]], dict[str, Any]]]:
         """Yield the title, traces and layout of each figure of the interactive page, for plotly."""
         ...
 
-    def comparison(self, results: Mapping[str, TestResult], /) -> Iterator[Page]:
+    def comparison(self, results: Mapping[str, TestResult[Any]], /) -> Iterator[Page]:
         """Yield the pages of figures that compare runs, which are given by their letters."""
         ...
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Generic, Literal, TypeGuard
+
+from typing_extensions import TypeVar
 
 from ..analysis.host_limit import HostShare, host_share, limited_over
 from ..analysis.window import Window
@@ -35,6 +37,8 @@ from ..units import block_size, duration, rounded_down
 from .imported import Imported
 from .interruption import Interruption
 
+#: The specification of a test: a page that needs that of its test takes ``TestResult[IopsSpec]``.
+S = TypeVar("S", bound=Spec, covariant=True, default=Spec)
 Ending = Literal["finished", "interrupted", "device failed", "host failed", "unfinished"]
 
 
@@ -47,7 +51,7 @@ class RunWarning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
+class RunFacts(Generic[S]):
     """The facts that are fixed before the first step: specification, device, platform, seed and command line.
 
     ``deviations`` are those known at the start; outcomes may add more.  ``settings`` are the operator's choices where
@@ -62,7 +66,7 @@ class RunFacts:
     command_line: tuple[str, ...]
     seed: int | None
     test_class: TestClass
-    spec: Spec
+    spec: S
     dut: Dut
     platform: TestPlatform
     deviations: tuple[Deviation, ...]
@@ -139,7 +143,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestResult:
+class TestResult(Generic[S]):
     """The result of one run of one test, as far as it got.
 
     ``long_samples`` are the durations in seconds of samples that took at least 1.5 times the requested time.
@@ -148,7 +152,7 @@ class TestResult:
     files in evidence/.  ``end_warnings`` are those that were recorded whenever the run stopped or ended.
     """
 
-    facts: RunFacts
+    facts: RunFacts[S]
     purges: tuple[tuple[str, PurgeOutcome], ...]
     loops: tuple[Loop, ...]
     sampling: Sampling | None
@@ -296,18 +300,24 @@ class TestResult:
         if isinstance(spec, CrossStimulusSpec):
             return "COMPLETE (this test does not require steady state)"
         rules = " BY ALTERED RULES" if self.altered_rules else ""
-        if isinstance(spec, WriteSaturationSpec) and not self.steady:
-            return f"COMPLETE: {saturation_end(self, spec)}, steady state not reached{rules}{self._early}"
+        if has_spec(self, WriteSaturationSpec) and not self.steady:
+            return f"COMPLETE: {saturation_end(self)}, steady state not reached{rules}{self._early}"
         if self.steady:
             return f"STEADY STATE{rules}{self._early}"
         parts = f" ({', '.join(self.unsteady)})" if self.unsteady != ("test loop",) else ""
         return f"STEADY STATE NOT ACHIEVED{rules}{parts}{self._early}"
 
 
-def saturation_end(result: TestResult, spec: WriteSaturationSpec) -> str:
+def has_spec(result: TestResult, kind: type[S]) -> TypeGuard[TestResult[S]]:
+    """Return whether the specification of a result is of a kind."""
+    return isinstance(result.facts.spec, kind)
+
+
+def saturation_end(result: TestResult[WriteSaturationSpec]) -> str:
     """Return a description of what ended a write saturation test."""
     if result.conclusion is None:
         return "end not stated in its file" if result.facts.imported else "not ended"
+    spec = result.facts.spec
     requested, line = spec.saturation.capacities, result.time_line("stimulus")
     written = result.facts.dut.fills(line.written_bytes) if line else 0.0  # A mix writes slightly less.
     amount = f"{requested:g}" if written >= requested else f"{rounded_down(written, 4)} of {requested:g}"

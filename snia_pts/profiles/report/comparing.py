@@ -8,10 +8,20 @@ from functools import partial
 from ...report.figures.figure import Grid
 from ...report.figures.matrices import average_response_ms, matrix_tables
 from ...report.pages import Block, Figure, Page
-from ...results.result import TestResult
 from . import figures as drawn
 from .axes import surface_figure
-from .points import Family, PlacedPoint, Series, along, axis_name, grid, group_by_workload, placed_points, side
+from .points import (
+    Family,
+    PlacedPoint,
+    ProfileResult,
+    Series,
+    along,
+    axis_name,
+    grid,
+    group_by_workload,
+    placed_points,
+    side,
+)
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import over_position, zone_curves, zone_tables
 
@@ -22,7 +32,7 @@ _RESPONSE = Measure(
 )
 
 #: Results by the letters of their runs.
-Runs = Mapping[str, TestResult]
+Runs = Mapping[str, ProfileResult]
 
 
 def profile_figures(runs: Runs) -> Iterator[Page]:

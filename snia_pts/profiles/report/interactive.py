@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...report.figures.style import COLOURS
-from ...results.result import TestResult
 from ...text import one_line
 from .axes import steps, surfaces
-from .points import DEMANDS, Family, along, axis_name, group_by_workload, side
+from .points import DEMANDS, Family, ProfileResult, along, axis_name, group_by_workload, side
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import zone_curves
 
@@ -20,7 +19,7 @@ Plotted = tuple[str, list[dict[str, Any]], dict[str, Any]]
 _MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 
 
-def profile_plots(result: TestResult) -> Iterator[Plotted]:
+def profile_plots(result: ProfileResult) -> Iterator[Plotted]:
     """Yield the figures of a profile's run: surfaces over two axes, lines over one or over zones, bars over none."""
     for family in group_by_workload(result):
         measure = MB_PER_SECOND if family.sequential else IOPS

@@ -17,12 +17,11 @@ from ...report.sections.provenance import provenance
 from ...report.sections.summary import summary
 from ...report.tables import NOT_APPLICABLE, Table, facts
 from ...results.limit_checks import judgements
-from ...results.result import TestResult
 from ...units import block_size, capacity, counted, duration
 from ..spec import ProfileSpec
 from . import figures as drawn
 from .axes import axis_pages, first_matrices
-from .points import Family, PlacedPoint, axis_name, group_by_workload, placed_points, profile_spec
+from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
 from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
 from .tables import (
     EXPLAINED,
@@ -44,7 +43,7 @@ _SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of thei
 _TIMES = "Response times cover all I/Os of all repeats."
 
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+def pages(result: ProfileResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     every = placed_points(result)
     families = group_by_workload(result, every)
@@ -62,7 +61,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     )
 
 
-def overview(result: TestResult) -> Iterator[Table]:
+def overview(result: ProfileResult) -> Iterator[Table]:
     """Yield the tables that summarise a run on a terminal: a row per point, and one figure of each matrix."""
     every = placed_points(result)
     families = group_by_workload(result, every)
@@ -83,9 +82,9 @@ def overview(result: TestResult) -> Iterator[Table]:
 # -- header -----------------------------------------------------------------------------------------------------------
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: ProfileResult) -> Rows:
     """Return the Setup Parameters."""
-    spec = profile_spec(result)
+    spec = result.facts.spec
     return (
         ("Data Pattern", pattern(spec)),
         ("Purge", _purges(spec)),
@@ -106,9 +105,9 @@ def _purges(spec: ProfileSpec) -> str:
     return "before fresh workloads" if any(load.fresh for load in spec.workload) else "none"
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: ProfileResult) -> Rows:
     """Return the Test Parameters: counts, the axes, and the parameters that all points share."""
-    spec = profile_spec(result)
+    spec = result.facts.spec
     stimuli = [loop.rounds[0].measurements[0].stimulus for loop in result.loops if loop.rounds[0].measurements]
     common = [
         (name, value)
@@ -141,27 +140,27 @@ def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _profile_table(result: TestResult) -> Iterator[Table]:
-    spec = profile_spec(result)
+def _profile_table(result: ProfileResult) -> Iterator[Table]:
+    spec = result.facts.spec
     rows = (("Profile", f"{spec.name}: {spec.description}"), ("Source", spec.source))
     yield facts(rows, title="Profile", label_width=20)
 
 
-def _means(result: TestResult) -> str:
-    repeats = profile_spec(result).repeats
+def _means(result: ProfileResult) -> str:
+    repeats = result.facts.spec.repeats
     return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Results"
 
 
-def _key_tables(result: TestResult, placed: Sequence[PlacedPoint]) -> Iterator[Block]:
+def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterator[Block]:
     """Yield the points if they are few, else each workload's range."""
     if len(placed) <= _MAX_LISTED_POINTS and placed:
         yield points_table(placed, _means(result))
-        yield Prose(text=f"{_SPREAD if profile_spec(result).repeats > 1 else ''}{_TIMES}")
+        yield Prose(text=f"{_SPREAD if result.facts.spec.repeats > 1 else ''}{_TIMES}")
     elif placed:
         yield extremes_table(placed)
 
 
-def _results(result: TestResult, families: Sequence[Family]) -> Iterator[Page]:
+def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
     """Yield the tables of points without a matrix or zone table, of their repeats, and of mixed points."""
     plain = [spot for family in families if not family.zoned and len(family.sides) < 2 for spot in family.spots]
     every = [spot for family in families if not family.zoned for spot in family.spots]
@@ -177,7 +176,7 @@ def _measure(family: Family) -> Measure:
     return MB_PER_SECOND if family.sequential else IOPS
 
 
-def _pictures(result: TestResult, families: Sequence[Family]) -> Iterator[Page]:
+def _pictures(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
     """Yield the figures of each family; if there are several, titles name their workloads."""
     for number, family in enumerate(families, start=1):
         prefix, measure = f"{', '.join(family.workloads)}: " if len(families) > 1 else "", _measure(family)
@@ -215,11 +214,11 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
     yield Page(title="IOPS and Throughput by Point", blocks=tuple(figures), flows=True)
 
 
-def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
+def _over_time(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Yield the samples over time: a figure for each workload, its points on one scale, repeats end to end."""
     names = {spot.point.name: spot.point.workload.name for spot in every}
     blocks = []
-    for number, workload in enumerate(profile_spec(result).workload, start=1):
+    for number, workload in enumerate(result.facts.spec.workload, start=1):
         known = (line for line in result.lines("stimulus") if len(line) > 1)
         lines = [line for line in known if names.get(line.part) == workload.name]
         rates = {line.part: line.mb_per_second if workload.access == "SEQ" else line.iops for line in lines}
@@ -252,7 +251,7 @@ def _synced(every: Sequence[PlacedPoint]) -> list[PlacedPoint]:
     return [spot for spot in every if any(each.sync and each.sync.calls for each in spot.measured)]
 
 
-def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
+def _sync(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Yield table and figure of the synchronizing calls, if there were any, with their limits."""
     placed = _synced(every)
     if not placed:
@@ -281,6 +280,6 @@ def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     yield Page(title="Synchronizing Calls", blocks=(sync_table(placed), figure), flows=True)
 
 
-def _host(result: TestResult) -> Iterator[Page]:
+def _host(result: ProfileResult) -> Iterator[Page]:
     if tables := tuple(host_table(result)):
         yield Page(title="Host Settings", blocks=tables, flows=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from ...model.measurement import Measurement
 from ...model.steps import mix
@@ -15,6 +14,8 @@ from ...units import GIB, KIB, MIB, parse_size
 from ..fio_options import fio_value
 from ..procedure import Point, axis_label, points
 from ..spec import Axis, ProfileSpec
+
+ProfileResult = TestResult[ProfileSpec]
 
 #: The keys of axes whose values are quantities, and their display names.
 _QUANTITIES = {
@@ -91,26 +92,21 @@ def part(number: int, parts: Sequence[object]) -> str:
     return f" ({number} of {len(parts)})" if len(parts) > 1 else ""
 
 
-def profile_spec(result: TestResult) -> ProfileSpec:
-    """Return the profile of a result."""
-    return cast("ProfileSpec", result.facts.spec)
-
-
-def placed_points(result: TestResult) -> tuple[PlacedPoint, ...]:
+def placed_points(result: ProfileResult) -> tuple[PlacedPoint, ...]:
     """Return the points with at least one complete repeat, grouped by workload."""
     loops = {loop.part: loop for loop in result.loops}
     found = []
-    for point in points(profile_spec(result), result.facts.dut):
+    for point in points(result.facts.spec, result.facts.dut):
         rounds = result.evaluated_rounds(loops[point.name]) if point.name in loops else ()
         if rounds:
             found.append(PlacedPoint(point=point, measured=tuple(each for one in rounds for each in one.measurements)))
-    names = [each.name for each in profile_spec(result).workload]
+    names = [each.name for each in result.facts.spec.workload]
     return tuple(sorted(found, key=lambda spot: names.index(spot.point.workload.name)))
 
 
-def group_by_workload(result: TestResult, every: Iterable[PlacedPoint] | None = None) -> tuple[Family, ...]:
+def group_by_workload(result: ProfileResult, every: Iterable[PlacedPoint] | None = None) -> tuple[Family, ...]:
     """Return the families of a profile's workloads, in their order; ``every`` are the points, read if not given."""
-    several = tuple(axis for axis in profile_spec(result).axis if len(axis.values) > 1)
+    several = tuple(axis for axis in result.facts.spec.axis if len(axis.values) > 1)
     grouped: dict[tuple[tuple[Axis, ...], bool], list[PlacedPoint]] = {}
     for spot in placed_points(result) if every is None else every:
         axes = tuple(axis for axis in several if axis.applies_to(spot.point.workload))

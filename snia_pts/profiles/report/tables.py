@@ -12,10 +12,9 @@ from ...report.figures.matrices import average_response_ms, iops, matrix_tables
 from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
-from ...results.result import TestResult
 from ...spec import Scalar
 from ..spec import Axis
-from .points import Family, PlacedPoint, Reduction, axis_name, grid, profile_spec, side, spoken_at
+from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, grid, side, spoken_at
 from .reductions import FIGURES, SIDES, SYNCS, side_response_ms, spread
 
 _NAME_WIDTH = 34
@@ -254,7 +253,7 @@ EXPLAINED = (
 # -- the host ---------------------------------------------------------------------------------------------------------
 
 
-def host_table(result: TestResult) -> Iterator[Table]:
+def host_table(result: ProfileResult) -> Iterator[Table]:
     """Yield the table of the host settings that the profile varied: requested, read back, and original values."""
     requested = {point: dict(settings) for point, settings in _requested_settings(result).items()}
     parts_by_setting: dict[tuple[str, str, str], list[str]] = {}
@@ -281,7 +280,7 @@ def host_table(result: TestResult) -> Iterator[Table]:
     yield Table(kind="numbers", columns=columns, rows=rows, title="Host settings, read back before each point")
 
 
-def _requested_settings(result: TestResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
+def _requested_settings(result: ProfileResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
     from ..procedure import points
 
-    return {point.name: point.settings for point in points(profile_spec(result), result.facts.dut)}
+    return {point.name: point.settings for point in points(result.facts.spec, result.facts.dut)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from ...analysis import recovery
 from ...analysis.recovery import Recovery, RecoveryTime
@@ -23,6 +22,8 @@ from ..pages import Page, Prose
 from ..sections.provenance import provenance
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
+
+Result = TestResult[CrossStimulusSpec]
 
 #: A transition page shows at most this much of the group before and of the group after.
 _AROUND_SECONDS = 7200.0
@@ -43,7 +44,7 @@ class _Group:
         return f"{self.line.part}: {self.line.stimulus.label}"
 
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     groups = _groups(result)
     measured_recovery = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
@@ -55,14 +56,14 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     )
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
     return preconditions(result)
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: Result) -> Rows:
     """Return the Test Parameters: the first three access groups, and how many more there are."""
-    spec = _spec(result)
+    spec = result.facts.spec
     groups = spec.groups.sequence
     shown = [
         row
@@ -78,11 +79,7 @@ def parameters(result: TestResult) -> Rows:
     return (*rows, *[("", "")] * (10 - len(rows)))
 
 
-def _spec(result: TestResult) -> CrossStimulusSpec:
-    return cast("CrossStimulusSpec", result.facts.spec)
-
-
-def _groups(result: TestResult) -> list[_Group]:
+def _groups(result: Result) -> list[_Group]:
     groups: list[_Group] = []
     lines = [line for line in result.lines("stimulus") if len(line)]
     for line in lines:
@@ -93,16 +90,16 @@ def _groups(result: TestResult) -> list[_Group]:
     return groups
 
 
-def _missing(result: TestResult, groups: list[_Group]) -> list[str]:
-    return [group.name for group in _spec(result).groups.sequence][len(groups) :]
+def _missing(result: Result, groups: list[_Group]) -> list[str]:
+    return [group.name for group in result.facts.spec.groups.sequence][len(groups) :]
 
 
-def _omitted(result: TestResult, groups: list[_Group]) -> str:
+def _omitted(result: Result, groups: list[_Group]) -> str:
     missing = _missing(result, groups)
     return f"{', '.join(missing)} omitted: no data." if missing else ""
 
 
-def _measurement_pages(result: TestResult, groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
+def _measurement_pages(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
     if not groups:
         return
     yield _throughput(groups)
@@ -179,7 +176,7 @@ def _response_times(groups: list[_Group]) -> Page:
     )
 
 
-def _group_summary(result: TestResult, groups: list[_Group], measured_recovery: Recovery | None) -> Page:
+def _group_summary(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Page:
     rule, last = definitions().recovery, definitions().end
     share = 100 - rule.tolerance_percent
     end = f"{duration(last.seconds)}, or the last {last.percent:g} % of a group shorter than "
@@ -198,7 +195,7 @@ def _group_summary(result: TestResult, groups: list[_Group], measured_recovery: 
     return Page(title="XSR - Summary by Access Group", blocks=(*tables, Prose(text=text)))
 
 
-def group_table(result: TestResult, groups: list[_Group]) -> Table:
+def group_table(result: Result, groups: list[_Group]) -> Table:
     """Return throughput and response times by access group."""
     lines = [group.line for group in groups]
     figures = (
@@ -221,7 +218,7 @@ def group_table(result: TestResult, groups: list[_Group]) -> Table:
     return Table(kind="numbers", columns=columns, rows=rows, title="Access groups")
 
 
-def recovery_table(result: TestResult, groups: list[_Group], measured_recovery: Recovery | None) -> Table:
+def recovery_table(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Table:
     """Return the table of the last group's recovery.
 
     If it was not measured, or no earlier group has the same stimulus, the table gives the reason instead.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from ...analysis import recovery
 from ...model.time_series import TimeLine
@@ -34,6 +33,8 @@ from ..sections.steady_state import rounds_page, slug, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
 
+Result = TestResult[HostIdleSpec]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -57,7 +58,7 @@ class State:
         return self.c_start + self.c.ended_seconds[-1] if self.c else self.start + self.a.ended_seconds[-1]
 
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     shown = states(result)
     line = result.time_line("PC")
@@ -70,16 +71,16 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     )
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
-    spec = _spec(result)
+    spec = result.facts.spec
     writes = (pattern_stimulus(spec), demand(spec.setup.thread_count, spec.setup.queue_depth))
     return preconditions(result, second=writes, rounds=window_rounds(result, result.sampling))
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: Result) -> Rows:
     """Return the Test Parameters."""
-    spec = _spec(result)
+    spec = result.facts.spec
     waits = spec.wait_states
     names = [wait_state(spec, seconds).split()[-1] for seconds in waits.idle_seconds]
     return (
@@ -96,12 +97,8 @@ def parameters(result: TestResult) -> Rows:
     )
 
 
-def _spec(result: TestResult) -> HostIdleSpec:
-    return cast("HostIdleSpec", result.facts.spec)
-
-
-def _omitted(result: TestResult, shown: Sequence[State]) -> str:
-    spec = _spec(result)
+def _omitted(result: Result, shown: Sequence[State]) -> str:
+    spec = result.facts.spec
     measured = {state.name for state in shown}
     names = (wait_state(spec, seconds) for seconds in spec.wait_states.idle_seconds)
     missing = [name for name in names if name not in measured]
@@ -111,9 +108,9 @@ def _omitted(result: TestResult, shown: Sequence[State]) -> str:
     return f"{', '.join(missing)} omitted: no data." if missing else ""
 
 
-def states(result: TestResult) -> list[State]:
+def states(result: Result) -> list[State]:
     """Return the wait states that have a measured write, in the order they ran."""
-    spec = _spec(result)
+    spec = result.facts.spec
     idle = spec.wait_states.idle_seconds
     colours = series_styles(idle)
     first = next((line.start_ns for line in result.lines("access A") if line.start_ns is not None), 0)
@@ -164,7 +161,7 @@ def _baseline_name(sampling: Sampling | None) -> str:
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
+def _preconditioning(result: Result, line: TimeLine) -> Iterator[Page]:
     sampling = result.sampling
     yield timeplots.page(
         [timelines.series(line, IOPS)],
@@ -180,7 +177,7 @@ def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
         yield from rounds_page(result, sampling)
 
 
-def _states(result: TestResult, shown: Sequence[State]) -> Iterator[Page]:
+def _states(result: Result, shown: Sequence[State]) -> Iterator[Page]:
     levels = _levels(result.sampling)
     for state in shown:
         writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
@@ -226,9 +223,9 @@ def _levels(sampling: Sampling | None) -> list[Level]:
     return [] if value is None else [Level(value=value, label=label)]
 
 
-def state_table(result: TestResult, shown: Sequence[State]) -> Table:
+def state_table(result: Result, shown: Sequence[State]) -> Table:
     """Return idle times, IOPS and the return to baseline by wait state."""
-    base, sample_seconds = baseline(result.sampling), _spec(result).settling.sample_seconds
+    base, sample_seconds = baseline(result.sampling), result.facts.spec.settling.sample_seconds
     idle = [_idle_seconds(result, state) for state in shown]
     means = [timelines.mean(state.a, IOPS) for state in shown]
     unsteady = "" if result.steady or base is None else "unsteady "
@@ -257,7 +254,7 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")
 
 
-def _idle_seconds(result: TestResult, state: State) -> list[float]:
+def _idle_seconds(result: Result, state: State) -> list[float]:
     """Return the measured idle times of a wait state in seconds."""
     return [
         gap.idle_ms / 1000
@@ -283,10 +280,10 @@ def _return_time(state: State, base: float | None, sample_seconds: float) -> str
     return duration(time.seconds) if time.seconds else "immediately"
 
 
-def _note(result: TestResult) -> Prose:
+def _note(result: Result) -> Prose:
     base, sampling = baseline(result.sampling), result.sampling
     value = f"{thousands(base, 0)} IOPS, the mean over the {_baseline_name(sampling)}" if base else UNKNOWN
-    sample, rule = duration(_spec(result).settling.sample_seconds), definitions().recovery
+    sample, rule = duration(result.facts.spec.settling.sample_seconds), definitions().recovery
     dwell = f"{duration(rule.dwell_seconds)} (in a short Access C, the last {rule.dwell_percent:g} %)"
     return Prose(
         text=f"Baseline: {value}. Access A: I/Os divided by I/O time, without idle times. Duty cycle: measured "

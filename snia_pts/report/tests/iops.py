@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
 
 from ...model.measurement import METRICS
 from ...model.steps import mix
@@ -21,8 +20,10 @@ from ..sections.provenance import provenance
 from ..sections.steady_state import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
 from ..sections.summary import summary
 
+Result = TestResult[IopsSpec]
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+
+def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     loop = result.loop() or Loop(part="", rounds=(), window=None)
     measured = (
@@ -36,33 +37,31 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     return (first, *measured, provenance(result))
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
-    spec = _spec(result)
+    spec = result.facts.spec
     return loop_setup(result, spec, block_size(spec.preconditioning.block_size_bytes))
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: Result) -> Rows:
     """Return the Test Parameters."""
-    return loop_parameters(result, _spec(result))
+    return loop_parameters(result, result.facts.spec)
 
 
-def _spec(result: TestResult) -> IopsSpec:
-    return cast("IopsSpec", result.facts.spec)
-
-
-def _omitted(result: TestResult, loop: Loop) -> str:
+def _omitted(result: Result, loop: Loop) -> str:
     """Return a sentence on the pages that have no data, and why; empty if all have data."""
     if loop.window is not None:
         return ""
     missing = "measurement window, tabular data, 2D plot and 3D columns"
     if not loop.complete:
         missing = f"convergence plot, tracked variables by round, {missing}"
-    return f"{too_few(loop.complete, _spec(result).steady_state)} {missing[0].upper()}{missing[1:]} omitted: no data."
+    return (
+        f"{too_few(loop.complete, result.facts.spec.steady_state)} {missing[0].upper()}{missing[1:]} omitted: no data."
+    )
 
 
-def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
-    spec = _spec(result)
+def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
+    spec = result.facts.spec
     share = min(spec.rounds.read_percents)
     yield from convergence_page(
         loop,
@@ -76,10 +75,10 @@ def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
     )
 
 
-def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
+def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
     if loop.window is None:
         return
-    spec, values = _spec(result), matrices.reduced([loop], matrices.iops)
+    spec, values = result.facts.spec, matrices.reduced([loop], matrices.iops)
     sizes, mixes = matrices.sizes(spec.rounds), matrices.mixes(spec.rounds)
     window = spans([loop])
     name = f"{spec.title} - All RW Mix & BS"
@@ -122,7 +121,7 @@ def _notes(*sentences: str) -> Prose:
     return Prose(text=" ".join(filter(None, sentences)))
 
 
-def _times_page(result: TestResult, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
+def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
     reductions = (
         (matrices.WEIGHTED, matrices.average_response_ms),
         ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),

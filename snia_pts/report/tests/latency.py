@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
 
 from ...model.measurement import FIVE_NINES, METRICS
 from ...model.steps import mix
@@ -21,6 +20,8 @@ from ..sections import confidence
 from ..sections.provenance import provenance
 from ..sections.steady_state import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
 from ..sections.summary import summary
+
+Result = TestResult[LatencySpec]
 
 _AVERAGE = METRICS["average_response_ms"]
 _CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
@@ -41,7 +42,7 @@ _TABLES: Reductions = (
 )
 
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     loop = result.loop() or Loop(part="", rounds=(), window=None)
     measured = (
@@ -55,15 +56,15 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     return (first, *measured, provenance(result))
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
-    spec = _spec(result)
+    spec = result.facts.spec
     return loop_setup(result, spec, block_size(spec.preconditioning.block_size_bytes))
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: Result) -> Rows:
     """Return the Test Parameters; Test Stimulus 2 is the histogram's."""
-    spec = _spec(result)
+    spec = result.facts.spec
     histogram = spec.histogram
     if histogram is None:
         return loop_parameters(result, spec)
@@ -72,13 +73,9 @@ def parameters(result: TestResult) -> Rows:
     return loop_parameters(result, spec, second=(stimulus, demand(histogram.thread_count, histogram.queue_depth)))
 
 
-def _spec(result: TestResult) -> LatencySpec:
-    return cast("LatencySpec", result.facts.spec)
-
-
-def _omitted(result: TestResult, loop: Loop) -> str:
+def _omitted(result: Result, loop: Loop) -> str:
     """Return a sentence on the pages that have no data, and why; empty if all have data."""
-    sentences, spec = [], _spec(result)
+    sentences, spec = [], result.facts.spec
     if loop.window is None:
         missing = "measurement window, tabular data and 3D columns"
         if not loop.complete:
@@ -91,8 +88,8 @@ def _omitted(result: TestResult, loop: Loop) -> str:
     return " ".join(sentences)
 
 
-def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
-    spec = _spec(result)
+def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
+    spec = result.facts.spec
     share = min(spec.rounds.read_percents)
     for name, metric, log in (("Average", _AVERAGE, False), ("Maximum", matrices.MAXIMUM_RESPONSE, True)):
         yield from convergence_page(
@@ -108,10 +105,10 @@ def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
         )
 
 
-def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
+def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
     if loop.window is None:
         return
-    spec = _spec(result)
+    spec = result.facts.spec
     sizes, mixes, window = matrices.sizes(spec.rounds), matrices.mixes(spec.rounds), spans([loop])
     name = f"{spec.title} - All RW Mix & BS"
     reductions = _TABLES_1_1 if spec.pts == "1.1" else _TABLES
@@ -136,9 +133,9 @@ def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
 
 
 def _tables(
-    result: TestResult, loop: Loop, reductions: Reductions, sizes: Side, mixes: Side, window: str
+    result: Result, loop: Loop, reductions: Reductions, sizes: Side, mixes: Side, window: str
 ) -> Iterator[Block]:
-    setup = _spec(result).setup
+    setup = result.facts.spec.setup
     cache = _CACHES.get(result.facts.dut.write_cache, "write cache unknown")
     conditions = f"{_CLASSES[result.facts.test_class]}, {cache}, T{setup.thread_count}/Q{setup.queue_depth}"
     yield Prose(text=conditions, kind="lead")
@@ -160,12 +157,12 @@ def _tables(
     yield Prose(text=" ".join(filter(None, (*sentences, matrices.foot(limited)))))
 
 
-def _histogram_line(result: TestResult) -> TimeLine | None:
+def _histogram_line(result: Result) -> TimeLine | None:
     line = result.time_line("histogram")
     return line if line is not None and line.measurements else None
 
 
-def _histogram(result: TestResult) -> Iterator[Page]:
+def _histogram(result: Result) -> Iterator[Page]:
     line = _histogram_line(result)
     if line is not None:
         title = "LAT Response Time Histogram - Confidence Level Plot"

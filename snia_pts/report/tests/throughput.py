@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 from ...model.measurement import METRICS
 from ...model.steps import mix
@@ -22,12 +21,14 @@ from ..sections.steady_state import convergence_page, key_figures, rounds_page, 
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE
 
+Result = TestResult[ThroughputSpec]
+
 _METRIC = METRICS["mb_per_second"]
 #: Names of the pure mixes by read share in percent.
 _NAMES = {0: "Write", 100: "Read"}
 
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     loops = [loop for part in _parts(result) if (loop := result.loop(part)) is not None]
     measured = [page for loop in loops for page in (*_convergence(result, loop), *window_pages(result, loop))]
@@ -36,15 +37,15 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), *predicted, provenance(result))
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
-    spec, parts = _spec(result), _parts(result)
+    spec, parts = result.facts.spec, _parts(result)
     return loop_setup(result, spec, " / ".join(parts), parts)
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: Result) -> Rows:
     """Return the Test Parameters: the first block size is Test Stimulus 1, the others are Test Stimulus 2."""
-    spec, (first, *others) = _spec(result), _parts(result)
+    spec, (first, *others) = result.facts.spec, _parts(result)
     toio = demand(spec.setup.thread_count, spec.setup.queue_depth)
     return (
         ("Data Pattern", pattern(spec)),
@@ -60,22 +61,18 @@ def parameters(result: TestResult) -> Rows:
     )
 
 
-def _spec(result: TestResult) -> ThroughputSpec:
-    return cast("ThroughputSpec", result.facts.spec)
+def _parts(result: Result) -> tuple[str, ...]:
+    return tuple(map(block_size, result.facts.spec.rounds.block_sizes_bytes))
 
 
-def _parts(result: TestResult) -> tuple[str, ...]:
-    return tuple(map(block_size, _spec(result).rounds.block_sizes_bytes))
-
-
-def _window(result: TestResult, part: str) -> str:
+def _window(result: Result, part: str) -> str:
     loop = result.loop(part)
     return window_rounds(result, loop)
 
 
-def _omitted(result: TestResult) -> str:
+def _omitted(result: Result) -> str:
     """Return a sentence on the pages that have no data, and why; empty if all have data."""
-    sentences, rule = [], _spec(result).steady_state
+    sentences, rule = [], result.facts.spec.steady_state
     for part in _parts(result):
         loop = result.loop(part) or Loop(part=part, rounds=(), window=None)
         if loop.window is None:
@@ -87,8 +84,8 @@ def _omitted(result: TestResult) -> str:
     return " ".join(sentences)
 
 
-def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
-    spec = _spec(result)
+def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
+    spec = result.facts.spec
     for share in sorted(spec.rounds.read_percents):
         name = _NAMES.get(share, f"R/W {mix(share)}")
         yield from convergence_page(
@@ -104,8 +101,8 @@ def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
         )
 
 
-def _matrix(result: TestResult, loops: Sequence[Loop]) -> Iterator[Page]:
-    spec, judged = _spec(result), [loop for loop in loops if loop.window is not None]
+def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
+    spec, judged = result.facts.spec, [loop for loop in loops if loop.window is not None]
     if not judged:
         return
     values = matrices.reduced(judged, matrices.mb_per_second)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import cast
 
 from ...analysis.recovery import end_rows
 from ...model.measurement import (
@@ -31,12 +30,14 @@ from ..sections.steady_state import rounds_page, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
 
+Result = TestResult[WriteSaturationSpec]
+
 #: The maximum number of rows in the table of data.
 _MAX_ROWS = 50
 _AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Normalised Capacity"}
 
 
-def pages(result: TestResult) -> tuple[Page, ...]:
+def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     line = _measured(result)
     figures: tuple[Block, ...] = (_stimulus_table(result, line), key_figures(result, line)) if line else ()
@@ -50,14 +51,14 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     )
 
 
-def setup(result: TestResult) -> Rows:
+def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
     return preconditions(result, rounds=window_rounds(result, result.sampling))
 
 
-def parameters(result: TestResult) -> Rows:
+def parameters(result: Result) -> Rows:
     """Return the Test Parameters."""
-    spec = _spec(result)
+    spec = result.facts.spec
     after = spec.histogram
     second = f"RND {block_size(after.block_size_bytes)} {mix(after.read_percent)}" if after else NOT_APPLICABLE
     return (
@@ -81,17 +82,13 @@ def _ends(spec: WriteSaturationSpec) -> str:
     return f"{capacities} or {seconds}"
 
 
-def _spec(result: TestResult) -> WriteSaturationSpec:
-    return cast("WriteSaturationSpec", result.facts.spec)
-
-
-def _measured(result: TestResult) -> TimeLine | None:
+def _measured(result: Result) -> TimeLine | None:
     line = result.time_line("stimulus")
     return line if line is not None and len(line) else None
 
 
-def _omitted(result: TestResult, line: TimeLine | None) -> str:
-    spec, missing = _spec(result), []
+def _omitted(result: Result, line: TimeLine | None) -> str:
+    spec, missing = result.facts.spec, []
     if line is None:
         missing.append("all plots and tables of the stimulus")
     if result.sampling is None or result.sampling.window is None:
@@ -106,12 +103,12 @@ def _omitted(result: TestResult, line: TimeLine | None) -> str:
     return f"{text[0].upper()}{text[1:]} omitted: no data."
 
 
-def _has_histogram(result: TestResult) -> bool:
+def _has_histogram(result: Result) -> bool:
     after = result.time_line("histogram")
     return after is not None and bool(after.measurements)
 
 
-def _restart_note(result: TestResult) -> str:
+def _restart_note(result: Result) -> str:
     """Return a note on totals of a stimulus that was resumed without a purge; empty if it ran uninterrupted."""
     discarded = [stop for stop in result.interruptions if stop.policy == "continue" and stop.discarded_outcomes]
     if not discarded:
@@ -126,14 +123,14 @@ def _restart_note(result: TestResult) -> str:
 # -- summary tables ---------------------------------------------------------------------------------------------------
 
 
-def _stimulus_table(result: TestResult, line: TimeLine) -> Table:
-    spec, written, bound = _spec(result), line.written_bytes, "at least " if _restart_note(result) else ""
+def _stimulus_table(result: Result, line: TimeLine) -> Table:
+    spec, written, bound = result.facts.spec, line.written_bytes, "at least " if _restart_note(result) else ""
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
     longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
-        ("Ended by", saturation_end(result, spec)),
+        ("Ended by", saturation_end(result)),
         ("Time", duration(line.ended_seconds[-1])),
         (
             "Written by the stimulus",
@@ -145,7 +142,7 @@ def _stimulus_table(result: TestResult, line: TimeLine) -> Table:
     return facts(rows, title="Stimulus")
 
 
-def key_figures(result: TestResult, line: TimeLine) -> Table:
+def key_figures(result: Result, line: TimeLine) -> Table:
     """Return the figures of the stimulus FOB, over the measurement window, and at its end.
 
     A window that was not steady is omitted, because it may include the fresh drive; it has its own page.
@@ -222,8 +219,8 @@ def _measurement_figures(measured: list[Measurement]) -> _Figures:
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def _plots(result: TestResult, line: TimeLine) -> Iterator[Page]:
-    pts_1 = _spec(result).pts.startswith("1.")
+def _plots(result: Result, line: TimeLine) -> Iterator[Page]:
+    pts_1 = result.facts.spec.pts.startswith("1.")
     yield _plot(result, line, timelines.IOPS)
     yield _plot(result, line, timelines.IOPS, log=True)
     yield _plot(result, line, timelines.IOPS, along="written")
@@ -240,7 +237,14 @@ def _page_title(line: TimeLine, title: str) -> str:
     return f"WSAT - {line.stimulus.label} - {title}"
 
 
-def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Along = "time", log: bool = False) -> Page:
+def _plot(
+    result: Result,
+    line: TimeLine,
+    quantity: Quantity,
+    *,
+    along: Along = "time",
+    log: bool = False,
+) -> Page:
     capacity_bytes = result.facts.dut.capacity_bytes
     shown = [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes)]
     scale = "log" if log else "linear"
@@ -263,14 +267,14 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
     )
 
 
-def _no_percentile(result: TestResult, subject: str) -> str:
+def _no_percentile(result: Result, subject: str) -> str:
     """Return a sentence on why percentiles are missing."""
     if result.facts.imported:
         return f"{FIVE_NINES:g} % is n/a: not in the imported file."
     return f"{FIVE_NINES:g} % is n/a: {subject} fewer than the required 100 000 I/Os."
 
 
-def _response_times(result: TestResult, line: TimeLine) -> Page:
+def _response_times(result: Result, line: TimeLine) -> Page:
     quantities = (timelines.ART, timelines.NINES, timelines.MRT)
     shown = timelines.with_values([timelines.series(line, quantity) for quantity in quantities])
     has_nines = any(series.quantity is timelines.NINES for series in shown)
@@ -287,12 +291,12 @@ def _response_times(result: TestResult, line: TimeLine) -> Page:
     )
 
 
-def _steady(result: TestResult, sampling: Sampling) -> Iterator[Page]:
+def _steady(result: Result, sampling: Sampling) -> Iterator[Page]:
     yield from window_pages(result, sampling)
     yield from rounds_page(result, sampling)
 
 
-def _histogram(result: TestResult) -> Iterator[Page]:
+def _histogram(result: Result) -> Iterator[Page]:
     after = result.time_line("histogram")
     if after is not None and after.measurements:
         title = f"WSAT - Response Time Histogram - {after.stimulus.label} {after.stimulus.demand.label}"
@@ -302,8 +306,8 @@ def _histogram(result: TestResult) -> Iterator[Page]:
 # -- table of data ----------------------------------------------------------------------------------------------------
 
 
-def _data(result: TestResult, line: TimeLine) -> Page:
-    rows = list(range(0, len(line), _stride(len(line), _spec(result).settling.stride_samples)))
+def _data(result: Result, line: TimeLine) -> Page:
+    rows = list(range(0, len(line), _stride(len(line), result.facts.spec.settling.stride_samples)))
     rows += [len(line) - 1] if rows[-1] != len(line) - 1 else []
     written = list(itertools.accumulate(line.write_bytes))
     figures = [_sample_figures(line, row) for row in rows]
@@ -325,7 +329,7 @@ def _data(result: TestResult, line: TimeLine) -> Page:
     )
     columns = tuple(Column(heading=heading, align="right", width=12) for heading in headings)
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
-    sample = duration(_spec(result).settling.sample_seconds)
+    sample = duration(result.facts.spec.settling.sample_seconds)
     is_missing = any(not math.isfinite(line.five_nines_us[row]) for row in rows)
     missing = f" {_no_percentile(result, 'the sample has')}" if is_missing else ""
     note = (
