@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from snia_pts.lab import fio
+from snia_pts.lab.fio.agreement import require_sync_times
 from snia_pts.lab.fio.engine import _accepted
 from snia_pts.lab.process.program import Finished
+from snia_pts.model.histogram import Histogram, SyncTimes
 from snia_pts.model.measurement import Transfers
+from tests.strategies import transfers
 from tests.test_fio import answer, side, stimulus
 
 ENDED = Finished(
@@ -258,13 +261,41 @@ def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 
     return {"jobs": [{"error": 0, "read": side(), "write": write}]}
 
 
-@pytest.mark.parametrize(("calls", "believed"), [(250, True), (249, True), (248, False)])
-def test_sync_calls_are_as_many_as_requested(calls: int, believed: bool) -> None:
-    """With fdatasync=4, 1000 writes of one thread have 250 calls; only the last may be missing."""
+@pytest.mark.parametrize(
+    ("calls", "call_ns", "reason"),
+    [
+        (250, 4000, ""),
+        (249, 4000, ""),
+        (251, 4000, ""),
+        (248, 4000, "fio reports 248 sync calls after 1000 writes, expected 250"),
+        (252, 4000, "fio reports 252 sync calls after 1000 writes, expected 250"),
+        (0, 0, "fio reports 0 sync calls after 1000 writes, expected 250"),
+        (250, 3_000_000_000, "a sync call took 3 s in a runtime of"),
+        (250, 90_000_000, r"the times of 1250 I/Os and sync calls add up to 22\.\d+ s, impossible with 1 threads"),
+    ],
+)
+def test_sync_calls_are_as_requested(calls: int, call_ns: int, reason: str) -> None:
+    """With fdatasync=4, 1000 writes of one thread have 250 calls, which do not overlap; one may be missing."""
     document, asked = answer(), stimulus(options=(("fdatasync", "4"),), thread_count=1, queue_depth=1)
-    document["jobs"][0]["sync"] = {"lat_ns": {"N": calls}}
-    if believed:
+    if calls:
+        document["jobs"][0]["sync"] = {"lat_ns": sync_calls(calls, call_ns)}
+    with pytest.raises(fio.AnswerRejected, match=reason) if reason else nullcontext():
         accepted(document=document, asked=asked)
-        return
-    with pytest.raises(fio.AnswerRejected, match="fio reports 248 sync calls after 1000 writes, expected 249 or more"):
-        accepted(document=document, asked=asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "mean_ns", "believed"),
+    [({}, 499_000.0, True), ({}, 498_000.0, False), ({"rate_iops": "1000"}, 498_000.0, True)],
+)
+def test_sync_calls_account_for_the_runtime(options: dict[str, str], mean_ns: float, *, believed: bool) -> None:
+    """A thread that waits for nothing else spends its time in I/Os and calls; 1000 of both leave 1 ms for a pair."""
+    asked = stimulus(options=(("fdatasync", "1"), *options.items()), thread_count=1, queue_depth=1)
+    write = transfers(runtime_ms=1000, response_mean_ns=1000.0)
+    sync = SyncTimes(calls=1000, mean_ns=mean_ns, max_ns=600_000, histogram=Histogram())
+    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="too little for 1 threads"):
+        require_sync_times(asked, (transfers(ios=0, runtime_ms=0), write), sync)
+
+
+def sync_calls(calls: int, call_ns: int) -> dict[str, Any]:
+    """Return calls of fdatasync of the same duration, as fio reports them."""
+    return {"N": calls, "min": call_ns, "max": call_ns, "mean": float(call_ns), "bins": {str(call_ns): calls}}

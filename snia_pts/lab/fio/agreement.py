@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...model.histogram import SyncTimes
 from ...model.measurement import Transfers
 from ...model.steps import Stimulus
 from ...units import KIB, exact_capacity
@@ -39,6 +40,8 @@ _LONG_TURN_NS, _SMALL_BLOCK_BYTES = 100_000, 16 * KIB
 #: The share of the outstanding I/Os that the response times must account for.  True answers have 0.86 and more, but a
 #: point of 0.1 s on an overloaded host had 0.41, and was measured again.
 _LEAST_OUTSTANDING = 0.5
+#: Options with which a thread starts the next I/O or sync call as soon as one has ended.
+_OPTIONS_WITHOUT_PAUSES = {"fsync", "fdatasync", "direct", "sync", "ioengine"}
 
 
 def require_response_times(response: Mapping[str, Any], ios: int, what: str) -> None:
@@ -136,6 +139,30 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
             f"the response times of {ios} I/Os add up to {sum_ns / 1e9:g} s, "
             f"impossible with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
         )
+
+
+def require_sync_times(stimulus: Stimulus, sides: Sequence[Transfers], sync: SyncTimes) -> None:
+    """Check the times of fsync and fdatasync of threads that do one I/O or call at a time.
+
+    With the response times they add up to the runtime of all threads: at most to that and the longest call, at least
+    to half of it if fio's own time between two is negligible.  Raises AnswerRejected otherwise.
+    """
+    threads = sum(section.jobs for section in sections(stimulus))
+    runtime_ns = 1e6 * max(side.runtime_ms for side in sides)
+    steps = sum(side.ios for side in sides) + sync.calls
+    sum_ns = math.fsum((sync.calls * sync.mean_ns, *(side.ios * side.response_mean_ns for side in sides)))
+    limit_ns = runtime_ns * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
+    times = f"the times of {steps} I/Os and sync calls add up to {sum_ns / 1e9:g} s"
+    if sync.max_ns > limit_ns:
+        raise disagreement(f"a sync call took {sync.max_ns / 1e9:g} s in a runtime of {limit_ns / 1e9:.3g} s")
+    if sum_ns > threads * (limit_ns + sync.max_ns):
+        raise disagreement(f"{times}, impossible with {threads} threads in {limit_ns / 1e9:.3g} s")
+    is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
+    only_sync = {name for name, _ in stimulus.options} <= _OPTIONS_WITHOUT_PAUSES
+    is_slow = threads * runtime_ns >= _LONG_TURN_NS * threads * steps
+    if only_sync and is_small and is_slow and sum_ns < _LEAST_OUTSTANDING * threads * runtime_ns:
+        reason = f"fio's answer is inconsistent: {times}, too little for {threads} threads in {limit_ns / 1e9:.3g} s"
+        raise AnswerRejected("host", reason, repeatable=True)
 
 
 def _keeps_queue_full(stimulus: Stimulus) -> bool:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from .agreement import (
     require_rates,
     require_response_times,
     require_running_mean,
+    require_sync_times,
 )
 from .job import STALL_SECONDS, AnswerRejected, sections, thread_limit, timeout_seconds
 from .sampling import Side, Totals
@@ -102,7 +103,7 @@ def accept(
         if stimulus.passes is None:
             _require_common_runtime(read, write)
         require_outstanding(stimulus, (read, write))
-        _require_sync_calls(stimulus, write, jobs)
+        _require_sync_calls(stimulus, read, write, jobs)
         for job in jobs:
             _require_depth_kept(stimulus, job)
         for what, side in (("read", read), ("write", write)):
@@ -130,9 +131,13 @@ def sync_times(output: str) -> SyncTimes | None:
     Raises AnswerRejected if they cannot be parsed.
     """
     try:
-        times = [times for job in parse_answer(output)["jobs"] if (times := _job_sync_times(job)) is not None]
+        return _combined_sync_times(parse_answer(output)["jobs"])
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's sync calls ({error!r})") from error
+
+
+def _combined_sync_times(jobs: Iterable[Mapping[str, Any]]) -> SyncTimes | None:
+    times = [times for job in jobs if (times := _job_sync_times(job)) is not None]
     if len(times) < 2:
         return times[0] if times else None
     calls = sum(job.calls for job in times)
@@ -492,18 +497,27 @@ def _require_elapsed(job: Mapping[str, Any], runtime_ms: int) -> None:
         raise AnswerRejected("host", f"fio reports {runtime_ms} ms of I/O, but {elapsed_seconds} s since its start")
 
 
-def _require_sync_calls(stimulus: Stimulus, write: Transfers, jobs: Sequence[Mapping[str, Any]]) -> None:
-    """Check that fio counted a sync call after as many writes as an option says; raises AnswerRejected if not.
+def _require_sync_calls(
+    stimulus: Stimulus, read: Transfers, write: Transfers, jobs: Sequence[Mapping[str, Any]]
+) -> None:
+    """Check that fio counted a sync call after as many writes as an option says, and that their times are possible.
 
-    The call after the last writes of a thread may be missing.  With more outstanding I/Os, fio does fewer calls.
+    The call after the last writes of a thread may be missing; fio also counts reads for the interval.  With more
+    outstanding I/Os, fio does fewer calls.
+    Raises AnswerRejected if the number or the times are wrong.
     """
     if stimulus.outstanding_ios > 1:
         return
     intervals = [value for name, value in stimulus.options if name in ("fdatasync", "fsync") and value.isdecimal()]
     if len(intervals) != 1 or intervals[0] == "0" or stimulus.ramp_seconds:
         return
-    counts = [int(job["sync"]["lat_ns"].get("N", 0)) for job in jobs if "sync" in job]
-    expected = write.ios // int(intervals[0]) - stimulus.thread_count
-    if counts and sum(counts) < expected:
-        reason = f"fio reports {sum(counts)} sync calls after {write.ios} writes, expected {expected} or more"
+    sync = _combined_sync_times(jobs)
+    calls, threads = sync.calls if sync else 0, sum(section.jobs for section in sections(stimulus))
+    interval = int(intervals[0])
+    least, most = write.ios // interval - threads, (read.ios + write.ios) // interval + threads
+    if not least <= calls <= most:
+        expected = write.ios // interval
+        reason = f"fio reports {calls} sync calls after {write.ios} writes, expected {expected}"
         raise AnswerRejected("host", reason)
+    if sync:
+        require_sync_times(stimulus, (read, write), sync)
