@@ -73,6 +73,21 @@ def test_io_of_others_is_a_warning_of_the_result() -> None:
     assert RunWarning(what="other I/O on the drive", detail=told) in warned
 
 
+@pytest.mark.parametrize(
+    ("ios", "size", "disturbed"),
+    [(None, None, False), (0, 0, False), (500, 8 * 10**6, False), (501, 501 * 512, True), (9, 8 * 10**6 + 1, True)],
+)
+def test_io_of_others_in_an_idle_time_is_a_warning(ios: int | None, size: int | None, disturbed: bool) -> None:
+    """Short reads of a drive that was closed or purged are none."""
+    quiet = measurement(stimulus(65))
+    found = replace(quiet, timing=replace(quiet.timing, idle_ios=ios, idle_bytes=size))
+
+    assert [what for what, _ in disturbances([quiet, found])] == ["other I/O while idle"] * disturbed
+    for _, detail in disturbances([quiet, found]):
+        assert detail.startswith("before 1 of 2 points the block layer counted I/O on the drive while the test ")
+        assert f"up to {ios} I/Os and " in detail
+
+
 def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     """Where it took more than a tenth of all CPUs: how often, how much, and in which point most."""
     quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), stolen_percent=0.0), point(1, 1, (1, 1), stolen_percent=10.0)]

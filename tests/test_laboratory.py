@@ -93,6 +93,9 @@ class Scripted:
         """Be idle for no time."""
         return IdleOutcome(started="", seconds=seconds)
 
+    def count_idle_io(self) -> None:
+        self.asked.append("count idle I/O")
+
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:

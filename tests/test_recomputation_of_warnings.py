@@ -42,6 +42,7 @@ _RUNS: dict[str, tuple[Sequence[str], set[str]]] = {
             "uncounted I/Os",
             "R/W mix",
             "other I/O on the drive",
+            "other I/O while idle",
             "stolen CPU time",
             "CPU throttling",
             "PCIe errors",
@@ -57,7 +58,7 @@ class _Disturbance:
     """What happens to the measurements of a simulated drive; the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.dice, self.idle_dice = random.Random(seed), random.Random(seed)
 
     def measurement(self, original: Callable[..., Measurement]) -> Callable[..., Measurement]:
         """Return a replacement of the laboratory's method that makes a measurement of what the drive did."""
@@ -101,6 +102,9 @@ class _Disturbance:
             timing["clock_set_seconds"] = self.dice.uniform(-4000, 4000)
         if self.chance():
             timing["engine_restarted"] = True
+        if self.idle_dice.random() < 0.05:
+            idle_bytes = self.idle_dice.randint(9 * 10**6, 10**10)
+            timing |= {"idle_ios": self.idle_dice.randint(2, 9000), "idle_bytes": idle_bytes}
         if self.chance():
             name, digest = lab._write_evidence("rejected", {"jobs": []})
             seconds = self.dice.uniform(0.1, 200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pypdf
 import pytest
 
 from snia_pts.analysis.window import last_window
+from snia_pts.record.result_xml import result_xml
 from snia_pts.report import write
 from snia_pts.report.figures import matrices
 from snia_pts.report.figures import render as drawing
@@ -387,6 +389,23 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
     assert f"over {len(result.gaps) - len(selected)} points" in between
     worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
+
+
+def test_idle_times_with_io_of_other_programs_are_not_reported_as_idle() -> None:
+    """The procedure and the page of the wait states count the disturbed ones; result.xml does, too."""
+    result = samples.result_of("hir")
+    index = next(index for index, gap in enumerate(result.gaps) if gap.requested_seconds == 25)
+    gaps = [dataclasses.replace(gap, disturbed=number == index) for number, gap in enumerate(result.gaps)]
+    disturbed = dataclasses.replace(result, gaps=tuple(gaps))
+    row = tables(disturbed, "Provenance")["Procedure"]["Idle for 25 s"][0]
+    (page,) = (page for page in build(disturbed).pages if page.title == "HIR - All Wait States - Tabular Data")
+    (note,) = (block.text for block in page.blocks if isinstance(block, Prose))
+    groups = re.findall(r'<gaps [^>]* disturbed="(\d+)"', result_xml(disturbed).decode())
+
+    assert row.startswith("360 times without I/O of the test: ")
+    assert row.endswith("; other programs did I/O in 1 of them")
+    assert "1 of 1800 idle times were disturbed: other programs did I/O on the drive." in note
+    assert groups == ["1"]
 
 
 def test_the_provenance_counts_the_starts_of_the_engine() -> None:

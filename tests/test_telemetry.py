@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.analysis.disturbances import was_disturbed
 from snia_pts.lab.fio import AnswerRejected
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.observation import telemetry
@@ -384,6 +385,34 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
     assert vitals.cpu_percent is not None
     assert vitals.busiest_cpu_percent is not None
     assert 0 < vitals.cpu_percent < vitals.busiest_cpu_percent + 1 <= 101  # the kernel counts all, and each, in ticks
+
+
+def test_reads_of_another_program_while_the_drive_is_idle_are_counted(tmp_path: Path) -> None:
+    """The first reading is that of a purge; the time before a point without one is not known."""
+
+    def read_all() -> None:
+        command = ["dd", f"if={device}", "of=/dev/null", "bs=1M", "iflag=direct", "status=none"]
+        subprocess.run(command, check=True, timeout=60)
+
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device:
+        laboratory = engine(device, tmp_path / "e")
+        (unknown,) = laboratory.measure([stimulus(seconds=0.1)])
+        laboratory.count_idle_io()
+        read_all()
+        purged, quiet = laboratory.measure([stimulus(seconds=0.1)] * 2)
+        read_all()
+        laboratory.idle(0.2)
+        continuous = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=0.2), sample_seconds=0.1)
+        *_, after_idle = laboratory.measure_continuous(continuous)
+        read_all()
+        (after_samples,) = laboratory.measure([stimulus(seconds=0.1)])
+
+    assert (unknown.timing.idle_ios, unknown.timing.idle_bytes) == (None, None)
+    assert not was_disturbed(quiet.timing)
+    for found in (purged, after_idle, after_samples):
+        assert isinstance(found, Measurement)
+        assert was_disturbed(found.timing)
+        assert found.timing.idle_bytes == pytest.approx(16 * MIB, abs=MIB)
 
 
 def test_io_that_the_device_did_not_get_is_refused(tmp_path: Path) -> None:

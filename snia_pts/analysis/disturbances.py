@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ..model.measurement import Measurement
+from ..model.measurement import Measurement, Timing
 from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
 from ..model.time_series import TimeLine
@@ -20,6 +20,9 @@ from ..units import MB, capacity, counted, duration, number
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
 #: drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
+#: While the drive is idle, more bytes or I/Os than these are not the kernel's and udev's short reads of a drive that
+#: was closed or purged.
+_IDLE_BYTES, _IDLE_IOS = 8 * MB, 500
 #: A sample of at least this many seconds and I/Os contradicts the kernel if they differ by more than this share, and by
 #: more than the I/O of this time: the suite reads the kernel's counters after fio's.
 _JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
@@ -52,6 +55,15 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"the test did; up to {capacity(excess)} more, in {point.stimulus.label} ({point.evidence})"
         )
         yield "other I/O on the drive", detail
+    disturbed = [point for point in points if was_disturbed(point.timing)]
+    if disturbed:
+        worst = max(disturbed, key=lambda point: point.timing.idle_bytes or 0)
+        detail = (
+            f"before {len(disturbed)} of {counted(len(points), 'point')} the block layer counted I/O on the drive "
+            f"while the test left it idle; up to {counted(worst.timing.idle_ios or 0, 'I/O')} and "
+            f"{capacity(worst.timing.idle_bytes or 0)}, before {worst.stimulus.label} ({worst.evidence})"
+        )
+        yield "other I/O while idle", detail
     yield from _stolen(points)
     yield from _counted(
         points, "CPU throttling", "the CPU was throttled because of its temperature", lambda sample: sample.throttlings
@@ -59,6 +71,11 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     yield from _counted(
         points, "PCIe errors", "the drive's PCIe link reported errors", lambda sample: sample.link_errors
     )
+
+
+def was_disturbed(timing: Timing) -> bool:
+    """Return whether other programs did I/O on the drive in the idle time before a stimulus."""
+    return (timing.idle_bytes or 0) > _IDLE_BYTES or (timing.idle_ios or 0) > _IDLE_IOS
 
 
 def foreign_bytes(point: Measurement) -> int:

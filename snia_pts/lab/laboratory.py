@@ -191,6 +191,7 @@ class Laboratory:
         """Purge, and then check the write cache: some drives return to their default setting."""
         outcome = self._purger.purge(self._target, self._seed, evidence)
         remarks, deviations = self._cache.after_purge(evidence.with_name(f"{evidence.name}-write-cache"))
+        self._engine.count_idle_io()
         return replace(outcome, remarks=outcome.remarks + remarks, deviations=outcome.deviations + deviations)
 
     def _purge_name(self) -> str:

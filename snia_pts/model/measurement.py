@@ -98,6 +98,8 @@ class Timing:
     ``clock_set_seconds`` is the step of the wall clock, if it was set.  ``engine_restarted`` is true if the engine
     failed and was started again.  ``thread_spread_ms`` is the time between the ends of the first and
     the last of the engine's threads: the spread of their starts, and the time of their last I/Os; None if unknown.
+    ``idle_ios`` and ``idle_bytes`` are what the block layer counted on the device while the suite left it idle before
+    the stimulus, so I/O of other programs; None if unknown.
     """
 
     started: str
@@ -109,6 +111,8 @@ class Timing:
     clock_set_seconds: Difference = 0.0
     engine_restarted: bool = False
     thread_spread_ms: Quantity | None = None
+    idle_ios: Amount | None = None
+    idle_bytes: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -357,6 +357,7 @@ def _gaps(root: Element, gaps: Sequence[Gap]) -> None:
             "worst_ms": max(idle_ms),
             "suite_median_us": statistics.median(suite_us),
             "suite_worst_us": max(suite_us),
+            "disturbed": sum(gap.disturbed for gap in group) or None,
         }
         _element(root, "gaps", values)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from ..analysis.disturbances import was_disturbed
 from ..analysis.window import last_window, sampled_round, sampled_window
 from ..model.health import Health
 from ..model.measurement import MeasuredRound, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample, SampledRound
@@ -113,7 +114,13 @@ class ResultBuilder:
             requested = previous.seconds if isinstance(previous, Idle) else None
             part = previous.part if previous else ""
             self._gaps.append(
-                Gap(part=part, requested_seconds=requested, idle_ms=timing.idle_gap_ms, suite_us=timing.suite_gap_us)
+                Gap(
+                    part=part,
+                    requested_seconds=requested,
+                    idle_ms=timing.idle_gap_ms,
+                    suite_us=timing.suite_gap_us,
+                    disturbed=was_disturbed(timing),
+                )
             )
 
     def _loop(self, part: str, rounds: Sequence[MeasuredRound]) -> Loop:

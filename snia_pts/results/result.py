@@ -133,13 +133,14 @@ class Gap:
     """An idle time of the device between two stimuli.
 
     ``requested_seconds`` is the idle time that the test requested, or None.  ``suite_us`` is the suite's share of
-    ``idle_ms``.
+    ``idle_ms``.  ``disturbed`` is true if another program did I/O on the device in that time.
     """
 
     part: str
     requested_seconds: float | None
     idle_ms: float
     suite_us: float
+    disturbed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

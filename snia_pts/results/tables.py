@@ -459,6 +459,8 @@ def measurement_figures(result: TestResult, measurement: Measurement) -> dict[st
         "started": timing.started,
         "suite_gap_us": timing.suite_gap_us,
         "idle_gap_ms": timing.idle_gap_ms,
+        "idle_ios": timing.idle_ios,
+        "idle_bytes": timing.idle_bytes,
         "thread_spread_ms": timing.thread_spread_ms,
         "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent,

@@ -34,6 +34,7 @@ class Gap:
     requested: float
     idle_ms: float
     suite_ms: float
+    disturbed: bool
 
 
 def started_seconds(run: Path, measured: Row) -> float:
@@ -62,7 +63,8 @@ def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
         if outcome["kind"] == "measurement":
             timing = outcome["timing"]
             if timing["idle_gap_ms"] is not None and not purged:
-                gaps.append(Gap(requested, timing["idle_gap_ms"], timing["suite_gap_us"] / 1000))
+                disturbed = (timing["idle_bytes"] or 0) > 8e6 or (timing["idle_ios"] or 0) > 500
+                gaps.append(Gap(requested, timing["idle_gap_ms"], timing["suite_gap_us"] / 1000, disturbed))
             requested, purged = 0.0, False
     return purges, gaps
 
@@ -118,10 +120,14 @@ def _gaps(run: Path) -> Expected:
 
 def _idle(run: Path, requested: float) -> Expected:
     """Return the idle times that the test requested."""
-    kept = [gap.idle_ms / 1000 for gap in purges_and_gaps(run)[1] if gap.requested == requested]
-    figures = (float(reduce(kept)) for reduce in (np.min, np.median, np.max))
+    gaps = [gap for gap in purges_and_gaps(run)[1] if gap.requested == requested]
+    kept = [gap.idle_ms / 1000 for gap in gaps]
+    figures = [float(len(kept)), *(float(reduce(kept)) for reduce in (np.min, np.median, np.max))]
     template = "{} times without host I/O: {} s shortest, {} s median, {} s longest (upper bounds)"
-    return text(template, float(len(kept)), *figures)
+    if disturbed := sum(gap.disturbed for gap in gaps):
+        template = template.replace("host I/O", "I/O of the test") + "; other programs did I/O in {} of them"
+        figures.append(float(disturbed))
+    return text(template, *figures)
 
 
 def _starts(run: Path) -> Expected:

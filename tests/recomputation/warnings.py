@@ -286,6 +286,23 @@ def _foreign(run: Path) -> Iterator[Expected]:
         yield text(template, *_count(found, points(run)), amount)
 
 
+def _idle_io(run: Path) -> Iterator[Expected]:
+    found = [
+        (size, ios, point)
+        for point in points(run)
+        if (size := point.timing["idle_bytes"] or 0) > 8e6 or (point.timing["idle_ios"] or 0) > 500
+        for ios in (point.timing["idle_ios"],)
+    ]
+    if found:
+        size, ios, worst = max(found, key=lambda entry: entry[0])
+        field, amount = _size(size)
+        template = (
+            "before {} of {} points the block layer counted I/O on the drive while the test left it idle; up to {} "
+            f"I/Os and {field}, before {worst.name}"
+        )
+        yield text(template, *_count(found, points(run)), ios, amount)
+
+
 def _stolen(run: Path) -> Iterator[Expected]:
     shares = [(point.telemetry.get("stolen_percent") or 0.0, point) for point in points(run)]
     found = [share for share in shares if share[0] > 10]
@@ -444,6 +461,7 @@ _KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
     "R/W mix": _mixes,
     "too short for a rate": _unrated,
     "other I/O on the drive": _foreign,
+    "other I/O while idle": _idle_io,
     "stolen CPU time": _stolen,
     "CPU throttling": _counter("throttlings"),
     "PCIe errors": _counter("link_errors"),

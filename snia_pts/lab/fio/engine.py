@@ -98,6 +98,10 @@ class Engine(EngineIdentity, Protocol):
         """
         ...
 
+    def count_idle_io(self) -> None:
+        """Count all I/O on the target until the next stimulus as that of other programs, for example after a purge."""
+        ...
+
 
 class FioEngine:
     """fio on a block device or file."""
@@ -143,6 +147,7 @@ class FioEngine:
         self._count = last_number(evidence)
         self._gap = IdleGap()
         self._last_started: process.Program | None = None
+        self._last_cached = False
         self._overhead_ns = self._idle_end_ns = 0
         self._child_signals = process.ChildSignalListener()
         self._clock = clock
@@ -231,6 +236,12 @@ class FioEngine:
         idle_ns = time.monotonic_ns() - started_ns
         return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idle_ns / 1e9)
 
+    def count_idle_io(self) -> None:
+        """Count I/O of other programs until the next stimulus; see Engine."""
+        self._reattach_observer()
+        self._last_cached = False
+        self._observer.start_idle()
+
     def _wait_until(self, end_ns: int) -> None:
         """Wait until a time (monotonic ns), with the checks that are made about once a second."""
         started_ns = time.monotonic_ns()
@@ -300,7 +311,10 @@ class FioEngine:
         self._wait_until(due_ns - _CHECKS_NS)
         self._require_awake()
         before(point.stimulus)
-        self._observer.start()
+        idle_block = self._observer.start()
+        # The page cache writes data of a cached stimulus later.
+        point.idle_block = None if self._last_cached else idle_block
+        self._last_cached = point.stimulus.cached
         released_ns = max(due_ns, time.monotonic_ns())
         if isinstance(point.program, StagedProgram):
             point.program.release_at_ns = due_ns
@@ -396,6 +410,8 @@ class FioEngine:
             write=write,
             timing=replace(
                 _timing(finished, point.gap, max(overhead_ns, self._overhead_ns)),
+                idle_ios=None if (idle := point.idle_block) is None else idle.read_ios + idle.write_ios,
+                idle_bytes=None if idle is None else idle.read_bytes + idle.write_bytes,
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
                 engine_restarted=point.engine_restarted,
                 thread_spread_ms=_thread_spread_ms(point, read.transferred_bytes + write.transferred_bytes),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import SniaPtsError
 from ...model.steps import Stimulus
+from ...model.telemetry import BlockStatistics
 from .. import fio
 from ..process import program as process
 
@@ -34,7 +35,7 @@ class IdleGap:
 
 @dataclass(slots=True, kw_only=True)
 class PreparedPoint:
-    """A stimulus with its fio, and the gap before its I/O (set on release).
+    """A stimulus with its fio, the gap before its I/O, and the block layer's statistics of that gap (set on release).
 
     A ``sampled`` fio writes running totals to its standard output, and has exited by ``exited_ns``.
     """
@@ -47,6 +48,7 @@ class PreparedPoint:
     exited_ns: int = 0
     engine_restarted: bool = False
     gap: IdleGap = field(default_factory=IdleGap)
+    idle_block: BlockStatistics | None = None
 
     def __enter__(self) -> Self:
         return self

@@ -113,7 +113,7 @@ class Observer:
     """Take readings, and compute telemetry from their differences.
 
     Call ``start`` when a stimulus starts, ``tick`` about once a second while it runs, ``lap`` at each of its samples,
-    and ``total`` at its end.
+    and ``total`` at its end.  ``start_idle`` begins an idle time that does not follow a stimulus.
     """
 
     def __init__(self, block: Path | None, root: Path = ROOT) -> None:
@@ -131,6 +131,7 @@ class Observer:
         self._max_celsius: float | None = None
         self._lap_max_celsius: float | None = None
         self._celsius_read_ns: int | None = None
+        self._idle_start: _Reading | None = None
         self._first = self._last = self._read()
 
     @property
@@ -144,11 +145,22 @@ class Observer:
             return False
         return (self._queue.parent / "mq").is_dir() and attribute(self._queue / "iostats") == "1"
 
-    def start(self) -> None:
-        """Take the reading before the first I/O of a stimulus."""
+    def start_idle(self) -> None:
+        """Take the reading at the start of an idle time."""
+        self._idle_start = self._read()
+
+    def start(self) -> BlockStatistics | None:
+        """Take the reading before the first I/O of a stimulus; return the statistics of the idle time before it.
+
+        None if the start of that time is not known, or if the kernel keeps no statistics of the device.
+        """
         self._first = self._last = self._read()
+        idle_start, self._idle_start = self._idle_start, None
         is_fresh = self._celsius_age_ns(self._first.taken_ns) <= 2 * self._interval_ns
         self._celsius = self._max_celsius = self._lap_max_celsius = self._celsius if is_fresh else None
+        if idle_start is None:
+            return None
+        return _block(idle_start.block, self._first.block, (self._first.taken_ns - idle_start.taken_ns) / 1e9)
 
     def tick(self) -> None:
         """Read the drive's temperature if that is due.  Call this only while the drive does I/O."""
@@ -171,8 +183,9 @@ class Observer:
         return _difference(previous, self._last, max_celsius)
 
     def total(self) -> TelemetrySample:
-        """Return the telemetry since the start."""
-        return _difference(self._first, self._read(), self._max_celsius)
+        """Return the telemetry since the start; the idle time after the stimulus starts now."""
+        self._idle_start = self._read()
+        return _difference(self._first, self._idle_start, self._max_celsius)
 
     def _read(self) -> _Reading:
         return _Reading(

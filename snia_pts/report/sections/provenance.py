@@ -166,8 +166,10 @@ def _gaps(gaps: Sequence[Gap]) -> str:
 def _idles(gaps: Sequence[Gap]) -> str:
     seconds = [gap.idle_ms / 1000 for gap in gaps]
     shortest, middle, longest = min(seconds), statistics.median(seconds), max(seconds)
-    times = f"{thousands(len(gaps), 0)} times without host I/O"
-    return f"{times}: {shortest:.3f} s shortest, {middle:.3f} s median, {longest:.3f} s longest (upper bounds)"
+    disturbed = sum(gap.disturbed for gap in gaps)
+    times = f"{thousands(len(gaps), 0)} times without {'I/O of the test' if disturbed else 'host I/O'}"
+    suffix = f"; other programs did I/O in {thousands(disturbed, 0)} of them" if disturbed else ""
+    return f"{times}: {shortest:.3f} s shortest, {middle:.3f} s median, {longest:.3f} s longest (upper bounds){suffix}"
 
 
 def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:

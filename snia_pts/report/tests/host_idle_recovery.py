@@ -12,7 +12,7 @@ from ...procedures.host_idle_recovery import wait_state
 from ...results.result import Sampling, TestResult
 from ...spec import HostIdleSpec
 from ...spec.reader import definitions
-from ...units import duration
+from ...units import counted, duration
 from ..figures import timelines, timeplots
 from ..figures.style import series_styles
 from ..figures.timelines import IOPS, Series
@@ -285,10 +285,18 @@ def _note(result: Result) -> Prose:
     value = f"{thousands(base, 0)} IOPS, the mean over the {_baseline_name(sampling)}" if base else UNKNOWN
     sample, rule = duration(result.facts.spec.settling.sample_seconds), definitions().recovery
     dwell = f"{duration(rule.dwell_seconds)} (in a short Access C, the last {rule.dwell_percent:g} %)"
+    idle = [gap for gap in result.gaps if gap.requested_seconds is not None]
+    disturbed = sum(gap.disturbed for gap in idle)
+    warning = (
+        f" {disturbed} of {counted(len(idle), 'idle time')} were disturbed: other programs did I/O on the drive."
+        if disturbed
+        else ""
+    )
     return Prose(
         text=f"Baseline: {value}. Access A: I/Os divided by I/O time, without idle times. Duty cycle: measured "
-        f"I/O time divided by I/O time plus idle time. Idle: time without host I/O, an upper bound. Return to "
-        f"baseline: from the start of Access C to the first mean over {sample} (the samples of the preconditioning) "
-        f"from which all means are within {rule.tolerance_percent:g} % of the baseline, for at least {dwell}. The "
-        "tolerance is that of the steady state rule (definition 2.1.24). The standard does not define this."
+        f"I/O time divided by I/O time plus idle time. Idle: time without I/O of the test, an upper bound.{warning} "
+        f"Return to baseline: from the start of Access C to the first mean over {sample} (the samples of the "
+        f"preconditioning) from which all means are within {rule.tolerance_percent:g} % of the baseline, for at least "
+        f"{dwell}. The tolerance is that of the steady state rule (definition 2.1.24). The standard does not define "
+        "this."
     )
