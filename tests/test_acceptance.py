@@ -62,7 +62,7 @@ def test_a_runtime_is_believed_up_to_its_limits(runtime: int, believed: bool) ->
 @pytest.mark.parametrize(("runtime", "believed"), [(100, True), (110, True), (111, False)])
 def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None:
     """More I/O time than fio lived, 100 ms here, but for its rounding of 10 ms, is no measurement."""
-    document = {"jobs": [{"error": 0, "read": side(), "write": side(1000, runtime=runtime)}]}
+    document = {"jobs": [{"error": 0, "read": side(), "write": side(999, runtime=runtime)}]}
     if believed:
         assert accepted(document=document)[1].runtime_ms == runtime
         return
@@ -75,7 +75,7 @@ def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None
 
 def test_reads_count_for_the_runtime_as_writes_do() -> None:
     """The longer of both sides is the runtime."""
-    document = {"jobs": [{"error": 0, "read": side(500, runtime=100), "write": side(500, runtime=95)}]}
+    document = {"jobs": [{"error": 0, "read": side(499, runtime=100), "write": side(499, runtime=95)}]}
     with pytest.raises(fio.AnswerRejected, match="but its process ran for only"):
         accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=80_000_000)
 
@@ -196,7 +196,7 @@ def levels(**percents: float) -> dict[str, float]:
 def test_the_queue_depth_was_kept(depth: int, found: dict[str, float], *, believed: bool) -> None:
     """Half of all I/Os or more had at least half the depth outstanding; options of a profile may reduce it."""
     document = {"jobs": [{"error": 0, "read": side(), "write": side(10_000), "iodepth_level": found}]}
-    asked = stimulus(thread_count=1, queue_depth=depth)
+    asked = stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1)
     with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"half of queue depth {depth} in only"):
         accepted(document=document, asked=asked)
     accepted(document=document, asked=replace(asked, options=(("rate_iops", "1000"),)))
@@ -207,7 +207,7 @@ def test_the_queue_depth_is_judged_by_many_ios() -> None:
     for ios, depth, believed in ((999, 8, True), (1000, 8, False), (5119, 512, True), (5120, 512, False)):
         document = {"jobs": [{"error": 0, "read": side(), "write": side(ios), "iodepth_level": levels(one=100.0)}]}
         with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="of queue depth"):
-            accepted(document=document, asked=stimulus(thread_count=1, queue_depth=depth))
+            accepted(document=document, asked=stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1))
 
 
 @pytest.mark.parametrize(("response_us", "is_possible"), [(1000, True), (600, True), (450, False)])
@@ -246,10 +246,21 @@ def test_short_response_times_are_judged_by_the_time_for_an_io(
         accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
 
 
-def test_short_response_times_of_a_deep_queue_are_not_judged() -> None:
+@pytest.mark.parametrize(("ios", "is_possible"), [(128_001, True), (128_000, False), (39_351, False)])
+def test_short_response_times_of_a_deep_queue_are_judged_by_the_runtime(ios: int, is_possible: bool) -> None:
+    """A false mean of 3 us does not exempt an answer of T4Q32 in which each outstanding I/O took 1 ms or more."""
+    asked = stimulus(seconds=1.0, thread_count=4, queue_depth=32)
+    with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match="too little with 128 outstanding"):
+        accepted(document=_steady_answer(ios, 1.0, 3), asked=asked, ended_monotonic_ns=10**12)
+
+
+@pytest.mark.parametrize(
+    ("depth", "ios", "block_kib"), [(8, 8001, 4), (8, 8000, 128), (4, 4001, 16)], ids=["fast", "large", "shallow"]
+)
+def test_short_response_times_of_fast_or_large_ios_are_not_judged(depth: int, ios: int, block_kib: int) -> None:
     """Between two I/Os of 40 us, fio's own time counts."""
-    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=8)
-    accepted(document=_steady_answer(8000, 1.0, 40), asked=asked, ended_monotonic_ns=10**12)
+    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
+    accepted(document=_steady_answer(ios, 1.0, 40, block_kib), asked=asked, ended_monotonic_ns=10**12)
 
 
 def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 4) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from snia_pts.lab.fio.engine import FioEngine, seed_for, stimulus_seed
 from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
 from snia_pts.lab.observation.clocks import Moment, read_moment
 from snia_pts.lab.process import program as process
+from snia_pts.lab.process import staged
 from snia_pts.model.measurement import Measurement, Sample
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Stimulus, Zone
 from snia_pts.procedures.preconditioning import wipc
@@ -397,6 +398,26 @@ def test_a_fio_that_cannot_stand_ready_begins_as_programs_usually_do(
     assert not any("exec_prerun" in word for word in command)
     fallen = json.loads((evidence / f"{found[1].evidence}.fallen.process.json").read_text())
     assert (fallen["exit_code"], any("exec_prerun" in word for word in fallen["argv"])) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "ready"), [("echo >&3; exit 1", 1), ("echo >&3; exec sleep 60", 1), ("exec sleep 60", 0)]
+)
+def test_a_fio_that_starts_other_threads_than_requested_is_not_restarted(
+    behaviour: str, ready: int, tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the start gate nothing would count the threads, so that fewer could measure the point."""
+    monkeypatch.setattr(staged, "_READY_SECONDS", 1.0)
+    program = tmp_path / "fio"
+    real = process.find("fio")
+    program.write_text(f'#!/bin/sh\ncase "$*" in *exec_prerun*) {behaviour};; esac\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    replace_fio(monkeypatch, program)
+    with pytest.raises(fio.AnswerRejected) as refusal:
+        measured(sparse(tmp_path / "x.img"), evidence, stimulus(seconds=0.2, thread_count=4))
+
+    assert (refusal.value.blame, refusal.value.reason) == ("host", f"fio started {ready} of 4 threads")
+    assert fio_processes(evidence) == []
 
 
 def test_no_thread_is_interrupted_when_another_ends(tmp_path: Path, evidence: Path) -> None:

@@ -634,6 +634,7 @@ def test_threads_that_do_not_all_get_ready_are_none(tmp_path: Path, monkeypatch:
     program.end()
 
     assert (exited_by_then, late, program.threads_missing) == (True, False, False)
+    assert (program.ready_threads, program.may_restart) == (1, False)
     assert not (tmp_path / "a").exists()
 
 

@@ -199,8 +199,9 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
     restarted = [point for point in points if point.timing.engine_restarted]
     if restarted:
         detail = (
-            f"for {len(restarted)} of {counted(len(points), 'point')} fio was ready, exited before its first I/O, and "
-            f"was restarted, so that the gap before is longer: {restarted[0].stimulus.label} ({restarted[0].evidence})"
+            f"for {len(restarted)} of {counted(len(points), 'point')} fio exited before its first I/O and was "
+            f"restarted without a start signal for its threads, so that the gap before is longer: "
+            f"{restarted[0].stimulus.label} ({restarted[0].evidence})"
         )
         yield "fio restarted", detail + (" was the first" if len(restarted) > 1 else "")
     late = [

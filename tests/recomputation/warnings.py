@@ -172,7 +172,7 @@ def _fio_clock(run: Path) -> Iterator[Expected]:
 def _restarts(run: Path) -> Iterator[Expected]:
     found = [point for point in points(run) if point.timing["engine_restarted"]]
     if found:
-        template = f"for {{}} of {{}} points fio was ready, {{any}}: {found[0].name}{{any}}"
+        template = f"for {{}} of {{}} points fio exited before its first I/O {{any}}: {found[0].name}{{any}}"
         yield text(template, *_count(found, points(run)))
 
 

@@ -34,9 +34,9 @@ _MANY_IOS = 1000
 #: fio needs some microseconds from the completion of an I/O to the start of the next one, or as long as refilling its
 #: buffer takes, which with so many outstanding I/Os happens beside the others.
 _LONG_RESPONSE_NS, _MANY_OUTSTANDING = 50_000, 4
-#: With fewer outstanding I/Os these microseconds are negligible for small blocks, if the runtime has so much time for
-#: each I/O of a thread, times the number of threads, which may share one CPU.
-_LONG_TURN_NS, _SMALL_BLOCK_BYTES = 100_000, 16 * KIB
+#: These microseconds are negligible for small blocks if the runtime has so much time for each outstanding I/O, times
+#: the number of threads, which may share one CPU; with many outstanding I/Os, which wait for each other, much more.
+_LONG_TURN_NS, _LONG_DEEP_TURN_NS, _SMALL_BLOCK_BYTES = 100_000, 1_000_000, 16 * KIB
 #: The share of the outstanding I/Os that the response times must account for.  True answers have 0.86 and more, but a
 #: point of 0.1 s on an overloaded host had 0.41, and was measured again.
 _LEAST_OUTSTANDING = 0.5
@@ -123,11 +123,10 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
     ios = sum(side.ios for side in sides)
     full_ns = outstanding * 1e6 * max(side.runtime_ms for side in sides)
-    if stimulus.outstanding_ios >= _MANY_OUTSTANDING:
-        is_slow = sum_ns >= _LONG_RESPONSE_NS * ios
-    else:
-        is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
-        is_slow = is_small and full_ns >= _LONG_TURN_NS * threads * ios
+    is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
+    is_deep = stimulus.outstanding_ios >= _MANY_OUTSTANDING
+    turn_ns = max(_LONG_TURN_NS * threads, _LONG_DEEP_TURN_NS * is_deep)
+    is_slow = (is_small and full_ns >= turn_ns * ios) or (is_deep and sum_ns >= _LONG_RESPONSE_NS * ios)
     if ios >= _MANY_IOS and is_slow and sum_ns < _LEAST_OUTSTANDING * full_ns and _keeps_queue_full(stimulus):
         reason = (
             f"the response times add up to {sum_ns / 1e9:g} s, "

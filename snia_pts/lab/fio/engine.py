@@ -20,7 +20,7 @@ from ...files import create, rename
 from ...model.attempt import RejectedAttempt
 from ...model.measurement import IdleOutcome, Measurement, Sample, Timing, Transfers
 from ...model.steps import ContinuousStimulus, Stimulus
-from ...units import MB, exact_capacity
+from ...units import MB, counted, exact_capacity
 from .. import fio
 from ..device.identity import block_directory
 from ..evidence import last_number
@@ -321,6 +321,10 @@ class FioEngine:
         point.program.start()
         if point.program.exited:  # It died before its I/O: start it again, without the start gate.
             point.program.end()
+            if isinstance(point.program, StagedProgram) and not point.program.may_restart:
+                threads = sum(section.jobs for section in fio.sections(point.stimulus))
+                reason = f"fio started {point.program.ready_threads} of {counted(threads, 'thread')}"
+                raise fio.AnswerRejected("host", reason)
             job, inherited = point.files.path, point.files.inherited
             # The new process must not overwrite the evidence of the dead one.
             rename(job.with_suffix(".process.json"), f"{job.stem}.fallen.process.json")

@@ -55,7 +55,9 @@ class StagedProgram(Program):
         """Start a program of ``threads`` threads."""
         super().__init__(argv, evidence=evidence, child_signals=child_signals, inherited=inherited, listen=listen)
         self._threads = self._working = threads
-        self._released = False
+        self._released = self._hung = False
+        #: How many threads have reported that they are ready.
+        self.ready_threads = 0
         self._first_done_ns = self._last_done_ns = 0
         #: Release the threads no earlier than at this time (monotonic ns).
         self.release_at_ns = 0
@@ -76,7 +78,7 @@ class StagedProgram(Program):
         if not ready and not self._stopped:  # it failed, and may still be exiting; or it hangs
             if not self.timed_out:
                 list(self._wait(set(), self._elapsed() + _EXIT_SECONDS, None))
-            self.timed_out = False
+            self._hung, self.timed_out = self.timed_out, False
             self._terminate()
         if ready:
             time.sleep(max(0, self.release_at_ns - time.monotonic_ns()) / 1e9)
@@ -86,6 +88,14 @@ class StagedProgram(Program):
             self._released = True
             with suppress(OSError):
                 self._control_socket.send(b"\n" * self._threads)
+
+    @property
+    def may_restart(self) -> bool:
+        """Whether the program ended by itself, with all of its threads ready, or none.
+
+        One with some threads ready, or that waits without a report, does other work than requested.
+        """
+        return self.ready_threads == self._threads or not (self.ready_threads or self._hung)
 
     @property
     def threads_missing(self) -> bool:
@@ -137,13 +147,12 @@ class StagedProgram(Program):
 
     def _wait_until_ready(self) -> bool:
         """Wait for a report from each thread; return whether all arrived."""
-        waiting = self._threads
         for _ in self._wait({self._control_socket.fileno()}, self._elapsed() + _READY_SECONDS, None):
-            reports = self._read_reports(waiting)
-            waiting -= reports
-            if not waiting or not reports:
+            reports = self._read_reports(self._threads - self.ready_threads)
+            self.ready_threads += reports
+            if self.ready_threads == self._threads or not reports:
                 break
-        return not waiting
+        return self.ready_threads == self._threads
 
     def _read_reports(self, expected: int) -> int:
         """Return how many reports of threads arrived, of those ``expected``; 0 at the socket's end."""
