@@ -54,6 +54,21 @@ def test_a_run_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
     assert (begun.evidence / "00001-rnd-4096b-r0.json").read_text() == "precious"
 
 
+@pytest.mark.parametrize(
+    "left", ["result.xml", "notes.txt", "evidence/00001-rnd-4096b-r0.json", "evidence/00000-purge.json"]
+)
+def test_a_folder_with_other_files_stays_whole(left: str, tmp_path: Path) -> None:
+    """What is left of a journal that lost its first line, its log and its evidence are not removed."""
+    folder = RunFolder.create(tmp_path / "run")
+    names = {left, "journal.jsonl", "log.txt", "evidence/00000-fio-version.process.json"}
+    for name in names:
+        (folder.path / name).write_text("precious")
+
+    RunFolder(path=folder.path, created=True).discard()
+
+    assert {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()} == names
+
+
 def test_a_journal_that_cannot_be_read_is_not_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that fails, or a right that is missing, does not make a run one that never began."""
     folder = RunFolder.create(tmp_path / "run")
