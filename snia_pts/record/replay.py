@@ -148,6 +148,15 @@ def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
     )
 
 
+def is_readable(folder: RunFolder) -> bool:
+    """Return whether the journal of a stored run is intact, so that the run can be resumed or reported."""
+    try:
+        inspect_run(folder, "rule")
+    except (RecordError, OSError):
+        return False
+    return True
+
+
 def parse_time(folder: RunFolder, text: str, after_seconds: float = 0.0) -> datetime:
     """Return a time from the journal plus ``after_seconds``; raises RecordError if it is invalid."""
     try:
