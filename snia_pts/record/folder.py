@@ -119,9 +119,15 @@ class RunFolder:
         return self.path / "stop"
 
     def request_stop(self) -> None:
-        """Request a stop after the current point."""
-        with suppress(RunFolderError):  # a stop is already requested
+        """Request a stop after the current point.  Raises RunFolderError if ``stop`` is a folder."""
+        try:
             create(self._stop).close()
+        except RunFolderError:
+            if not self.stop_requested:
+                raise
+        except OSError as error:
+            reason = f"the stop cannot be requested: {error.strerror or error}"
+            raise RunFolderError(path=self.path, reason=reason, hint="Run this as the owner of the run.") from None
 
     def withdraw_stop(self) -> None:
         """Withdraw the request to stop."""
