@@ -176,13 +176,15 @@ def _unreadable(path: Path, error: RecordError) -> RunStatus:
 def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, running: bool) -> RunStatus:
     """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume."""
     facts, ended = ends.facts, ends.end
-    finished = ended is not None and ended.ending == "finished"
-    state: State = "finished" if finished else "stopped"
+    state: State = "stopped"
     command = ""
     if running:
         state, detail = "running", ""
-    elif finished:
-        detail = stored_verdict(folder.result) or "no result.xml; report makes it again"
+    elif ended is not None and ended.ending == "finished":
+        state = "finished"
+        detail = (
+            stored_verdict(folder.result, facts.run_id, ended.at) or "no up-to-date result.xml; report makes it again"
+        )
     elif facts.imported is not None:
         detail = _IMPORT_UNFINISHED
     else:
