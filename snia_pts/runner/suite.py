@@ -302,13 +302,13 @@ def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, fo
     except RecordError as damage:
         runs = {}
         error.add_note(f"Also: {damage}")
-    run = list(runs)
+    tests_run = list(runs)
     if isinstance(error, KeyboardInterrupt):
-        step = run[-1] if run else "the preparation"
+        step = tests_run[-1] if tests_run else "the preparation"
         error = Interrupted(cause=stop_cause(error), step=step, what="between two tests")
-    if not run or not all(map(is_readable, runs.values())):
+    if not runs or not all(map(is_readable, runs.values())):
         return error
-    missing = [test for test in folder.tests if test not in run]
+    missing = [test for test in folder.tests if test not in runs]
     not_run = f"Not run: {', '.join(missing)}. " if missing else ""
     path = shell_quoted(folder.path)
     next_steps = f"snia-pts resume {path} continues the suite; snia-pts report {path} reports the tests that were run."
