@@ -68,6 +68,8 @@ def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result],
         if on_open is not None:
             on_open(os.fstat(file.fileno()))
         content = file.read(max_bytes + 1)
+        if content is None:  # a file of the kernel that has nothing to read yet
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     if len(content) > max_bytes:  # it has grown, or its reported size is wrong
         raise _too_large(max_bytes)
     return content

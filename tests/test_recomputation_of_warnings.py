@@ -130,7 +130,9 @@ class _Disturbance:
         def disturbed(*facts: Any) -> Sample:
             made = original(*facts)
             counted = made.write_bytes * self.dice.choice((0.7, 1.3)) if self.chance() else made.write_bytes
-            seconds = made.seconds * self.dice.uniform(1.6, 3) if self.chance() else made.seconds
+            # A long sample is no round.  The samples that are judged stay as they are: without one there is no window.
+            judged = made.number % 30 in (0, 1)
+            seconds = made.seconds * self.dice.uniform(1.6, 3) if self.chance() and not judged else made.seconds
             reading = TelemetrySample(
                 seconds=made.seconds,
                 cpu_percent=20.0,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 
 import pytest
 
-from snia_pts.analysis.operating_points import alternative_points, demand_means, operating_points
 from snia_pts.cli.main import main
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.lab.simulated.preset import PRESETS
@@ -19,10 +15,9 @@ from snia_pts.record.replay import assess
 from snia_pts.report import registry as building
 from snia_pts.report import suite
 from snia_pts.report.formats import rst
-from snia_pts.spec import SPEC_TYPES, DemandSpec
+from snia_pts.spec import SPEC_TYPES
 
 SAMPLES = Path(__file__).parent.parent / "reports" / "samples"
-COUNTS = (1, 2, 4, 6, 8, 16, 32)
 MARK = "SIMULATED, NO DRIVE WAS TESTED"
 
 
@@ -66,47 +61,6 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
         assert run(tmp_path / name, "latency", "sim:client-qlc", "--seed", "11", "--to", "none") == 0
     one, two = (assess(RunFolder.existing(tmp_path / name)) for name in ("one", "two"))
     assert list(map(numbers, one.measurements)) == list(map(numbers, two.measurements))
-
-
-def listed(said: str, point: str) -> set[str]:
-    """Return the points that the terminal lists as alternatives, with the selected one."""
-    told = " ".join(said.split()).partition(f"{point}, alternatives ")[2]
-    chosen, _, others = told.partition(": ")
-    labels = {chosen}
-    for threads, depths in re.findall(r"T(\d+)Q([\d/-]+)", others.partition(";")[0] if others[0].isdigit() else ""):
-        first, dash, last = depths.partition("-")
-        among = [each for each in COUNTS if dash and int(first) <= each <= int(last)] or depths.split("/")
-        labels |= {f"T{threads}Q{each}" for each in among}
-    return labels
-
-
-@pytest.mark.parametrize("test", ["dirth", "composite"])
-@pytest.mark.parametrize(
-    "seeds", [pytest.param((1, 2, 9), id="three"), pytest.param(range(1, 11), id="ten", marks=pytest.mark.long)]
-)
-def test_what_another_seed_chooses_is_the_same_or_listed(
-    test: str, seeds: Sequence[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The same drive with other seeds has the same operating points, or points that each run's terminal text lists."""
-    choices, lists = [], []
-    for seed in seeds:
-        assert run(tmp_path / str(seed), test, "sim:enterprise-nvme", "--seed", str(seed), "--to", "none") == 0
-        result, said = assess(RunFolder.existing(tmp_path / str(seed))), capsys.readouterr().out
-        spec, loop = result.facts.spec, result.loop()
-        assert isinstance(spec, DemandSpec)
-        assert loop is not None
-        means = demand_means(loop.window_rounds)
-        points, others = (
-            operating_points(means, spec.operating_points),
-            alternative_points(means, spec.operating_points),
-        )
-        choices.append({point.name: point.demand.label for point in points[:2]})
-        lists.append({name: listed(said, name) for name in choices[-1]})
-        for name, label in choices[-1].items():
-            assert lists[-1][name] == {label, *(each.demand.label for each in others[name])}
-    for mine, theirs in product(lists, choices):
-        assert all(label in mine[name] for name, label in theirs.items())
-    assert len({each["Max IOPS"] for each in choices}) > 1  # else nothing was shown
 
 
 def test_a_preset_may_be_the_users_own(tmp_path: Path) -> None:

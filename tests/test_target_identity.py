@@ -968,6 +968,24 @@ def test_what_proc_hides_is_said(hidepid: str) -> None:
         assert answer.stdout.strip() == hides
 
 
+def test_root_without_ptrace_says_what_it_cannot_see() -> None:
+    """As in containers: it may list the descriptors of other users' processes, but not follow them."""
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "600"]
+    less = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
+    code = "from snia_pts.lab.device.processes import *\nprint(*read_processes().unreadable_descriptors, sep='\\n')"
+    with subprocess.Popen(user) as other:
+        try:
+            answers = [
+                subprocess.run(
+                    [*command, sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
+                ).stdout
+                for command in ([], less)
+            ]
+        finally:
+            other.kill()
+    assert [f"(process {other.pid})" in answer for answer in answers] == [False, True]
+
+
 # -- names that lead elsewhere than their text -------------------------------------------------------------------------
 
 

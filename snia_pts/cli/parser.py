@@ -185,7 +185,9 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "--purge", metavar="METHOD", default="auto", help="auto (default), none, or a method of docs/purge.rst"
     )
     purge.add_argument(
-        "--purge-command", metavar="CMD", help="purge with the vendor's tool, for example 'tool erase {device}'"
+        "--purge-command",
+        metavar="CMD",
+        help="purge with the vendor's tool, for example 'tool erase {device}'; the report shows CMD",
     )
     target.add_argument(
         "--allow-unpurged", action="store_true", help="continue after a purge that failed or is not proven: a Deviation"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from ..units import MAX_QUANTITY, Amount, Quantity
 
 #: result.xml, tables and pages need the same percentiles of the same points; a test has fewer points than this.
 _CACHE_SIZE = 2048
+#: A run has millions of ranks of a few percents.
+_CACHED_PERCENTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +98,17 @@ def percentile_rank(count: int, percent: float) -> int | None:
     The rank is exact for the percent as written (99.9 is 999/1000); floating point is off by one for some counts.
     Raises ValueError for a percent that is not between 0 and 100.
     """
-    exact = Fraction(str(percent))
-    if not 0 < exact < 100:
+    share, whole = _exact_ratio(percent)
+    return -(-count * share // whole) if count * (whole - share) >= whole else None
+
+
+@lru_cache(maxsize=_CACHED_PERCENTS)
+def _exact_ratio(percent: float) -> tuple[int, int]:
+    """Return a percent as written as a ratio of integers; raises the error of ``percentile_rank``."""
+    exact = Fraction(str(percent)) / 100
+    if not 0 < exact < 1:
         raise ValueError(f"expected a percent between 0 and 100, got {percent}")
-    return math.ceil(count * exact / 100) if count * (100 - exact) >= 100 else None
+    return exact.as_integer_ratio()
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

@@ -56,7 +56,7 @@ _NODES = {
     "#text",
 }
 _FILES = re.compile(
-    r"(journal\.jsonl|result\.xml|report\.(rst|pdf|html|xlsx)|SHA256SUMS|figures(/[a-z0-9.-]+\.(svg|pdf))?)"
+    r"(journal\.jsonl|result\.xml|report\.(rst|pdf|html|xlsx)|SHA256SUMS|figures(/SHA256SUMS|/[a-z0-9.-]+\.(svg|pdf))?)"
 )
 
 

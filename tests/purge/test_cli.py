@@ -122,6 +122,13 @@ def test_a_vendors_command_is_no_shell(capsys: pytest.CaptureFixture[str]) -> No
     assert not Path("shell").exists()
 
 
+def test_a_command_that_cuts_off_the_target_is_a_failed_purge(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a target that was refused untouched: the purge destroyed it."""
+    argv = ("--purge-command", "truncate -s 0 {device}", "--run-dir", "run")
+    assert main(("iops", "x.img", *SHORT, *argv)) == 11
+    assert "left a target that cannot be tested: the file is empty" in capsys.readouterr().err
+
+
 def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """One that purges is proven like any other, and the report tells the command."""
     argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--to", "rst", "--run-dir", "run")

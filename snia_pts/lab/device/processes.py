@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .identity import ROOT, attribute
 from .mounts import mount_of
-from .storage import Identity, identity_at, identity_of
+from .storage import Identity, identity_of
 
 THIS_PROCESS = "snia-pts itself"
 #: How often /proc is listed to find processes that started meanwhile; a busy host starts new ones all the time.
@@ -65,7 +65,8 @@ class Processes:
     @property
     def unchecked(self) -> tuple[str, ...]:
         """Descriptions of what could not be examined, for the operator."""
-        remedy = " (run as root to check it)" if os.geteuid() else ""
+        refused = "the kernel does not permit it; CAP_SYS_PTRACE may be missing"
+        remedy = " (run as root to check it)" if os.geteuid() else f" ({refused})"
         unread = {"open": self.unreadable_descriptors, "mapped into memory": self.unreadable_mappings}
         if self.unreadable_descriptors == self.unreadable_mappings:
             unread = {"open or mapped": self.unreadable_descriptors}
@@ -171,10 +172,19 @@ def _share_descriptors(one: str, other: str) -> bool:
 
 
 def _open_objects(folders: Iterable[Path]) -> Iterator[Identity]:
-    """Yield each block device and file that a process has open."""
+    """Yield each block device and file that a process has open; raises PermissionError if they may not be examined.
+
+    Root without CAP_SYS_PTRACE may list the descriptors of others, but not follow them.
+    """
     for folder in folders:
         for entry in _entries(folder / "fd", strict=True):
-            if identity := identity_at(entry.path):
+            try:
+                status = os.stat(entry.path)  # noqa: PTH116  # by the thousand
+            except PermissionError:
+                raise
+            except OSError:  # closed meanwhile
+                continue
+            if identity := identity_of(status):
                 yield identity
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ...errors import PurgeFailed, TargetUnfit
+from ...errors import PurgeFailed, TargetMissing, TargetUnfit
 from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
@@ -139,7 +139,12 @@ def _perform(method: Method, tools: Tools, proof: Proof) -> tuple[float, MethodF
 
 def _require_unchanged(target: Target, method: Method, root: Path) -> None:
     """Raise PurgeFailed if the purge changed the drive's identity or size: the test's plan no longer applies to it."""
-    dut = read_dut(Path(target.dut.path), root=root)
+    try:
+        dut = read_dut(Path(target.dut.path), root=root)
+    except (TargetMissing, TargetUnfit) as error:
+        what = "it does not exist" if isinstance(error, TargetMissing) else error.reason
+        reason = f"left a target that cannot be tested: {what}"
+        raise PurgeFailed(path=target.dut.path, method=method.title, reason=reason) from None
     for field in ("model", "serial", "capacity_bytes", "logical_sector_bytes"):
         before, after = getattr(target.dut, field), getattr(dut, field)
         if before != after:
