@@ -267,5 +267,7 @@ def full_path_in_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
+        if error.errno is None:
+            raise
+        # A new error, because one whose filename2 was set to None is printed with "-> None".
+        raise OSError(error.errno, error.strerror, str(path)) from error

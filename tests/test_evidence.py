@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.errors import RunFolderError
+from snia_pts.errors import HostFailed, RunFolderError
 from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.record.evidence import EvidenceLedger
 from snia_pts.record.folder import RunFolder
@@ -377,3 +377,21 @@ def test_evidence_is_on_disk_before_its_entry(tmp_path: Path, monkeypatch: pytes
     for name in names:
         place = order.index(name)
         assert order.index("evidence", place) < order.index("journal.jsonl", place)
+
+
+@pytest.mark.parametrize("place", ["folder", "symlink"])
+def test_a_folder_in_place_of_the_evidence_is_not_recorded(place: str, tmp_path: Path) -> None:
+    """The files of the run are in the folder that is kept open; those of another one are not its evidence."""
+    folder = RunFolder.create(tmp_path / "run")
+    ledger = EvidenceLedger(folder.evidence)
+    with folder.opened():
+        (folder.evidence / "00000-a.json").write_text("true")
+        assert ledger.digest_remaining().keys() == {"00000-a.json"}
+        folder.evidence.rename(folder.path / "ev")
+        if place == "folder":
+            folder.evidence.mkdir()
+        else:
+            folder.evidence.symlink_to(folder.path / "ev")
+        (folder.evidence / "planted.json").write_text("planted")
+        with pytest.raises(HostFailed, match="another process replaced the folder"):
+            ledger.digest_remaining()

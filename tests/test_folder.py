@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import RecordError, RunFolderError
-from snia_pts.files import replace_file
+from snia_pts.files import keep_folder_open, replace_file
 from snia_pts.record import folder as folders
 from snia_pts.record.folder import RunFolder, default_name
 
@@ -52,6 +52,21 @@ def test_a_run_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
 
     assert not never.path.exists()
     assert (begun.evidence / "00001-rnd-4096b-r0.json").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "left", ["result.xml", "notes.txt", "evidence/00001-rnd-4096b-r0.json", "evidence/00000-purge.json"]
+)
+def test_a_folder_with_other_files_stays_whole(left: str, tmp_path: Path) -> None:
+    """What is left of a journal that lost its first line, its log and its evidence are not removed."""
+    folder = RunFolder.create(tmp_path / "run")
+    names = {left, "journal.jsonl", "log.txt", "evidence/00000-fio-version.process.json"}
+    for name in names:
+        (folder.path / name).write_text("precious")
+
+    RunFolder(path=folder.path, created=True).discard()
+
+    assert {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()} == names
 
 
 def test_a_journal_that_cannot_be_read_is_not_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +116,28 @@ def test_a_link_in_place_of_the_word_is_not_followed(tmp_path: Path, there: bool
 
 
 def test_a_folder_in_place_of_the_word_is_none(tmp_path: Path) -> None:
-    """What cannot be taken back stops nothing."""
+    """What cannot be taken back stops nothing, and the request is refused."""
     folder = RunFolder.create(tmp_path / "run")
     (folder.path / "stop").mkdir()
-    folder.request_stop()
+    with pytest.raises(RunFolderError, match="stop is a directory"):
+        folder.request_stop()
     assert not folder.stop_requested
     folder.withdraw_stop()
+
+
+def test_a_stop_that_cannot_be_requested_is_no_failure_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who may not write to the folder is referred to the owner of the run."""
+    folder = RunFolder.create(tmp_path / "run")
+
+    def refuse(_: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(folders, "create", refuse)
+    with pytest.raises(RunFolderError, match="cannot be requested: Permission denied") as refused:
+        folder.request_stop()
+    assert refused.value.hint == "Run this as the owner of the run."
 
 
 def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:
@@ -171,3 +202,10 @@ def test_a_replaced_file_has_its_name_on_stable_storage(tmp_path: Path, monkeypa
     replace_file(tmp_path / "note", b"x")
 
     assert calls == ["file", "rename", "folder"]
+
+
+def test_an_error_names_one_path(tmp_path: Path) -> None:
+    """It is printed with its full path, and without a second one."""
+    with keep_folder_open(tmp_path), pytest.raises(FileNotFoundError) as failed:
+        replace_file(tmp_path / "none" / "note", b"x")
+    assert str(failed.value) == f"[Errno 2] No such file or directory: '{tmp_path / 'none'}'"

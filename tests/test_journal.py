@@ -2,6 +2,8 @@
 
 import os
 import re
+import resource
+import shutil
 import signal
 import tempfile
 import tracemalloc
@@ -122,21 +124,59 @@ def test_no_journal_is_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "journal.jsonl").read_text() == "precious"
 
 
-def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that finds no room is taken back, and the journal stays readable and writable."""
-    path = tmp_path / "journal.jsonl"
+def test_an_entry_that_finds_no_room_is_taken_back(tmp_path: Path) -> None:
+    """The error is that of the limit, not of a full disk, and the journal stays readable and writable."""
+    path, limits = tmp_path / "journal.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journal(path) as journal:
         journal.append(ENTRIES[0])
         before = path.read_bytes()
-        real = os.write
-        monkeypatch.setattr(os, "write", lambda descriptor, line: real(descriptor, line[: len(line) // 2]))
-        with pytest.raises(HostFailed, match="No space left"):
-            journal.append(ENTRIES[1])
-        monkeypatch.setattr(os, "write", real)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # a part of the entry has room
+        try:
+            with pytest.raises(HostFailed, match="File too large") as failed:
+                journal.append(ENTRIES[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert "ulimit" in failed.value.hint
         assert path.read_bytes() == before
         journal.append(ENTRIES[1])
 
     assert [step for step, _ in read(path)[1]] == [ENTRIES[1].step]  # type: ignore[union-attr]
+
+
+def test_added_bytes_are_removed_again(tmp_path: Path) -> None:
+    """The run stops, and its journal can be continued."""
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(ENTRIES[0])
+        before = path.read_bytes()
+        path.write_bytes(before + b"garbage\n")
+        with pytest.raises(HostFailed, match="another process added 8 bytes to the journal"):
+            journal.append(ENTRIES[1])
+        assert path.read_bytes() == before
+        journal.append(ENTRIES[1])
+
+    assert [step for step, _ in read(path)[1]] == [ENTRIES[1].step]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("change", ["cut", "copy", "symlink"])
+def test_a_changed_journal_is_not_written(change: str, tmp_path: Path) -> None:
+    """Nothing is written behind a missing part, nor to a file that is no longer the journal."""
+    path, away = tmp_path / "journal.jsonl", tmp_path / "away"
+    with Journal(path) as journal:
+        journal.append(ENTRIES[0])
+        if change == "cut":
+            os.truncate(path, path.stat().st_size - 5)
+        else:
+            path.rename(away)
+            path.symlink_to(away) if change == "symlink" else shutil.copy(away, path)
+        before = path.read_bytes()
+        reason = "cut 5 bytes from the journal" if change == "cut" else "another process replaced the journal"
+        for entry in ENTRIES[1:3]:
+            with pytest.raises(HostFailed, match=reason) as failed:
+                journal.append(entry)
+            assert "earlier entries are safe" not in failed.value.hint
+        assert path.read_bytes() == before
+        assert change == "cut" or away.read_bytes() == before
 
 
 def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,13 +384,13 @@ def test_entities_and_document_types_are_refused(document: bytes) -> None:
 def test_a_verdict_is_not_read_after_a_document_type(encoding: str, offset: int, tmp_path: Path) -> None:
     """Also if it is split between two chunks, or not in ASCII: an entity could make any verdict."""
     head = f'<?xml version="1.0" encoding="{encoding}"?>'
-    rest = '<result><run verdict="&v;"/></result>'
+    rest = '<result><run id="a" finished="f" ending="finished" verdict="&v;"/></result>'
     kind = '<!DOCTYPE result [<!ENTITY v "STEADY STATE">]>'
     (path := tmp_path / "result.xml").write_text(head + " " * (offset - len(head)) + kind + rest, encoding=encoding)
-    assert stored_verdict(path) == ""
+    assert stored_verdict(path, "a", "f") == ""
 
     path.write_text(head + rest.replace("&v;", "STEADY STATE"), encoding=encoding)
-    assert stored_verdict(path) == "STEADY STATE"
+    assert stored_verdict(path, "a", "f") == "STEADY STATE"
 
 
 @pytest.mark.parametrize(

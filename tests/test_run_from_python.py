@@ -9,8 +9,9 @@ from threading import Thread
 
 import pytest
 
-from snia_pts.errors import Interrupted
+from snia_pts.errors import HostFailed, Interrupted, RecordError
 from snia_pts.model.run_options import RunOptions
+from snia_pts.record.folder import RunFolder
 from snia_pts.runner.events import Event, FolderCreated, OutcomeRecorded, RoundEvaluated, RunStarted, TestFinished
 from snia_pts.runner.resume import ResumeOptions, resume
 from snia_pts.runner.run import Caller, run
@@ -58,3 +59,26 @@ def test_another_thread_stops_a_run_and_it_is_resumed(tmp_path: Path) -> None:
     assert [point.iops for measured in resumed.loops[0].rounds for point in measured.measurements][:42] == [
         point.iops for measured in uninterrupted.loops[0].rounds for point in measured.measurements
     ][:42]
+
+
+@pytest.mark.parametrize("change", ["add", "cut", "remove"])
+def test_a_journal_changed_by_another_process_stops_the_run(change: str, tmp_path: Path) -> None:
+    """The run stops at its next entry; it is said to be resumable only if it is."""
+    folder, options = RunFolder(path=tmp_path / "run"), replace(OPTIONS, run_folder=tmp_path / "run")
+
+    def change_in_round_2(event: Event) -> None:
+        if isinstance(event, RoundEvaluated) and event.evaluated_round.number == 2:
+            if change == "remove":
+                folder.journal.unlink()
+            else:
+                content = folder.journal.read_bytes()
+                folder.journal.write_bytes(content + b"garbage\n" if change == "add" else content[:2000])
+
+    with pytest.raises(HostFailed, match=r"another process|removed during the run") as failed:
+        run(options, Caller(on_event=change_in_round_2))
+    assert ("continues it" in failed.value.full_hint) == (change == "add")
+    if change == "add":
+        assert resume(folder.path, ResumeOptions(), Caller()).result.ending == "finished"
+    else:
+        with pytest.raises(RecordError):
+            resume(folder.path, ResumeOptions(), Caller())

@@ -58,8 +58,23 @@ def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) ->
     outcome = read_ends(folder.journal)
     assert outcome.end is not None
     assert outcome.end.ending == "finished"
-    assert stored_verdict(folder.result) == assess(folder).verdict
-    assert stored_verdict(folder.path / "none.xml") == stored_verdict(folder.journal) == ""
+    run = outcome.facts.run_id, outcome.end.at
+    assert stored_verdict(folder.result, *run) == assess(folder).verdict
+    assert stored_verdict(folder.path / "none.xml", *run) == stored_verdict(folder.journal, *run) == ""
+
+
+def test_the_verdict_of_an_earlier_stop_is_not_that_of_the_end(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A host that dies between the end entry and the new result.xml leaves that of the stop before the resume."""
+    folder = RunFolder(path=many / "2")
+    journal = folder.journal.read_bytes()
+    samples.cut_journal(folder, 10)
+    assert main(["report", str(folder.path), "--to", "none"]) == 0
+    folder.journal.write_bytes(journal)
+    capsys.readouterr()
+
+    assert main(["status", str(many)]) == 0
+    stale = ["no up-to-date result.xml" in line for line in capsys.readouterr().out.splitlines()]
+    assert stale == [False, True, False]
 
 
 @pytest.fixture

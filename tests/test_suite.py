@@ -56,6 +56,27 @@ def test_a_folder_of_all_is_known_again(tmp_path: Path) -> None:
     assert found.run_folder("wsat") is not None
 
 
+@pytest.mark.parametrize("damage", ["truncated", "empty", "removed"])
+def test_a_test_whose_journal_lost_its_first_line_is_damaged(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It does not pass for a test that was not started: nothing is removed, and every command reports it."""
+    suite = SuiteFolder.create(tmp_path / "all", ("iops", "throughput"), [RunOptions(test="iops", target="x")] * 2)
+    store_run(suite.run_path("throughput"), "throughput")
+    folder = store_run(suite.run_path("iops"))
+    (folder.evidence / "00000-fio-version.process.json").write_text("{}")
+    if damage == "removed":
+        folder.journal.unlink()
+    else:
+        os.truncate(folder.journal, 500 if damage == "truncated" else 0)
+    before = {path: path.read_bytes() for path in suite.path.rglob("*") if path.is_file()}
+
+    for command in ("assess", "report", "status", "resume"):
+        assert main([command, str(suite.path)]) == RecordError.exit_code
+        assert "no journal.jsonl with a complete first line" in "".join(capsys.readouterr())
+    assert {path: path.read_bytes() for path in suite.path.rglob("*") if path.is_file()} == before
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """No run overwrites another, and what stands in the way gives a sentence."""
     (tmp_path / "precious").write_text("precious")

@@ -19,8 +19,10 @@ from lxml import etree
 
 from snia_pts import registries
 from snia_pts.cli.main import main
-from snia_pts.errors import NotExportable, RecordError
+from snia_pts.errors import HostFailed, NotExportable, NotResumable, RecordError
+from snia_pts.record.entries import Entry
 from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal import Journal
 from snia_pts.record.replay import assess
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report.formats import ocp
@@ -694,3 +696,48 @@ def test_a_file_that_is_none_gets_a_sentence(
     assert main(["import", str(path), "--run-dir", str(tmp_path / "run")]) == 14
     assert told in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_killed_import_is_to_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever it was killed, its folder is neither resumed nor taken for a stopped test."""
+    (tmp_path / "f.xml").write_bytes(ssd())
+    assert main(["import", str(tmp_path / "f.xml"), "--run-dir", str(tmp_path / "all"), "--to", "none"]) == 0
+    folder = RunFolder(path=tmp_path / "runs" / "a")
+    shutil.copytree(tmp_path / "all" / "iops", folder.path)
+    journal = folder.journal.read_bytes().splitlines(keepends=True)
+    for lines in (1, 2, 10, 57, len(journal) - 1):
+        folder.journal.write_bytes(b"".join(journal[:lines]))
+        shutil.copytree(folder.path, tmp_path / "runs" / "b", dirs_exist_ok=True)
+        for path in (folder.path, folder.path.parent):  # the whole journal, and its ends only
+            capsys.readouterr()
+            assert main(["status", "--json", str(path)]) == 0
+            for run in json.loads(capsys.readouterr().out):
+                assert run["state"] == "stopped"
+                assert "import the file again" in run["detail"]
+                assert run["command"] == ""
+        assert main(["resume", str(folder.path)]) == NotResumable.exit_code
+        assert "imported from another tool" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("append_number", [1, 20, 200])
+def test_a_failed_import_leaves_nothing(
+    append_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if a test before it was complete: the same import succeeds once there is room."""
+    (tmp_path / "f.xml").write_bytes(ssd())
+    call = ["import", str(tmp_path / "f.xml"), "--run-dir", str(tmp_path / "run"), "--to", "none"]
+    count, append = 0, Journal.append
+
+    def fail(journal: Journal, entry: Entry) -> None:
+        nonlocal count
+        count += 1
+        if count == append_number:
+            raise HostFailed(step="journal", what="step", reason="No space left on device")
+        append(journal, entry)
+
+    with monkeypatch.context() as full:
+        full.setattr(Journal, "append", fail)
+        assert main(call) == HostFailed.exit_code
+    assert "Nothing was imported" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["f.xml"]
+    assert main(call) == 0

@@ -77,7 +77,26 @@ class EvidenceLedger:
         except OSError as error:
             raise _unreadable(self._folder / name, error) from None
 
+    def _require_unchanged(self) -> None:
+        """Raise HostFailed if the path of the folder no longer leads to the one that is kept open for the run.
+
+        Programs write their files there; those in another folder of that name are not evidence of the run.
+        """
+        try:
+            with directory(self._folder) as descriptor:
+                is_same = os.path.samestat(os.fstat(descriptor), self._folder.lstat())
+        except OSError as error:
+            raise _unreadable(self._folder, error) from None
+        if not is_same:
+            raise HostFailed(
+                step="journal",
+                what=self._folder,
+                reason="another process replaced the folder, or mounted something over it, during the run",
+                hint="Put the original folder back; it has the files of all earlier measurements.",
+            )
+
     def _digests(self, names: Iterable[str]) -> dict[str, str]:
+        self._require_unchanged()
         digests = {}
         for name in names:
             try:

@@ -31,6 +31,8 @@ from ..units import MIB, capacity
 MAX_LINE_BYTES = 64 * 1024 * 1024
 #: Upper bound of the space for the files of one outcome and of the end.
 _RESERVE_BYTES = 16 * MIB
+#: Names of the evidence files that exist before the start entry; a purge follows it.
+_PREPARATION = re.compile("00000-(?!purge)")
 
 
 def require_empty(path: Path) -> None:
@@ -117,9 +119,15 @@ class RunFolder:
         return self.path / "stop"
 
     def request_stop(self) -> None:
-        """Request a stop after the current point."""
-        with suppress(RunFolderError):  # a stop is already requested
+        """Request a stop after the current point.  Raises RunFolderError if ``stop`` is a folder."""
+        try:
             create(self._stop).close()
+        except RunFolderError:
+            if not self.stop_requested:
+                raise
+        except OSError as error:
+            reason = f"the stop cannot be requested: {error.strerror or error}"
+            raise RunFolderError(path=self.path, reason=reason, hint="Run this as the owner of the run.") from None
 
     def withdraw_stop(self) -> None:
         """Withdraw the request to stop."""
@@ -178,15 +186,30 @@ class RunFolder:
         """Whether evidence/ has any file."""
         return self.evidence.is_dir() and any(self.evidence.iterdir())
 
+    @property
+    def has_results(self) -> bool:
+        """Whether the folder has a result.xml, or evidence of more than the preparation of a run.
+
+        Raises OSError if a folder cannot be listed.
+        """
+        if os.path.lexists(self.result):
+            return True
+        return self.evidence.is_dir() and not all(_PREPARATION.match(path.name) for path in self.evidence.iterdir())
+
     def discard(self) -> None:
-        """Remove the folder of a run that never started, with the evidence of its preparation only."""
+        """Remove the folder of a run that never started, if it has nothing but a log and evidence of the preparation.
+
+        A journal without its first line may be that of a run that was damaged: then all files stay.
+        """
+        own = {self.journal, self.log, self.evidence}
         with suppress(OSError, RunFolderError):  # a folder with other files remains
             with keep_folder_open(self.path):
-                if not self.has_started:
-                    remove(self.journal)
-                    remove(self.log)
+                if self.has_started or self.has_results or not own.issuperset(self.path.iterdir()):
+                    return
+                remove(self.journal)
+                remove(self.log)
                 with keep_folder_open(self.evidence):
-                    for path in self.evidence.glob("00000-*"):
+                    for path in self.evidence.iterdir():
                         remove(path)
                 remove_folder(self.evidence)
             if self.created:

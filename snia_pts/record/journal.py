@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import HostFailed, NotResumable
 from ..files import create, directory, open_to_append
+from ..units import counted
 from .entries import Entry, adapter, line
 from .folder import unreadable
 
@@ -34,9 +35,14 @@ WAIT = "Wait until it ends, or stop it."
 _LOCK_ATTEMPTS, _LOCK_SECONDS = 5, 0.1
 #: Hints for a failed write, by error number.
 _REMEDIES = {
+    errno.EBUSY: f"Find out what wrote to the journal. {_ENTRIES_SAFE}",
     errno.EPERM: f"Remove the attribute append-only of the journal (chattr -a). {_ENTRIES_SAFE}",
-    errno.ENOENT: "The journal was removed; no further entry can be stored.",
+    errno.ENOENT: "Put the journal back; without it, no further entry can be stored.",
+    errno.ESTALE: "Put the original journal back; this run writes to it, not to the file that has its name now.",
+    errno.ENODATA: "Restore the journal from a backup; fio's answers are still in evidence/.",
     errno.ENOSPC: f"Make room on the disk of the run folder. {_ENTRIES_SAFE}",
+    errno.EDQUOT: f"Raise the disk quota. {_ENTRIES_SAFE}",
+    errno.EFBIG: f"Raise the limit of file sizes (ulimit -f). {_ENTRIES_SAFE}",
 }
 
 
@@ -58,7 +64,7 @@ class Journal:
 
         Raises NotResumable if another process has locked it.
         """
-        self._durable = durable
+        self._durable, self._path = durable, path
         self._file = open_to_append(path) if existing else create(path)
         self._descriptor = self._file.fileno()
         try:
@@ -85,7 +91,10 @@ class Journal:
             raise _failed("its incomplete last line", error) from None
 
     def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on stable storage; raises HostFailed if it cannot be written."""
+        """Write an entry and wait until it is on stable storage.
+
+        Raises HostFailed if it cannot be written, or if another process removed, replaced, cut or lengthened the file.
+        """
         if not self._writable:
             raise RuntimeError("an existing journal needs continue_after first")
         payload = adapter().dump_json(entry)
@@ -96,18 +105,36 @@ class Journal:
 
     def _write(self, kind: str, text: bytes) -> None:
         try:
-            if os.fstat(self._descriptor).st_nlink == 0:
-                raise OSError(errno.ENOENT, "the journal was removed during the run")
-            written = os.write(self._descriptor, text)
-            if written != len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._require_unchanged()
+            self._file.write(text)
             if self._durable:
                 os.fdatasync(self._descriptor)
         except OSError as error:
             with suppress(OSError):  # a reader ignores an incomplete last line
-                os.ftruncate(self._descriptor, self._length)
+                if os.fstat(self._descriptor).st_size > self._length:
+                    os.ftruncate(self._descriptor, self._length)
             raise _failed(kind, error) from None
         self._length += len(text)
+
+    def _require_unchanged(self) -> None:
+        """Raise OSError if another process removed or replaced the journal, or changed its length.
+
+        The rest of the run would be lost: written to a file that nobody reads, or after a damaged line.
+        """
+        status = os.fstat(self._descriptor)
+        try:
+            with directory(self._path.parent) as folder:
+                named = os.stat(self._path.name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            raise OSError(errno.ENOENT, "the journal was renamed or removed during the run") from None
+        if not os.path.samestat(status, named):
+            raise OSError(errno.ESTALE, "another process replaced the journal during the run")
+        added = status.st_size - self._length
+        if added < 0:
+            raise OSError(errno.ENODATA, f"another process cut {counted(-added, 'byte')} from the journal")
+        if added:
+            reason = f"another process added {counted(added, 'byte')} to the journal, which are removed again"
+            raise OSError(errno.EBUSY, reason)
 
     def close(self) -> None:
         """Close the file."""

@@ -113,13 +113,16 @@ def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
     journal = JournalReader(folder.journal)
     replayed = _replay(folder, journal, lambda _, outcomes: outcomes)
     spec, current_step = journal.facts.spec, replayed.current_step
-    kept_steps = resumable_step_count(
-        spec, replayed.complete_steps, current_step, policy, started=replayed.outcome_count > 0
-    )
+
+    def count_kept(policy: ResumePolicy) -> int:
+        if journal.facts.imported is not None:  # cannot be resumed, and has no purge
+            return len(replayed.complete_steps)
+        return resumable_step_count(
+            spec, replayed.complete_steps, current_step, policy, started=replayed.outcome_count > 0
+        )
+
+    kept_steps, kept_by_continue = count_kept(policy), count_kept("continue")
     discarded_outcomes = sum(replayed.counts[kept_steps:])
-    kept_by_continue = resumable_step_count(
-        spec, replayed.complete_steps, current_step, "continue", started=replayed.outcome_count > 0
-    )
     next_step = current_step if kept_steps >= len(replayed.complete_steps) else replayed.complete_steps[kept_steps]
     outcome_count = replayed.outcome_count if kept_steps > len(replayed.complete_steps) else 0
     end = journal.end
@@ -146,6 +149,15 @@ def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
         evidence=journal.evidence,
         unjournaled_files=unjournaled(folder, journal.evidence),
     )
+
+
+def is_readable(folder: RunFolder) -> bool:
+    """Return whether the journal of a stored run is intact, so that the run can be resumed or reported."""
+    try:
+        inspect_run(folder, "rule")
+    except (RecordError, OSError):
+        return False
+    return True
 
 
 def parse_time(folder: RunFolder, text: str, after_seconds: float = 0.0) -> datetime:

@@ -143,16 +143,20 @@ def differences(path: Path, expected: bytes) -> tuple[str, ...]:
     return () if document == expected else tuple(compare(parse(document, str(path)), parse(expected, "result.xml")))
 
 
-def stored_verdict(path: Path) -> str:
-    """Return the verdict in result.xml, reading only its start; empty if it cannot be read."""
+def stored_verdict(path: Path, run_id: str, finished: str) -> str:
+    """Return the verdict in result.xml, reading only its start.
+
+    Empty if it cannot be read, or is not of the run that ended at ``finished``, but of a stop before.
+    """
     head = _Head()
     parser = ElementTree.XMLParser(target=head)  # noqa: S314 - _Head refuses a document type, which makes it dangerous
     try:
         with open_regular(path) as file:
             for _ in range(_MAX_HEAD_CHUNKS):
                 parser.feed(file.read(_HEAD_CHUNK_BYTES))
-                if head.verdict is not None:
-                    return head.verdict
+                if head.run is not None:
+                    expected = {"id": _text(run_id), "finished": finished, "ending": "finished"}
+                    return head.run.get("verdict", "") if expected.items() <= head.run.items() else ""
     except (OSError, ElementTree.ParseError):
         return ""  # assess reports the error
     return ""
@@ -161,14 +165,14 @@ def stored_verdict(path: Path) -> str:
 class _Head:
     """Receives the start of a result document from its parser; refuses a document type, which can define entities."""
 
-    verdict: str | None = None
+    run: Mapping[str, str] | None = None
 
     def doctype(self, *_: object) -> None:
         raise ElementTree.ParseError("it has a document type declaration, which is not allowed")
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "run" and self.verdict is None:
-            self.verdict = attributes.get("verdict", "")
+        if tag == "run" and self.run is None:
+            self.run = attributes
 
 
 def _imported(root: Element, imported: Imported | None) -> None:

@@ -113,15 +113,21 @@ class SuiteFolder:
     def run_folder(self, test: str) -> RunFolder | None:
         """Return a test's run folder; None if the test was not run.
 
-        Raises RecordError if it is a symlink or unreadable.
+        Raises RecordError if it is a symlink or unreadable, or has results but no journal with a complete line.
         """
         folder = RunFolder(path=self.run_path(test))
         if folder.path.is_symlink():
             raise RecordError(path=folder.path, reason="it is a symlink; each test needs its own folder", hint="")
         try:
-            return folder if folder.has_started else None
+            if folder.has_started:
+                return folder
+            is_damaged = folder.has_results
         except OSError as error:
             raise unreadable(folder.path, error) from None
+        if is_damaged:
+            reason = "it has results of a run, but no journal.jsonl with a complete first line"
+            raise RecordError(path=folder.path, reason=reason, hint="Restore the journal from a backup.")
+        return None
 
     def verified_run_folder(self, test: str) -> RunFolder | None:
         """Return a test's run folder like ``run_folder``; raises RecordError if its journal is that of another run."""

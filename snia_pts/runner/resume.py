@@ -29,7 +29,7 @@ from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder, writable_path
 from ..record.journal import WAIT, is_locked
 from ..record.log import logged
-from ..record.replay import ResumePlan, assess, inspect_run, parse_time, read_journal_state
+from ..record.replay import ResumePlan, assess, inspect_run, is_readable, parse_time, read_journal_state
 from ..report import USUAL
 from ..report.writing import forget
 from ..results.interruption import ResumePolicy
@@ -111,7 +111,7 @@ def _measure(
             target.confirm(folder.evidence, caller.confirm)
             return resume_claimed(folder, resume_plan, target, options, caller, lost_values)
     except SniaPtsError as error:
-        if read_journal_state(folder) != resume_plan.journal_state:
+        if is_readable(folder) and read_journal_state(folder) != resume_plan.journal_state:
             error.add_note(f"snia-pts resume {shell_quoted(folder.path)} continues it.")
         raise
 

@@ -18,6 +18,7 @@ from ..model.run_options import RunOptions
 from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder, default_name
 from ..record.log import logged
+from ..record.replay import is_readable
 from ..results.result import RunFacts, RunWarning, TestResult
 from ..spec.reader import Specification
 from . import session
@@ -131,7 +132,7 @@ def _measure(prepared: _PreparedRun, folder: RunFolder, caller: Caller) -> TestR
     except BaseException as error:
         if not folder.journal.exists():
             discard_unless_failed(folder, error)
-        elif isinstance(error, SniaPtsError):
+        elif isinstance(error, SniaPtsError) and is_readable(folder):
             path = shell_quoted(folder.path)
             error.add_note(f"snia-pts resume {path} continues it; snia-pts report {path} reports it.")
         raise

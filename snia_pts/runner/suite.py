@@ -19,7 +19,7 @@ from ..model.run_options import RunOptions
 from ..record.folder import RunFolder, default_name
 from ..record.journal_reader import JournalReader
 from ..record.log import logged
-from ..record.replay import ResumePlan, assess, inspect_run, store
+from ..record.replay import ResumePlan, assess, inspect_run, is_readable, store
 from ..record.suite import SuiteFolder
 from ..report import USUAL, places
 from ..report.suite import Overview, overview
@@ -297,13 +297,18 @@ def _run_or_resume(
 
 def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, formats: Sequence[str]) -> SniaPtsError:
     """Return the error of a suite that did not finish, after writing the summary of the tests that were run."""
-    run = [test for test in folder.tests if folder.run_folder(test)]
+    try:
+        runs = {test: run for test in folder.tests if (run := folder.run_folder(test))}
+    except RecordError as damage:
+        runs = {}
+        error.add_note(f"Also: {damage}")
+    tests_run = list(runs)
     if isinstance(error, KeyboardInterrupt):
-        step = run[-1] if run else "the preparation"
+        step = tests_run[-1] if tests_run else "the preparation"
         error = Interrupted(cause=stop_cause(error), step=step, what="between two tests")
-    if not run:
+    if not runs or not all(map(is_readable, runs.values())):
         return error
-    missing = [test for test in folder.tests if test not in run]
+    missing = [test for test in folder.tests if test not in runs]
     not_run = f"Not run: {', '.join(missing)}. " if missing else ""
     path = shell_quoted(folder.path)
     next_steps = f"snia-pts resume {path} continues the suite; snia-pts report {path} reports the tests that were run."

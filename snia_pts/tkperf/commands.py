@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +17,8 @@ from ..cli.parser import TESTS
 from ..cli.text.result import result_lines
 from ..cli.text.suite import overview_lines
 from ..cli.text.terminal import print_lines, say
-from ..errors import NotExportable, RecordError
-from ..files import create_file, keep_folder_open, read_regular
+from ..errors import HostFailed, NotExportable, RecordError, RunFolderError
+from ..files import create_file, keep_folder_open, read_regular, remove
 from ..record.entries import EndEntry, OutcomeEntry, StartEntry, StepEntry
 from ..record.evidence import EvidenceLedger
 from ..record.folder import RunFolder, default_name, writable_path
@@ -62,29 +63,41 @@ def import_file(arguments: argparse.Namespace) -> int:
     name = default_name(imports[0].test if len(imports) == 1 else "all", imports[0].facts.dut.model or source.stem, now)
     path = arguments.run_dir or Path("runs") / name
     if len(imports) == 1:
-        _import_run(imports[0], RunFolder.create(path), document, formats)
+        _report(_create_runs(imports, [path], document), formats)
     elif all(run.test in TESTS for run in imports):
-        _import_all(imports, SuiteFolder.create(path, [run.test for run in imports]), document, formats)
-    else:
-        for run in imports:  # "all" runs no profiles of a hard disk
-            _import_run(run, RunFolder.create(path / run.test), document, formats)
+        suite = SuiteFolder.create(path, [run.test for run in imports])
+        try:
+            folders = _create_runs(imports, [suite.run_path(run.test) for run in imports], document)
+        finally:
+            suite.discard()  # does nothing if there are runs
+        _report(folders, formats)
+        _report_suite(suite, formats)
+    else:  # "all" runs no profiles of a hard disk
+        _report(_create_runs(imports, [path / run.test for run in imports], document), formats)
     return 0
 
 
-def _import_all(imports: Sequence[Run], suite: SuiteFolder, document: bytes, formats: Sequence[str]) -> None:
-    for run in imports:
-        _import_run(run, RunFolder.create(suite.run_path(run.test)), document, formats)
-        print()
-    summary = build_summary(suite)
-    files = write_summary(summary, suite.path, formats)
-    print_lines((*overview_lines(summary), "", f"folder: {suite.path}"))
-    print_lines(f"summary: {path}" for path in files.values())
+def _create_runs(imports: Sequence[Run], paths: Sequence[Path], document: bytes) -> list[RunFolder]:
+    """Create the run folders of a file; if one fails, remove all of them."""
+    folders: list[RunFolder] = []
+    try:
+        for run, path in zip(imports, paths, strict=True):
+            folders.append(RunFolder.create(path))
+            _write_journal(run, folders[-1], document)
+    except BaseException as error:
+        for folder in folders:
+            with suppress(OSError, RunFolderError), folder.opened():  # what cannot be removed remains
+                remove(folder.journal)
+                remove(folder.evidence / _COPY)
+            folder.discard()
+        if isinstance(error, HostFailed):  # its hint is about a run with measurements
+            hint = "Nothing was imported; import the file again."
+            raise HostFailed(step="import", what=error.what, reason=error.reason, hint=hint) from None
+        raise
+    return folders
 
 
-def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[str]) -> None:
-    """Write the folder of a run and its report."""
-    from ..report import write
-
+def _write_journal(run: Run, folder: RunFolder, document: bytes) -> None:
     with folder.opened():
         create_file(folder.evidence / _COPY, document)
         with Journal(folder.journal, durable=False) as journal:
@@ -97,10 +110,24 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
                 for outcome in outcomes:
                     journal.append(OutcomeEntry(outcome=outcome))
             journal.append(EndEntry(ending="finished", detail="", at=""))
-        result = store(folder)
-        reports = write(result, folder.path, formats)
-    print_lines((*result_lines(result), "", f"run folder: {folder.path}"))
-    print_lines(f"report:     {path}" for path in reports.values())
+
+
+def _report(folders: Sequence[RunFolder], formats: Sequence[str]) -> None:
+    from ..report import write
+
+    for number, folder in enumerate(folders):
+        with folder.opened():
+            result = store(folder)
+            reports = write(result, folder.path, formats)
+        print_lines((*([""] if number else ()), *result_lines(result), "", f"run folder: {folder.path}"))
+        print_lines(f"report:     {path}" for path in reports.values())
+
+
+def _report_suite(suite: SuiteFolder, formats: Sequence[str]) -> None:
+    summary = build_summary(suite)
+    files = write_summary(summary, suite.path, formats)
+    print_lines(("", *overview_lines(summary), "", f"folder: {suite.path}"))
+    print_lines(f"summary: {path}" for path in files.values())
 
 
 def export(arguments: argparse.Namespace) -> int:

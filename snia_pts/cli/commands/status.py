@@ -27,6 +27,8 @@ State = Literal["running", "stopped", "finished", "not started", "unreadable"]
 #: Widths of columns.  NVMe serial numbers have 20 characters.
 _SERIAL_WIDTH, _STATE_WIDTH = 20, max(map(len, get_args(State)))
 
+_IMPORT_UNFINISHED = "the import did not finish; remove the folder and import the file again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
@@ -174,13 +176,17 @@ def _unreadable(path: Path, error: RecordError) -> RunStatus:
 def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, running: bool) -> RunStatus:
     """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume."""
     facts, ended = ends.facts, ends.end
-    finished = ended is not None and ended.ending == "finished"
-    state: State = "finished" if finished else "stopped"
+    state: State = "stopped"
     command = ""
     if running:
         state, detail = "running", ""
-    elif finished:
-        detail = stored_verdict(folder.result) or "no result.xml; report makes it again"
+    elif ended is not None and ended.ending == "finished":
+        state = "finished"
+        detail = (
+            stored_verdict(folder.result, facts.run_id, ended.at) or "no up-to-date result.xml; report makes it again"
+        )
+    elif facts.imported is not None:
+        detail = _IMPORT_UNFINISHED
     else:
         command = f"snia-pts resume {shell_quoted(resumable)}"
         detail = (f"{ended.ending}: " if ended else "") + end_detail(ended, ends.torn_bytes).rstrip(".")
@@ -212,6 +218,8 @@ def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, runnin
         detail, command = f"since {started}{last_entry}{stop_request}", ""
     elif plan.finished:
         state, detail, command = "finished", assess(folder).verdict, ""
+    elif facts.imported is not None:
+        state, detail, command = "stopped", _IMPORT_UNFINISHED, ""
     else:
         next_step = plan.next_step or "its end"
         state, detail = "stopped", f"{plan.reason}; would continue with {next_step}{_discarded(plan)}"
