@@ -20,7 +20,7 @@ from ..units import MB
 
 
 class Mean(NamedTuple):
-    """A mean rate from ``begin`` to ``end``, in seconds on the clock of a time line."""
+    """A mean rate, and the time from ``begin`` to ``end`` that it covers, in seconds on the clock of a time line."""
 
     begin: float
     end: float
@@ -31,9 +31,9 @@ class Mean(NamedTuple):
 class RecoveryTime:
     """When values first entered a band, and when they entered it for good, in seconds from the start of a time line.
 
-    ``reached_seconds`` is the first time in the band, None if no value is in it.  ``in_band_seconds`` is how long the
-    values are in the band at the end.  If this is less than ``dwell_seconds``, the values did not recover within
-    ``measured_seconds`` and ``seconds`` is None; otherwise ``seconds`` is when they entered the band for good.
+    ``reached_seconds`` is the first time in the band, None if no value is in it.  ``in_band_seconds`` is how long, up
+    to the end, the values stayed in the band.  If this is less than ``dwell_seconds``, the values did not recover
+    within ``measured_seconds`` and ``seconds`` is None; otherwise ``seconds`` is when they entered the band for good.
     """
 
     reached_seconds: float | None
@@ -62,8 +62,8 @@ class Recovery:
 def recovery(lines: Sequence[TimeLine]) -> Recovery | None:
     """Return the recovery of the last access group; None if no earlier group has the same stimulus and MB/s above 0.
 
-    The group has recovered when it is at most ``recovery.tolerance_percent`` below the baseline, and stays so for the
-    dwell.
+    The group has recovered when it is at most ``recovery.tolerance_percent`` below the baseline, and stays so until the
+    end, at least for the dwell.
     """
     measured = [line for line in lines if len(line)]
     if not measured:
@@ -74,13 +74,13 @@ def recovery(lines: Sequence[TimeLine]) -> Recovery | None:
     if reference is None or not baseline > 0:
         return None
     threshold = baseline * (100 - definitions().recovery.tolerance_percent) / 100
-    rated = [mean.value for mean in _throughput(last) if math.isfinite(mean.value)]
+    throughputs = [mean.value for mean in _throughput(last) if math.isfinite(mean.value)]
     return Recovery(
         reference=reference.part,
         group=last.part,
         baseline=baseline,
         threshold=threshold,
-        lowest_percent=100 * min(rated, default=math.nan) / baseline,
+        lowest_percent=100 * min(throughputs, default=math.nan) / baseline,
         time=_recovery_time(_throughput(last), threshold, math.inf),
     )
 
@@ -102,7 +102,7 @@ def end_seconds(line: TimeLine) -> float:
 
 
 def end_rows(line: TimeLine) -> range:
-    """Return the rows of a time line that form its end: the fewest whole samples that are long enough."""
+    """Return the rows of a time line that form its end: the fewest last samples that together are long enough."""
     seconds, first = 0.0, len(line)
     required = end_seconds(line) * (1 - 1e-9) if first else 0.0
     while first and seconds < required:
@@ -120,7 +120,7 @@ def mean_at_end(line: TimeLine) -> float:
 
 
 def back_to_baseline(line: TimeLine, baseline_iops: float, mean_seconds: float) -> RecoveryTime:
-    """Return when the IOPS of ``line`` return to a baseline: within its tolerance, and for the dwell.
+    """Return when the IOPS of ``line`` are back at a baseline: within the tolerance to the end, at least for the dwell.
 
     The means are over ``mean_seconds``, the length of the samples of the baseline, so that both are comparable.
     """

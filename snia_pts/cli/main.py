@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
-    """Call the verb, which may append to ``afterwards`` calls to make after the last output."""
+    """Parse ``argv`` and call its verb, which may append to ``afterwards`` functions to call after the last output."""
     try:
         _require_text(argv)
         arguments = build_parser().parse_args(argv)
@@ -94,7 +94,7 @@ def _open_streams() -> None:
 
 
 def _replace_unencodable() -> None:
-    """Let a terminal without Unicode show a space for the narrow one in numbers, and ? for other characters."""
+    """On a terminal without Unicode, show the narrow space in numbers as a plain space, and other characters as ?."""
 
     def plain(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeEncodeError):
@@ -115,9 +115,9 @@ class _PrintableStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        before, after = text.startswith("\r"), text.endswith("\r")  # a progress line starts with \r
+        leading, trailing = text.startswith("\r"), text.endswith("\r")  # a progress line starts with \r
         line = printable(text.removeprefix("\r").removesuffix("\r"), lines=True)
-        return self._stream.write("\r" * before + line + "\r" * (after and len(text) > 1))
+        return self._stream.write("\r" * leading + line + "\r" * (trailing and len(text) > 1))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -32,7 +32,7 @@ _SHORTCUT_HELP = {
     "--queue-depth": ("N", "Queue Depth (QD): outstanding I/Os per thread"),
     "--point-seconds": ("S", "duration of each point"),
     "--max-rounds": ("N", "maximum number of rounds"),
-    "--stimulus": ("NAME", "the pattern of the specification that is the test stimulus"),
+    "--stimulus": ("NAME", "the access pattern of the specification to use as the test stimulus"),
 }
 
 #: Every test by its verb, in the order of the standard's chapters.
@@ -190,10 +190,12 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="purge with the vendor's tool, for example 'tool erase {device}'; the report shows CMD",
     )
     target.add_argument(
-        "--allow-unpurged", action="store_true", help="continue after a purge that failed or is not proven: a Deviation"
+        "--allow-unpurged",
+        action="store_true",
+        help="continue after a purge that failed or is not proven (a Deviation)",
     )
     target.add_argument(
-        "--keep-write-cache", action="store_true", help="do not change the drive's write cache: a Deviation"
+        "--keep-write-cache", action="store_true", help="do not change the drive's write cache (a Deviation)"
     )
 
 
@@ -348,7 +350,9 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
     parser.add_argument("--overwrite", action="store_true", help="allow a file that snia-pts did not create")
     parser.add_argument(
-        "--discard-data", action="store_true", help="allow the loss of data that was written to the drive since then"
+        "--discard-data",
+        action="store_true",
+        help="allow the loss of data that was written to the drive since the run stopped",
     )
     parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was started with one")
     _mail(parser)
@@ -357,8 +361,8 @@ def _resume(parser: argparse.ArgumentParser) -> None:
 
 def _stop(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Asks a run to stop after its current point or sample, and does not wait for it. Measurements are kept; "
-        "snia-pts resume RUN continues the run."
+        "Asks a run to stop after its current point or sample, and does not wait until it stops. Measurements are "
+        "kept; snia-pts resume RUN continues the run."
     )
     parser.set_defaults(verb=_verb("status:stop"))
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")

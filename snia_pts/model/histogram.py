@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..units import MAX_QUANTITY, Amount, Quantity
 
-#: result.xml, tables and pages need the same percentiles of the same points; a test has fewer points than this.
+#: More than a test has points: result.xml, tables and pages all need the same percentiles of its points.
 _CACHE_SIZE = 2048
-#: A run has millions of ranks of a few percents.
+#: A run computes millions of ranks, but of only a few different percents.
 _CACHED_PERCENTS = 64
 
 
@@ -104,7 +104,7 @@ def percentile_rank(count: int, percent: float) -> int | None:
 
 @lru_cache(maxsize=_CACHED_PERCENTS)
 def _exact_ratio(percent: float) -> tuple[int, int]:
-    """Return a percent as written as a ratio of integers; raises the error of ``percentile_rank``."""
+    """Return a percent, exactly as written, as a ratio of integers; raises ValueError as ``percentile_rank`` does."""
     exact = Fraction(str(percent)) / 100
     if not 0 < exact < 1:
         raise ValueError(f"expected a percent between 0 and 100, got {percent}")
@@ -121,7 +121,7 @@ def _percentiles_ns(histograms: tuple[Histogram, ...], percents: tuple[float, ..
 
 
 def _totals(histograms: Iterable[Histogram]) -> dict[int, int]:
-    """Return the I/Os of all histograms by nanoseconds."""
+    """Return how many I/Os of all histograms are in each bin, by the bin's nanoseconds."""
     total: dict[int, int] = {}
     for histogram in histograms:
         edges, counts = histogram._columns()

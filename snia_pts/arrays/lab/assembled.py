@@ -1,4 +1,4 @@
-"""The array of a run: created, claimed like any target, released, and created again in its place."""
+"""The array of a run: created, claimed like any target, released, and created again as the same target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _PAUSE_SECONDS = 0.2
 
 
 class AssembledArray:
-    """The array of a run; ``target`` is the same object for all creations, and unusable while the array is released."""
+    """The array of a run.
+
+    ``target`` stays the same object when the array is created again.  It is unusable while the array is released.
+    """
 
     def __init__(
         self, layout: Layout, controller: Controller, *, speeds: Speeds | None = None, root: Path = ROOT
@@ -83,7 +86,7 @@ class AssembledArray:
             self._target = None
 
     def _claim(self, device: Path, built: BuiltArray) -> None:
-        """Claim the created array, under the descriptor number of the former one."""
+        """Claim the created array, under the descriptor number that it had before it was created again."""
         deadline = time.monotonic() + _CLAIM_SECONDS
         while True:
             try:
@@ -108,7 +111,7 @@ class AssembledArray:
 
 
 def array_dut(dut: Dut, built: BuiltArray) -> Dut:
-    """Return an array's device as the device under test, described by its members."""
+    """Return ``dut``, the device of an array, with the properties that follow from its layout and members."""
     serials = [member.serial for member in built.members]
     return replace(
         dut,

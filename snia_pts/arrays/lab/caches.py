@@ -1,4 +1,4 @@
-"""The write caches of an array's members, as one."""
+"""The write caches of an array's members, handled as one cache."""
 
 from __future__ import annotations
 

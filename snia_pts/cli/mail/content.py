@@ -10,13 +10,13 @@ from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stop
 from ...results.result import TestResult
 from ...runner.events import FolderCreated
 
-#: The outcome in the mail for an error of a run that was measured to its end.
+#: The outcome in the mail for errors that come after all measurements of a run.
 _OUTCOMES: dict[type[BaseException], str] = {LimitsMissed: "LIMITS NOT MET", ReportError: "NO REPORT"}
 
 
 @dataclass(slots=True, kw_only=True)
 class Notification:
-    """The mail about a run: ``about`` names test and drive, ``verdict`` is its result, once that is known.
+    """The mail about a run: ``about`` names test and drive, ``verdict`` is the run's result, once that is known.
 
     ``about`` is empty, and ``report`` None, until the run has a folder.
     """
@@ -38,7 +38,7 @@ class Notification:
         self.verdict = verdict(result)
 
     def record_error(self, error: BaseException) -> None:
-        """Record why a run ended early, or what is wrong with its result, in the words of the terminal."""
+        """Record why a run ended early, or what is wrong with its result, with the message that the terminal shows."""
         if isinstance(error, KeyboardInterrupt):
             error = Interrupted(cause=stop_cause(error), step="the preparation", what="no test had begun", hint="")
         outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _OUTCOMES.get(type(error), "FAILED")

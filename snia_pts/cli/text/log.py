@@ -33,7 +33,7 @@ class _TerminalHandler(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def shown(verbosity: int, progress: str) -> Iterator[None]:
-    """Show records from level INFO on inside the block, or all if ``verbosity`` is 2 or more.
+    """Inside the block, show the records of level INFO and above, or all records if ``verbosity`` is 2 or more.
 
     ``progress`` is the value of --progress.
     """

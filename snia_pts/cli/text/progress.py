@@ -40,7 +40,7 @@ class Progress:
         self._mode = mode
         self._stream = stream
         self._clock = clock
-        #: The minimum number of steps with each label; some have hundreds.
+        #: How many steps have each label in the shortest course; some labels have hundreds.
         self._step_counts = Counter(step.label for step in plan.shortest.steps)
         self._started_counts: Counter[str] = Counter()
         self._step: Step = Purge()
@@ -58,8 +58,8 @@ class Progress:
         if self._resumed:
             self._mode = "none"
             return
-        times = dict.fromkeys(duration(estimate.seconds) for estimate in (self._plan.shortest, self._plan.longest))
-        planned = f"{' to '.join(times)}{or_more(self._plan.longest)}{self._virtual}{besides(self._plan)}"
+        durations = dict.fromkeys(duration(estimate.seconds) for estimate in (self._plan.shortest, self._plan.longest))
+        planned = f"{' to '.join(durations)}{or_more(self._plan.longest)}{self._virtual}{besides(self._plan)}"
         self._line(f"planned: {planned}, at {self._plan.assumptions.speed.span}")
 
     def event(self, event: Event) -> None:
@@ -75,7 +75,7 @@ class Progress:
                 self._continue()
 
     def tick(self, seconds: float, written_bytes: int) -> None:
-        """Redraw while a program runs, which has run for ``seconds`` and written ``written_bytes``."""
+        """Redraw while a program runs; it has run for ``seconds`` and written ``written_bytes``."""
         stimulus = self._step.stimuli[0] if isinstance(self._step, ContinuousStimulus) else None
         if stimulus is None or stimulus.amount_bytes is None:
             self._draw(self._state)
@@ -88,7 +88,7 @@ class Progress:
     def _continue(self) -> None:
         """Show progress again after the replay of recorded steps, and measure time from now on."""
         self._mode, self._replayed_points = self._requested_mode, self._points
-        if isinstance(self._step, Round):  # no window includes it or the rounds before it
+        if isinstance(self._step, Round):  # no window includes this round or an earlier one
             self._rounds_before = self._step.number
         self._loop_started = self._step_started = self._clock()
 
@@ -180,7 +180,7 @@ class Progress:
         return f"{step.part}, time {step.number}" if self._spec.repeats > 1 else step.part
 
     def _remainder(self) -> str:
-        """Return the remaining time of a test of repeats, whose steps are known."""
+        """Return the remaining time of a test whose rounds are repeats: all its steps are known."""
         steps = self._plan.shortest.steps[self._started_steps - 1 :]
         seconds = max(0.0, sum(step.seconds for step in steps) - (self._clock() - self._step_started))
         return f", {'at least ' if any(step.open_ended for step in steps) else ''}{duration(seconds)} left"
@@ -207,12 +207,13 @@ class Progress:
         if not measured or rule is None or maximum is None:
             return ""
         point_seconds = (self._clock() - self._loop_started) / measured
-        certain = step.number + (self._outcome_count == len(step.stimuli))
-        fewest = max(self._rounds_before + rule.window_rounds, certain) * len(step.stimuli) - self._points
-        most = maximum * len(step.stimuli) - self._points
-        if fewest >= most:
-            return f", {duration(most * point_seconds)} left"
-        return f", {duration(fewest * point_seconds)} to {duration(most * point_seconds)} left"
+        certain_rounds = step.number + (self._outcome_count == len(step.stimuli))
+        fewest_rounds = max(self._rounds_before + rule.window_rounds, certain_rounds)
+        fewest_points = fewest_rounds * len(step.stimuli) - self._points
+        most_points = maximum * len(step.stimuli) - self._points
+        if fewest_points >= most_points:
+            return f", {duration(most_points * point_seconds)} left"
+        return f", {duration(fewest_points * point_seconds)} to {duration(most_points * point_seconds)} left"
 
     def say(self, text: str) -> None:
         """Show a line before the run starts."""
