@@ -1,7 +1,7 @@
 """Open files named by the operator, create files in run folders without following symlinks, find data files.
 
-Inside ``keep_folder_open`` files below that folder are opened relative to its descriptor, even if its path leads
-elsewhere by then.  Other folders are opened by ``trusted_paths``.
+Inside ``keep_folder_open``, files below that folder are opened relative to its descriptor, even if its path now leads
+elsewhere.  All other folders are opened by ``trusted_paths``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: The status of a file, for modules that do not use ``os``.
 Status = os.stat_result
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
-NOT_EMPTY = "it is not empty, and no run overwrites another"
+NOT_EMPTY = "it is not empty, and a run never overwrites another"
 _UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
 #: The descriptors of the folders that are kept open.
 _open_folders: dict[Path, int] = {}
@@ -62,13 +62,13 @@ def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
 def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result], object] | None = None) -> bytes:
     """Return the content of a regular file of at most ``max_bytes``.  Raises OSError, also for any other file.
 
-    ``on_open`` is called with the status of the file that is read, which ``path`` may no longer lead to.
+    ``on_open`` is called with the status of the opened file; ``path`` may lead to another file by now.
     """
     with open_regular(path, max_bytes) as file:
         if on_open is not None:
             on_open(os.fstat(file.fileno()))
         content = file.read(max_bytes + 1)
-        if content is None:  # a file of the kernel that has nothing to read yet
+        if content is None:  # a kernel file (/proc, /sys) that has no data yet
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     if len(content) > max_bytes:  # it has grown, or its reported size is wrong
         raise _too_large(max_bytes)
@@ -76,9 +76,10 @@ def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result],
 
 
 def require_author_may_read(path: Path, author: Status, status: Status) -> None:
-    """Raise OSError unless a file of ``status`` has the owner of the file at ``path``, of status ``author``.
+    """Raise OSError if the file at ``path`` may not name a file of ``status``, because their owners differ.
 
-    A file of root or of this process's user may name any file that this process can read.
+    ``author`` is the status of the file at ``path``.  If that file belongs to root or to this process's user, it may
+    name any file that this process can read.
     """
     if author.st_uid not in (0, os.geteuid(), status.st_uid):
         raise PermissionError(errno.EACCES, f"it does not belong to the owner of {path.name}")
@@ -116,7 +117,7 @@ def keep_folder_open(folder: Path, *, parent: bool = False) -> Iterator[None]:
 def directory(folder: Path) -> Iterator[int]:
     """Yield a descriptor of a folder; below a folder that is kept open, symlinks raise RunFolderError.
 
-    Elsewhere raises RunFolderError as ``require_private`` does.
+    For any other folder, raises RunFolderError as ``require_private`` does.
     """
     base = next((parent for parent in (folder, *folder.parents) if parent in _open_folders), None)
     with ExitStack() as opened:
@@ -155,7 +156,7 @@ def make_folder(path: Path) -> None:
 def make_empty_folder(path: Path) -> tuple[Path, bool]:
     """Create a folder and its parents, or accept an empty one; return its real path and whether it was created.
 
-    Raises RunFolderError if it is not empty, if anything but a folder takes its place meanwhile, and as
+    Raises RunFolderError if it is not empty, if it is replaced by anything but a folder meanwhile, and as
     ``require_private`` does.
     """
     real = private_path(path) if path.exists() else private_path(path.parent, make=True) / path.name
@@ -197,7 +198,7 @@ class UnbufferedFile(FileIO):
 
 
 def create(path: Path, *, replace: bool = False) -> UnbufferedFile:
-    """Create a file for reading and writing; raises RunFolderError if anything has its name.
+    """Create a file for reading and writing; raises RunFolderError if the name is taken.
 
     With ``replace``, a regular file of that name is removed first; its other names (hard links) keep the content.
     """
@@ -264,7 +265,7 @@ def remove_folder(path: Path) -> None:
 def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
     """Write ``content`` (or its chunks) so that a crash leaves the old file or the new one, never a part.
 
-    A file that is not ``durable`` is never a part either, but may be lost if the host crashes.  Temporary files that
+    Without ``durable`` the file is never a part either, but may be lost if the host crashes.  Temporary files that
     killed writers of this file left behind are removed.
     """
     with directory(path.parent) as folder, full_path_in_errors(path):
@@ -300,7 +301,7 @@ def _remove_stale(name: str, folder: int) -> None:
     """Remove temporary files for ``name`` whose writer has exited: a running writer has its file locked."""
     temporary = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}")
     for stale in filter(temporary.fullmatch, os.listdir(folder)):
-        with suppress(OSError):  # another writer's, or it cannot be removed: that does not prevent writing
+        with suppress(OSError):  # in use by another writer, or not removable: neither prevents writing
             descriptor = os.open(stale, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -335,6 +336,6 @@ def data_folder(name: str) -> Path:
 
 
 def shell_quoted(path: Path) -> str:
-    """Return a path quoted for a shell command; one that begins with - is not taken for an option."""
+    """Return a path quoted for a shell command; ./ before a leading - keeps it from being taken for an option."""
     text = str(path)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -33,8 +33,8 @@ class DemandMean:
 class OperatingPoint:
     """A demand at which response times are shown.
 
-    ``target_iops`` are the IOPS for which it was chosen.  ``candidates`` are all demands that are as close to them
-    within the tolerance, by Total OIO; the first is the operating point.
+    ``target_iops`` are the IOPS for which it was chosen.  ``candidates`` are all demands that are equally close to
+    them, given the tolerance, ordered by Total OIO; the first is the operating point.
     """
 
     name: PointName
@@ -66,10 +66,11 @@ def operating_points(means: Sequence[DemandMean], rule: OperatingPoints) -> tupl
     """Return the Max, Mid and Min IOPS points, in this order; empty if there are no means.
 
     Max is the lowest Total OIO that gives the highest IOPS of all points with an ART below ``rule.maximum_art_ms``.
-    Min is the lowest Total OIO (T1Q1).  Mid is the lowest Total OIO that is closest to the middle of both, below the
-    same ART.  On a plateau noise determines which point is highest or closest, so that every point within
-    ``rule.tolerance_percent`` is a candidate.  Of two points with the same Total OIO the one with fewer threads wins.
-    If no point is below the ART, Max is the point with the lowest ART, and ``exceeds_art_limit`` returns True.
+    Min is the lowest Total OIO (T1Q1).  Mid is the lowest Total OIO whose IOPS are closest to the middle between those
+    of Max and Min, with an ART below the same limit.  On a plateau, noise determines which point is highest or closest,
+    so every point within ``rule.tolerance_percent`` is a candidate.  Of two points with the same Total OIO, the one
+    with fewer threads wins.  If no point is below the ART, Max is the point with the lowest ART, and
+    ``exceeds_art_limit`` returns True.
     """
     return tuple(choice.point for choice in _choices(means, rule)) if means else ()
 
@@ -79,9 +80,9 @@ def alternative_points(
 ) -> Mapping[PointName, tuple[DemandMean, ...]]:
     """Return for each operating point the other points that another run of the same drive may choose, by Total OIO.
 
-    Another run chooses the first point that is within the tolerance in its own rounds.  So it may choose every point
-    that is within the tolerance here, or misses it by no more than the noise, up to the first point that is within the
-    tolerance by more than the noise.
+    Another run chooses the first point that is within the tolerance in its own rounds.  That may be any point that is
+    within the tolerance here, or outside by no more than the noise; but none after the first point that is within the
+    tolerance by more than the noise, because another run chooses that one first.
     """
     return {choice.name: tuple(choice.alternatives()) for choice in _choices(means, rule)} if means else {}
 
@@ -141,10 +142,11 @@ class _Choice:
                 return
 
     def _uncertainty(self, point: DemandMean) -> float:
-        """Return by how many IOPS the margin may differ in another run of as many rounds, at the rule's confidence.
+        """Return by how many IOPS the margin may differ in another run with the same number of rounds.
 
-        It is the interval for the difference of two means of ``count`` values each, by Student's t.  The variance is
-        that of the point's rounds plus that of the rounds of the reference means.
+        It is the confidence interval (``confidence_percent``) of the difference between two means of ``count`` values
+        each, by Student's t.  The variance is that of the point's rounds plus that of the rounds of the reference
+        means.
         """
         count = min(len(demand_mean.rounds) for demand_mean in (point, *self.reference_means))
         if count < 2 or point == self.certain:

@@ -36,8 +36,8 @@ J = TypeVar("J", bound=Judged)
 class Window:
     """Consecutive rounds with a determination for each tracked variable, in the specification's order.
 
-    ``fills`` is how often a continuous stimulus had written the ActiveRange by the end of the window (None for rounds),
-    ``minimum_fills`` how often it must have.
+    ``fills`` is how many times a continuous stimulus had written the ActiveRange by the end of the window (None for
+    rounds); ``minimum_fills`` is how many times are required.
     """
 
     numbers: tuple[int, ...]
@@ -61,7 +61,7 @@ class Window:
 
     @property
     def early_note(self) -> str:
-        """A note on a window that is steady after few fills, as a fresh drive is; empty for any other window."""
+        """A note on a window that is steady after few fills (a fresh drive is steady, too); else empty."""
         if self.fills is None or not self.all_steady or self.fills >= definitions().steady_state.early_fills:
             return ""
         fills = f"after {rounded_down(self.fills, 2)} fills of the ActiveRange"
@@ -75,7 +75,8 @@ def last_window(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | Non
 
     A window consists only of rounds after the last interruption of the run: neither the rounds before it count nor the
     round in which it occurred (PTS 2.0.2 chapter 4 has no pauses).  The caller must reject a tracked variable that the
-    device cannot run (0.5 KiB on 4096-byte sectors).  Raises ValueError if the rounds are not consecutive and complete.
+    device cannot perform (0.5 KiB on 4096-byte sectors).  Raises ValueError if the rounds are not consecutive and
+    complete.
     """
     last = rounds_since_interruption(rounds[-rule.window_rounds :])
     if len(last) < rule.window_rounds:
@@ -94,7 +95,7 @@ def last_window(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | Non
 
 
 def consecutive_rounds(rounds: Sequence[J], rule: SteadyStateRule) -> Sequence[J]:
-    """Return the last consecutive rounds since an interruption, at most as many as a window has."""
+    """Return the consecutive rounds at the end and after any interruption, at most as many as a window has."""
     last = rounds[-rule.window_rounds :]
     first = max(0, len(last) - 1)
     while first and last[first - 1].number == last[first].number - 1:
@@ -103,7 +104,7 @@ def consecutive_rounds(rounds: Sequence[J], rule: SteadyStateRule) -> Sequence[J
 
 
 def rounds_since_interruption(rounds: Sequence[J]) -> Sequence[J]:
-    """Return the last rounds during which the run was not interrupted."""
+    """Return the rounds after the last interruption of the run; empty if it occurred during the last round."""
     current = rounds[-1].interruptions if rounds else frozenset()
     if len(current) > 1:
         return ()
@@ -114,7 +115,7 @@ def rounds_since_interruption(rounds: Sequence[J]) -> Sequence[J]:
 
 
 def interruption_marks(rounds: Sequence[Judged]) -> tuple[float, ...]:
-    """Return where among ``rounds`` the run was interrupted: within round ``n``, or before it (``n - 0.5``)."""
+    """Return where among ``rounds`` the run was interrupted: ``n`` within round ``n``, ``n - 0.5`` before it."""
     marks: list[float] = []
     previous: int | None = None
     for current in rounds:
@@ -133,9 +134,9 @@ def sampled_round(
     """Return a sample as a round; None if the sample does not count as one.
 
     ``preceding_samples`` is the number of samples requested before this continuous stimulus, ``fills`` how often the
-    ActiveRange was written by the end of the sample.  The number of a sample follows from its end in I/O time, so that
-    samples keep their minutes even if the host was suspended and samples are missing.  A sample that took half the
-    requested time or less, or 1.5 times of it or more, does not count.
+    ActiveRange was written by the end of the sample.  A sample is numbered by its end in I/O time, so that it keeps its
+    minute even if samples before it are missing because the host was suspended.  A sample does not count if it took at
+    most half the requested time, or at least 1.5 times that time.
     """
     number = preceding_samples + round(sample.ended_seconds / rule.sample_seconds)
     position = number - rule.first_sample

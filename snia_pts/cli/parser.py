@@ -1,4 +1,4 @@
-"""The command line.  Imports only what ``--help`` needs, so that it answers at once."""
+"""The command line.  Imports only what ``--help`` needs, so that ``--help`` answers at once."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "--member-run",
         metavar="RUN",
         type=_path,
-        help="for an array: an IOPS run of one of its drives, for the prediction",
+        help="for an array: an IOPS run of one of its drives, to predict the array's performance",
     )
     purge = target.add_mutually_exclusive_group()
     purge.add_argument(
@@ -192,7 +192,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--allow-unpurged",
         action="store_true",
-        help="continue after a purge that failed or is not proven (a Deviation)",
+        help="continue if a purge failed or is not proven (a Deviation)",
     )
     target.add_argument(
         "--keep-write-cache", action="store_true", help="do not change the drive's write cache (a Deviation)"
@@ -234,8 +234,10 @@ def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> Non
         default=120.0,
         help="time without I/O after which the drive counts as failed (120)",
     )
-    run.add_argument("--seed", metavar="N", help="seed of the random offsets (default: a new one; it is recorded)")
-    run.add_argument("--run-dir", metavar="DIR", type=_path, help=f"default: {default_folder}")
+    run.add_argument(
+        "--seed", metavar="N", help="seed of the random offsets (default: a new seed for each run, which is recorded)"
+    )
+    run.add_argument("--run-dir", metavar="DIR", type=_path, help=f"the run folder (default: {default_folder})")
     _limits(run)
     _about(run)
     add_formats(run)
@@ -331,7 +333,8 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 def _resume(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Continues a stopped run, or several tests. Rounds continue where they stopped, and only a window after the "
-        "interruption counts; what the standard requires without a break starts again at the last purge."
+        "interruption counts; if a step was interrupted that the standard requires without a break, the run starts "
+        "again at the last purge."
     )
     parser.set_defaults(verb=_verb("resume:resume"), policy="rule")
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
@@ -374,5 +377,11 @@ def _status(parser: argparse.ArgumentParser) -> None:
         "it. Only reads; needs no device."
     )
     parser.set_defaults(verb=_verb("status:status"))
-    parser.add_argument("runs", metavar="RUN", type=_path, nargs="+", help="a run, a run of all, or a folder of runs")
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        type=_path,
+        nargs="+",
+        help="the folder of a run, of several tests (all), or of several runs",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")

@@ -20,15 +20,15 @@ from ..units import counted, duration
 from .imported import claim_disputes
 from .result import RunWarning, TestResult
 
-#: The standard specifies no pause between stimuli (PTS 2.0.2 chapter 4); a longer one may let a drive recover.
+#: The standard specifies no pause between stimuli (PTS 2.0.2 chapter 4); a pause above this may let a drive recover.
 _MAX_IDLE_MS = 3000.0
 
 
 def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
     """Return all warnings of a result.
 
-    The first ones name the numbers that the host limited.  The points whose duration or mix differs from the request,
-    and the pauses between stimuli, come later.
+    Those about numbers that the host limited come first.  Those about pauses between stimuli, and about points whose
+    duration or mix differs from the request, come later.
     """
     measurements = list(result.measurements)
     idle_times = [
@@ -56,7 +56,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
 
 
 def _host_limits(result: TestResult) -> Iterator[RunWarning]:
-    """Yield a warning for each loop's window, and each continuous stimulus, whose numbers the host limited."""
+    """Yield a warning for each window of a loop, and each continuous stimulus, with numbers that the host limited."""
     limits_by_part = [
         (f"{loop.part}: " if loop.part else "", result.host_limited_points(loop)) for loop in result.loops
     ]
@@ -70,7 +70,7 @@ def _host_limits(result: TestResult) -> Iterator[RunWarning]:
     for line in result.separate_lines:
         if line.phase != "WIPC" and line.measurements and result.host_limited(line.measurements):
             where = f"{line.phase}, {line.part}" if line.part else line.phase
-            detail = f"the host, not the drive, set the numbers of {line.stimulus.label} ({where})"
+            detail = f"the host, not the drive, limited {line.stimulus.label} ({where})"
             yield RunWarning(what="host-limited", detail=detail)
 
 
@@ -79,7 +79,7 @@ def _to_warnings(findings: Iterable[tuple[str, str]]) -> Iterator[RunWarning]:
 
 
 def _claim_disputes(result: TestResult) -> Iterator[RunWarning]:
-    """Yield a warning for each claim of an imported file about its steady state that its first loop contradicts."""
+    """Yield a warning for each way in which an imported file's claim of steady state contradicts its first loop."""
     claim = result.facts.imported.claim if result.facts.imported else None
     if claim is not None and result.loops:
         details = claim_disputes(claim, result.loops[0].window)
@@ -122,15 +122,15 @@ def _long_samples(result: TestResult) -> Iterator[RunWarning]:
 def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
     """Yield a warning if points were too short for a rate."""
     continuous = [point for line in result.separate_lines if line.phase != "WIPC" for point in line.measurements]
-    points = [*continuous, *(point for loop in result.loops for turn in loop.rounds for point in turn.measurements)]
+    points = [*continuous, *(point for loop in result.loops for round_ in loop.rounds for point in round_.measurements)]
     short = [point for point in points if point.ios and math.isnan(point.iops)]
     if short:
         detail = (
             f"{len(short)} of {counted(len(points), 'point')} lasted less than {SHORTEST_RATED_MS} ms, too short for "
-            "the engine's clock of 1 ms: no IOPS and no throughput are given (n/a): "
-            f"{short[0].stimulus.label} ({short[0].evidence})"
+            "the engine's clock of 1 ms: no IOPS and no throughput are given (n/a); "
+            f"{'the first is ' if len(short) > 1 else ''}{short[0].stimulus.label} ({short[0].evidence})"
         )
-        yield RunWarning(what="too short for a rate", detail=detail + (" is the first" if len(short) > 1 else ""))
+        yield RunWarning(what="too short for a rate", detail=detail)
 
 
 def _pauses(result: TestResult) -> Iterator[RunWarning]:

@@ -260,8 +260,8 @@ def _unrated(run: Path) -> Iterator[Expected]:
     measured = [row for row in rows(run, "measurements") if row["phase"] != "WIPC"]
     short = [row for row in measured if max(values(row, "read_runtime_ms", "write_runtime_ms")) < 100]
     if short:
-        first = f"{short[0]['point']} ({short[0]['evidence']}){' is the first' * (len(short) > 1)}"
-        template = "{} of {} points lasted less than {} ms, too short for the engine's clock of {} ms: {any}: " + first
+        first = f"{'the first is ' * (len(short) > 1)}{short[0]['point']} ({short[0]['evidence']})"
+        template = "{} of {} points lasted less than {} ms, too short for the engine's clock of {} ms: {any}; " + first
         yield text(template, *_count(short, measured), 100, 1)
 
 

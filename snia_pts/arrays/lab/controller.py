@@ -78,11 +78,11 @@ class ArraySetting:
         return f"array {self.place.rpartition(' ')[2]}"
 
     def accepts(self, value: str) -> bool:
-        """See Setting; without a value it is only restored."""
+        """See Setting; an empty value means that the array is only restored."""
         return value in ("", _CREATED, _NONE)
 
     def candidates(self) -> Iterator[Setting]:
-        """See Setting: an array is found at any place."""
+        """See Setting: there are none, because an array is found wherever its members are."""
         yield from ()
 
     def read(self) -> str | None:
@@ -105,12 +105,12 @@ class ArraySetting:
 
 
 def find(place: str, root: Path = ROOT) -> ArraySetting | None:
-    """Return the array at the place that a restore file records; None if it is not one of the suite's."""
+    """Return the array at the place that a restore file records; None if it is no place of the suite's arrays."""
     return None if _controller(place, root) is None else ArraySetting(place=place, root=root)
 
 
 def _controller(place: str, root: Path) -> Controller | None:
-    """Return the controller of the array at a place, with which it can be deleted."""
+    """Return a controller that can delete the array at a place; None if the place is not one of the suite's."""
     if match := re.fullmatch(rf"{mdadm.KIND} ({mdadm.IDENTITY})", place):
         return Mdadm(_ANY, match[1], root=root)
     if match := re.fullmatch(rf"(storcli|perccli) ([0-9]{{1,3}}) ({storcli.IDENTITY})", place):

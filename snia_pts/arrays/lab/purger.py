@@ -80,7 +80,7 @@ class ArrayPurger:
         )
 
     def _method(self, outcomes: Sequence[PurgeOutcome]) -> str:
-        """Return the method used for all members; ``none``, as for a single drive, if none was purged or written."""
+        """Return the methods used for the members; ``none``, as for a single drive, if none was purged or written."""
         methods = dict.fromkeys(outcome.method for outcome in outcomes)
         if methods.keys() == {NONE} and self.preconditioning is None:
             return NONE

@@ -28,12 +28,12 @@ class _TerminalHandler(logging.StreamHandler[TextIO]):
         return "\n".join((f"\r{first.ljust(shutil.get_terminal_size().columns - 1)}", *others))
 
     def handleError(self, record: logging.LogRecord) -> None:  # the name is that of the base class
-        """Ignore a closed output: it is no reason to stop a test."""
+        """Ignore the error: a closed output must not stop a test."""
 
 
 @contextmanager
 def shown(verbosity: int, progress: str) -> Iterator[None]:
-    """Inside the block, show the records of level INFO and above, or all records if ``verbosity`` is 2 or more.
+    """Inside the block, show records of level INFO and above, or all if ``verbosity`` is 2 or more.
 
     ``progress`` is the value of --progress.
     """
