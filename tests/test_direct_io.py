@@ -106,6 +106,47 @@ def test_a_file_system_that_buffers_direct_io_is_reported(entry: str, value: str
     assert all(each.setting.judgement == "affects results" for each in found)
 
 
+@pytest.mark.parametrize(
+    ("release", "options", "is_buffered"),
+    [
+        ("6.15.0", "rw", True),
+        ("6.18.44-x", "rw,space_cache=v2", True),
+        ("6.14.9", "rw", False),
+        ("6.18.1", "rw,nodatasum", False),
+        ("6.18.1", "rw,nodatasum,nodatacow", False),
+    ],
+)
+def test_btrfs_buffers_direct_io_of_files_with_checksums(
+    release: str, options: str, tmp_path: Path, *, is_buffered: bool
+) -> None:
+    """Since Linux 6.15, unless a mount option omits the checksums."""
+    host = FakeHost(tmp_path / "host")
+    host.write("proc/self/mountinfo", f"31 22 0:44 / {tmp_path} rw - btrfs /dev/sdx {options}\n")
+    host.write("proc/sys/kernel/osrelease", f"{release}\n")
+
+    found = direct_io(tmp_path / "x.img", host.root)
+
+    assert [each.setting.value for each in found] == ["buffered by btrfs (checksums)"] * is_buffered
+
+
+@pytest.mark.root
+@pytest.mark.device
+def test_a_btrfs_file_without_checksums_is_not_buffered(tmp_path: Path) -> None:
+    """The attribute of the file counts, and for a new file that of its folder."""
+    host = FakeHost(tmp_path / "host")
+    host.write("proc/sys/kernel/osrelease", "6.18.1\n")
+    with loop_device(tmp_path / "x.img", 128 * MIB) as device:
+        subprocess.run(["mkfs.btrfs", "-q", str(device)], check=True)
+        with mounted(device, tmp_path / "mnt") as folder:
+            host.write("proc/self/mountinfo", f"31 22 0:44 / {folder} rw - btrfs {device} rw\n")
+            (folder / "old.img").touch()
+            assert direct_io(folder / "old.img", host.root)
+            assert direct_io(folder / "new.img", host.root)
+            subprocess.run(["chattr", "+C", str(folder), str(folder / "old.img")], check=True)
+            assert not direct_io(folder / "old.img", host.root)
+            assert not direct_io(folder / "new.img", host.root)
+
+
 @pytest.mark.root
 @pytest.mark.device
 def test_a_file_on_overlayfs_is_judged_by_its_upper_layer(tmp_path: Path) -> None:

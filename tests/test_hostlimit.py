@@ -261,6 +261,17 @@ def test_a_simulated_drive_has_no_host() -> None:
     assert limited_over([None] * 5) is None
 
 
+@pytest.mark.parametrize("option", ["rate", "rate_iops", "thinktime", "thinktime_blocks"])
+def test_a_point_that_its_own_options_limit_is_not_judged(option: str) -> None:
+    """The requested rate or pause limits it, however busy the host is; other options do not."""
+    busy = measured(engine=100.0)
+    assert judged(busy).limited
+    rated = replace(busy, stimulus=replace(busy.stimulus, options=((option, "100"),)))
+    assert host_share(rated, dut(), CPUS) is None
+    synchronous = replace(busy, stimulus=replace(busy.stimulus, options=(("fdatasync", "1"),)))
+    assert judged(synchronous).limited
+
+
 @given(
     host_us=st.floats(0.1, 1000),
     drive_us=st.floats(0.1, 1000),

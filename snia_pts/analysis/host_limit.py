@@ -33,6 +33,8 @@ _FULL_PERCENT = 90.0
 _STOLEN_PERCENT = 100.0 - _FULL_PERCENT
 #: With a smaller share of its I/Os in the drive, an I/O spends more time in the host than in the drive.
 _LOW_PERCENT = 50.0
+#: fio's options with which a point has a requested rate, or pauses.
+_LIMITING_OPTIONS = ("rate", "thinktime")
 #: Maximum number of points that a sentence names; the matrix marks all of them.
 _MAX_NAMED = 8
 
@@ -61,9 +63,11 @@ class HostShare:
 def host_share(measurement: Measurement, dut: Dut, cpus: int, ceilings: Sequence[Ceiling] = ()) -> HostShare | None:
     """Return the host's share in a measurement of ``dut`` on a host of ``cpus`` CPUs (0: unknown).
 
-    Return None for a simulated drive, which has no host, and for I/O through the page cache, which is part of the host.
+    Return None for a simulated drive, which has no host, for I/O through the page cache, which is part of the host, and
+    for a point that its own options limit.
     """
-    if dut.simulated or measurement.stimulus.cached:
+    options = dict(measurement.stimulus.options)
+    if dut.simulated or measurement.stimulus.cached or any(name.startswith(_LIMITING_OPTIONS) for name in options):
         return None
     ceiling = max_iops(measurement.stimulus, ceilings, cpus)
     share = HostShare(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +15,11 @@ from ...device.identity import ROOT, attribute, block_directory
 from ...device.mounts import mount_of
 from ...device.storage import device_path, layers, read_backings
 from .finding import Finding, finding
+
+#: From linux/fs.h, for 64-bit x86 and ARM.
+_FS_IOC_GETFLAGS, _FS_NOCOW_FL = 0x80086601, 0x00800000
+#: Since this kernel btrfs uses buffered I/O in place of direct I/O for files with checksums.
+_BTRFS_BUFFERS_SINCE = (6, 15)
 
 
 class _Buffer(NamedTuple):
@@ -100,3 +108,29 @@ def _file_system(path: Path, root: Path) -> Iterator[_Buffer]:
     elif kind in ("ext3", "ext4") and "data=journal" in mount.options:
         reason = "with data=journal it writes through the page cache of this host, even with direct I/O"
         yield _Buffer(f"{kind} (data=journal)", reason, "data=ordered")
+    elif kind == "btrfs" and _has_checksums(path, mount.options) and _kernel(root) >= _BTRFS_BUFFERS_SINCE:
+        reason = "for files with checksums it uses the page cache of this host, even with direct I/O"
+        yield _Buffer("btrfs (checksums)", reason, "chattr +C on the empty file or its folder")
+
+
+def _has_checksums(path: Path, options: tuple[str, ...]) -> bool:
+    """Return whether btrfs has checksums of a file, or of new files in a folder."""
+    if not {"nodatasum", "nodatacow"}.isdisjoint(options):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        flags = fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, bytes(8))
+        return not int.from_bytes(flags[:4], sys.byteorder) & _FS_NOCOW_FL
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _kernel(root: Path) -> tuple[int, ...]:
+    """Return major and minor version of the kernel; () if they are not reported."""
+    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", attribute(root / "proc/sys/kernel/osrelease") or "")
+    return tuple(map(int, match.groups())) if match else ()
