@@ -287,7 +287,8 @@ def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 
 )
 def test_sync_calls_are_as_requested(calls: int, call_ns: int, reason: str) -> None:
     """With fdatasync=4, 1000 writes of one thread have 250 calls, which do not overlap; one may be missing."""
-    document, asked = answer(), stimulus(options=(("fdatasync", "4"),), thread_count=1, queue_depth=1)
+    options = (("fdatasync", "4"), ("ioengine", "psync"))
+    document, asked = answer(), stimulus(options=options, thread_count=1, queue_depth=1)
     if calls:
         document["jobs"][0]["sync"] = {"lat_ns": sync_calls(calls, call_ns)}
     with pytest.raises(fio.AnswerRejected, match=reason) if reason else nullcontext():
