@@ -89,8 +89,8 @@ def main() -> int:
         image = filled(Path(memory) / "loop.img", _RANGE)
         with loop_device(image) as device:
             targets = (str(device), str(filled(Path(place) / "file.img", _RANGE)))
-            for number, found in enumerate(points(arguments, targets, Path(place))):
-                refused, offered, believed_kinds = found
+            for number, point in enumerate(points(arguments, targets, Path(place))):
+                refused, offered, believed_kinds = point
                 kinds["honest"] += 1
                 kinds["refused"] += bool(refused)
                 kinds["false"] += offered

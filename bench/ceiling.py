@@ -90,15 +90,15 @@ def throttled(device: Path) -> Iterator[None]:
         group.rmdir()
 
 
-def calibrated(evidence: Path, asked: Sequence[Stimulus]) -> tuple[Ceiling, ...]:
+def calibrated(evidence: Path, request: Sequence[Stimulus]) -> tuple[Ceiling, ...]:
     """Calibrate three times, print the costs, and return the ceilings of the last time."""
     turns = []
     for turn in range(3):
         folder = evidence / f"turn-{turn}"
         folder.mkdir()
         calibration = Calibration(io_engine="io_uring", refill=False, seed=turn, evidence=folder)
-        turns.append(calibration.ceilings(asked, 1e9))
-    shapes = all_shapes(asked)
+        turns.append(calibration.ceilings(request, 1e9))
+    shapes = all_shapes(request)
     print(f"{len(shapes)} shapes in about {calibration_seconds(shapes):g} s; CPU time of the engine for an I/O, us")
     for ceilings in zip(*turns, strict=True):
         shape, costs = ceilings[0].shape, sorted(ceiling.cost_us for ceiling in ceilings)
@@ -112,7 +112,7 @@ def check_of_a_mix(evidence: Path) -> None:
     """Print the cost of 50/50 on /dev/zero, and the mean of the costs of its reads and writes."""
     costs: dict[int, list[float]] = {100: [], 0: [], 50: []}
     for turn in range(5):
-        for percent, found in costs.items():
+        for percent, cost in costs.items():
             stimulus = replace(
                 next(points(0.5)), read_percent=percent, block_size_bytes=512, thread_count=1, queue_depth=16
             )
@@ -122,7 +122,7 @@ def check_of_a_mix(evidence: Path) -> None:
             output = job.with_suffix(".json")
             finished = run(fio.command(job), evidence=job, timeout_seconds=60)
             read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, output.read_text())
-            found.append(1e4 * (fio.engine_cpu_percent(output.read_text()) or 0.0) / (read.iops + write.iops))
+            cost.append(1e4 * (fio.engine_cpu_percent(output.read_text()) or 0.0) / (read.iops + write.iops))
     reads, writes, both = (statistics.median(costs[percent]) for percent in (100, 0, 50))
     print(f"50/50: {both:.2f} us by a run of its own, {(reads + writes) / 2:.2f} us by reads and writes (medians of 5)")
 
@@ -131,14 +131,14 @@ def shown(name: str, measured: Sequence[Measurement], shares: Sequence[HostShare
     """Print the figures behind each verdict."""
     head = ("IOPS", "engine", "ceiling", "CPUs", "verdict")
     print(f"{name:38} {head[0]:>9} {head[1]:>8} {head[2]:>8} {head[3]:>8}   {head[4]}")
-    for each, share in zip(measured, shares, strict=True):
+    for measurement, share in zip(measured, shares, strict=True):
         if share is None:
             continue
         figures = (share.engine_percent, share.ceiling_percent, share.host_percent)
         texts = " ".join("     n/a" if one is None else f"{one:6.1f} %" for one in figures)
         verdict = {True: "HOST", False: "not the host", None: "undetermined"}[share.limited]
-        label = f"{each.stimulus.label} {each.stimulus.demand.label}"
-        print(f"  {label:36} {each.iops:9.0f} {texts}   {verdict}")
+        label = f"{measurement.stimulus.label} {measurement.stimulus.demand.label}"
+        print(f"  {label:36} {measurement.iops:9.0f} {texts}   {verdict}")
     limited = [share.limited for share in shares if share]
     print(
         f"  of {len(limited)}: {limited.count(True)} host-limited, {limited.count(False)} not,"

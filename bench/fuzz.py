@@ -196,7 +196,7 @@ def _tell(tally: Tally, told: Path) -> None:
     document = {
         "outcomes": tally.outcomes,
         "slowest_seconds": tally.slowest_seconds,
-        "escapes": {place: (each.told, each.data.hex(), each.times) for place, each in tally.escapes.items()},
+        "escapes": {place: (escape.told, escape.data.hex(), escape.times) for place, escape in tally.escapes.items()},
     }
     told.write_text(json.dumps(document), encoding="utf-8")
 

@@ -261,10 +261,10 @@ def main() -> None:
     spread("idle before a point, as the suite records it", [point["idle_gap_ms"] for point in within])
     median_ms = spread("idle between points: suite", [gap for points in rounds for gap in between(suite, points)])
     spread("the same between two rounds", [points[0]["idle_gap_ms"] for points in rounds[1:]])
-    for peer, found in idles.items():
-        expected = len(arguments.mixes) * len(arguments.sizes) - 1 if peer == "plain loop" else len(found)
-        count = min(expected, sum(end - start > FIO_MS for start, end in found))
-        theirs_ms = spread(f"idle between points: {peer}", longest(found, count))
+    for peer, idle in idles.items():
+        expected = len(arguments.mixes) * len(arguments.sizes) - 1 if peer == "plain loop" else len(idle)
+        count = min(expected, sum(end - start > FIO_MS for start, end in idle))
+        theirs_ms = spread(f"idle between points: {peer}", longest(idle, count))
         print(f"ratio of the medians, suite to {peer}: {median_ms / theirs_ms:.3f}")
     wall_times(rounds, seconds)
     print(f"{'while points were measured':46} peak RSS  its Pss  its Uss       CPU of one core")

@@ -155,7 +155,7 @@ def mutants(source: str, within: Sequence[str]) -> Iterator[tuple[int, str, str]
             continue
         for choice in range(2 * len(node.ops) if isinstance(node, ast.Compare) else 1):
             changed = copy.deepcopy(tree)
-            same = next(each for number, each in enumerate(ast.walk(changed)) if number == place)
+            same = next(item for number, item in enumerate(ast.walk(changed)) if number == place)
             before = ast.unparse(node)
             if _mutate(changed, same, choice):
                 what = f"{_short(before)} -> {_short(ast.unparse(same))}"
@@ -203,7 +203,7 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> bool:
                 setattr(parent, name, ast.copy_location(new, old))
                 return True
             if isinstance(value, list) and any(item is old for item in value):
-                value[next(at for at, each in enumerate(value) if each is old)] = ast.copy_location(new, old)
+                value[next(at for at, entry in enumerate(value) if entry is old)] = ast.copy_location(new, old)
                 return True
     return False
 

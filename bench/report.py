@@ -163,8 +163,8 @@ def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str],
             costs.setdefault(name, []).append(found)
     print(f"{'medians, the largest':34} seconds CPU seconds peak MiB   TKperf : this, and of CPU seconds")
     theirs_first, *_ = costs.values()
-    for name, each in costs.items():
-        counted = each[1:]
+    for name, item in costs.items():
+        counted = item[1:]
         seconds, cpu = statistics.median(c.seconds for c in counted), statistics.median(c.cpu_seconds for c in counted)
         pairs = list(zip(theirs_first[1:], counted, strict=True))
         ratio = statistics.median(t.seconds / o.seconds for t, o in pairs)

@@ -75,14 +75,14 @@ class CpuTime:
     process: float
 
 
-def by_suite(device: Path, asked: Stimulus, points: int) -> float:
+def by_suite(device: Path, request: Stimulus, points: int) -> float:
     """Return the IOPS of the first of so many points; the next one is prepared while it runs."""
     with tempfile.TemporaryDirectory() as name:
         engine = FioEngine(str(device), Path(name), seed=1, io_engine="io_uring", fixed_buffers=True)
-        return next(iter(engine.measure([asked] * points))).iops
+        return next(iter(engine.measure([request] * points))).iops
 
 
-def by_fio(device: Path, asked: Stimulus, options: tuple[str, ...]) -> float:
+def by_fio(device: Path, request: Stimulus, options: tuple[str, ...]) -> float:
     """Return the IOPS of a fio command."""
     argv = [
         "fio",
@@ -92,10 +92,10 @@ def by_fio(device: Path, asked: Stimulus, options: tuple[str, ...]) -> float:
         "--bs=4k",
         "--group_reporting",
         "--time_based",
-        f"--rw={'randread' if asked.read_percent else 'randwrite'}",
-        f"--numjobs={asked.thread_count}",
-        f"--iodepth={asked.queue_depth}",
-        f"--runtime={asked.seconds}",
+        f"--rw={'randread' if request.read_percent else 'randwrite'}",
+        f"--numjobs={request.thread_count}",
+        f"--iodepth={request.queue_depth}",
+        f"--runtime={request.seconds}",
         "--output-format=json",
         *options,
     ]

@@ -215,11 +215,11 @@ def require_no_step_lost(folder: Path, journal: bytes) -> None:
     """Require that every measurement that fio answered is journaled, but for the one that was just answered."""
     journaled = {outcome.get("evidence") for outcome in outcomes(journal)}
     answered = []
-    for kept in sorted((folder / "evidence").glob("*.process.json")):
-        name = kept.name.removesuffix(".process.json")
+    for path in sorted((folder / "evidence").glob("*.process.json")):
+        name = path.name.removesuffix(".process.json")
         with suppress(ValueError):  # one that was being written
-            asked = kept.with_name(f"{name}.fio").exists() and not _LOOK.search(f"/{name}")
-            if asked and json.loads(kept.read_text())["exit_code"] == 0:
+            asked = path.with_name(f"{name}.fio").exists() and not _LOOK.search(f"/{name}")
+            if asked and json.loads(path.read_text())["exit_code"] == 0:
                 answered.append(name)
     lost = [name for name in answered[:-1] if name not in journaled]
     if lost:
@@ -256,10 +256,10 @@ def resumed(run: Run, before: Broken) -> subprocess.CompletedProcess[str]:
 
 def require_finished(run: Run) -> dict[str, Any]:
     """Require that the record tells of a finished run, the same as its journal; return it."""
-    told: dict[str, Any] = json.loads(snia_pts("assess", str(run.folder), "--json").stdout)
-    if told["ending"] != "finished" or told["differs_from_journal"]:
-        raise Lost(f"{told['ending']}, differs in {told['differs_from_journal']}")
-    return told
+    document: dict[str, Any] = json.loads(snia_pts("assess", str(run.folder), "--json").stdout)
+    if document["ending"] != "finished" or document["differs_from_journal"]:
+        raise Lost(f"{document['ending']}, differs in {document['differs_from_journal']}")
+    return document
 
 
 # -- ways to break a run ----------------------------------------------------------------------------------------------

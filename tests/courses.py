@@ -66,19 +66,21 @@ class ScriptedDrive:
                 self._now_ns += round(1e9 * step.seconds)
                 yield IdleOutcome(started="", seconds=step.seconds)
             case Round():
-                for each in step.stimuli:
-                    yield self._whole(step, each, step.number)
+                for item in step.stimuli:
+                    yield self._whole(step, item, step.number)
             case ContinuousStimulus():
                 yield from self._stretch(step)
 
-    def _whole(self, step: Step, asked: Stimulus, number: int) -> Measurement:
-        iops = self._iops(step, asked, number)
-        if asked.amount_bytes is not None:
-            seconds = asked.amount_bytes / (iops * asked.largest_block_bytes)
-            return self._measured(asked, 0, asked.amount_bytes // asked.largest_block_bytes, seconds, 1.0)
-        ios = int(iops * (asked.seconds or 0))
-        reads = math.ceil(ios * asked.read_percent / 100)
-        return self._measured(asked, reads, ios - reads, asked.seconds or 0, self._response_us(step, asked, number))
+    def _whole(self, step: Step, request: Stimulus, number: int) -> Measurement:
+        iops = self._iops(step, request, number)
+        if request.amount_bytes is not None:
+            seconds = request.amount_bytes / (iops * request.largest_block_bytes)
+            return self._measured(request, 0, request.amount_bytes // request.largest_block_bytes, seconds, 1.0)
+        ios = int(iops * (request.seconds or 0))
+        reads = math.ceil(ios * request.read_percent / 100)
+        return self._measured(
+            request, reads, ios - reads, request.seconds or 0, self._response_us(step, request, number)
+        )
 
     def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
         asked, key = step.stimulus, (step.phase, step.part)
@@ -114,14 +116,14 @@ class ScriptedDrive:
                 break
         yield self._measured(asked, reads, done - reads, ended, waited_us / done if done else 0.0)
 
-    def _measured(self, asked: Stimulus, reads: int, writes: int, seconds: float, response_us: float) -> Measurement:
+    def _measured(self, point: Stimulus, reads: int, writes: int, seconds: float, response_us: float) -> Measurement:
         runtime_ms = round(1000 * seconds)
         began_ns, self._now_ns = self._now_ns, self._now_ns + 1_000_000 * runtime_ms
 
         def side(ios: int) -> Transfers:
-            moved = ios * asked.largest_block_bytes
-            if asked.amount_bytes is not None and ios:
-                moved = asked.amount_bytes  # the last block may be a part of one
+            moved = ios * point.largest_block_bytes
+            if point.amount_bytes is not None and ios:
+                moved = point.amount_bytes  # the last block may be a part of one
             return transfers(
                 ios,
                 transferred_bytes=moved,
@@ -132,9 +134,9 @@ class ScriptedDrive:
 
         return replace(
             measurement(
-                asked, read=side(reads) if reads else NO_TRANSFERS, write=side(writes) if writes else NO_TRANSFERS
+                point, read=side(reads) if reads else NO_TRANSFERS, write=side(writes) if writes else NO_TRANSFERS
             ),
-            stream_bytes=asked.even_streams((reads + writes) * asked.largest_block_bytes),
+            stream_bytes=point.even_streams((reads + writes) * point.largest_block_bytes),
             timing=replace(CLOCKING, started_monotonic_ns=began_ns, ended_monotonic_ns=self._now_ns),
         )
 
@@ -163,15 +165,15 @@ class Course:
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        return tuple(each for _, outcomes in self.told for each in outcomes if isinstance(each, Measurement))
+        return tuple(outcome for _, outcomes in self.told for outcome in outcomes if isinstance(outcome, Measurement))
 
     def result(self, ending: Ending = "finished", outcomes: int | None = None, **changes: Any) -> TestResult:
         """Return what it folds into; of so many outcomes only, where that is given."""
-        told, left = [], sum(len(each) for _, each in self.told) if outcomes is None else outcomes
-        for step, each in self.told:
+        told, left = [], sum(len(entry) for _, entry in self.told) if outcomes is None else outcomes
+        for step, item in self.told:
             if left > 0:
-                told.append((step, each[:left]))
-                left -= len(each)
+                told.append((step, item[:left]))
+                left -= len(item)
         facts = replace(samples.run_facts(self.spec, device=self.device), **changes)
         conclusion = self.conclusion if ending == "finished" else None
         return fold(facts, told, ending=ending, ending_detail="", finished="", conclusion=conclusion)
@@ -191,7 +193,7 @@ def outline(steps: Sequence[Step]) -> list[tuple[str, float]]:
     return [
         (
             step.phase if isinstance(step, ContinuousStimulus) else step.kind,
-            step.seconds if isinstance(step, Idle) else sum(each.seconds or 0 for each in step.stimuli),
+            step.seconds if isinstance(step, Idle) else sum(stimulus.seconds or 0 for stimulus in step.stimuli),
         )
         for step in steps
     ]

@@ -187,8 +187,8 @@ def zfs_marks() -> tuple[tuple[int, bytes], ...]:
         body = text(name) + struct.pack(">II", kind, 1) + value
         return struct.pack(">II", 8 + len(body), 16 + len(body)) + body
 
-    def pairs(*each: bytes) -> bytes:
-        return struct.pack(">II", 0, 1) + b"".join(each) + bytes(8)
+    def pairs(*data: bytes) -> bytes:
+        return struct.pack(">II", 0, 1) + b"".join(data) + bytes(8)
 
     def number(name: str, value: int) -> bytes:
         return pair(name, 8, struct.pack(">Q", value))

@@ -27,7 +27,7 @@ def false_answer(honest: str, kind: str) -> str:
 def side_of(document: Mapping[str, Any]) -> Side:
     """Return the reads or the writes of an answer, whichever are more."""
     job = document["jobs"][0]
-    side = max(job["read"], job["write"], key=lambda each: each["total_ios"])
+    side = max(job["read"], job["write"], key=lambda item: item["total_ios"])
     assert isinstance(side, dict)
     return side
 

@@ -91,9 +91,9 @@ class FakeHost:
         """Make a device of the kernel (dm-0, md127) on top of others."""
         given = {key.replace("__", "/"): text for key, text in files.items()}
         block = self._device(f"virtual/block/{name}", given)
-        for each in below:
-            (block / "slaves" / each.name).symlink_to(each)
-            (each / "holders" / name).symlink_to(block)
+        for layer in below:
+            (block / "slaves" / layer.name).symlink_to(layer)
+            (layer / "holders" / name).symlink_to(block)
         return block
 
     def mount(self, place: str, number: str = "0:45", source: str = "none", *, process: str = "self") -> None:

@@ -147,24 +147,26 @@ def went_on(folder: RunFolder, way: ResumePolicy) -> TestResult:
     )
 
 
-def require_honest(found: Reference, folder: RunFolder, result: TestResult, kept: bytes) -> None:
+def require_honest(link: Reference, folder: RunFolder, result: TestResult, data: bytes) -> None:
     """Require that nothing is lost and nothing is pretended in a resumed run, whose journal had ``kept``.
 
     What came of its steps is what comes of them in one piece, no matter when the run was killed.
     """
     journal = folder.journal.read_bytes()
-    assert journal.startswith(whole_lines(kept)), "an entry was lost"
+    assert journal.startswith(whole_lines(data)), "an entry was lost"
     assert repr(assess(folder)) == repr(result)
     course = [(step, outcomes) for step, outcomes in answered(JournalReader(folder.journal))]
-    together = zip(course, found.course, strict=False)
+    together = zip(course, link.course, strict=False)
     same = sum(1 for _ in _while_equal(together))
-    if same < max(len(course), len(found.course)):  # a round more than without the interruption: all of it once more
-        once_more = laboratory(found.facts, RunFolder(path=folder.path))
+    if same < max(len(course), len(link.course)):  # a round more than without the interruption: all of it once more
+        once_more = laboratory(link.facts, RunFolder(path=folder.path))
         for step, outcomes in course:
-            assert [as_if_never(each) for each in outcomes] == list(once_more.perform(step)), step.label
-        assert isinstance(course[same][0], Round) or course[same][0].label != found.course[same][0].label
+            assert [as_if_never(outcome) for outcome in outcomes] == list(once_more.perform(step)), step.label
+        assert isinstance(course[same][0], Round) or course[same][0].label != link.course[same][0].label
     for loop in result.loops:
-        counts = {each.timing.interruptions for measured in loop.window_rounds for each in measured.measurements}
+        counts = {
+            measurement.timing.interruptions for measured in loop.window_rounds for measurement in measured.measurements
+        }
         assert len(counts) <= 1, "a measurement window reaches across an interruption"
     stops = [deviation for deviation in result.deviations if deviation.what == "interruption"]
     assert set(stops) == {interruption.deviation for interruption in result.interruptions}
@@ -190,21 +192,21 @@ def whole_lines(journal: bytes) -> bytes:
     return journal[: journal.rfind(b"\n") + 1]
 
 
-def kill_and_resume(found: Reference, home: Path, place: Path, seed: int, way: ResumePolicy = "rule") -> int:
+def kill_and_resume(link: Reference, home: Path, place: Path, seed: int, way: ResumePolicy = "rule") -> int:
     """Kill a run at random, resume it, and perhaps once more; return how often it was killed.
 
     ``home`` is the folder of the run that nothing interrupted, ``place`` a new one that is made.
     """
     chance = random.Random(seed)
     place.mkdir()
-    first = len(found.journal.split(b"\n", 1)[0]) + 1  # before that the run never began
-    kept = found.journal[: chance.randint(first, len(found.journal) - 1)]
+    first = len(link.journal.split(b"\n", 1)[0]) + 1  # before that the run never began
+    kept = link.journal[: chance.randint(first, len(link.journal) - 1)]
     kills = 0
     while True:
         kills += 1
         folder = killed(home, place / str(kills), kept)
         result = went_on(folder, way)
-        require_honest(found, folder, result, kept)
+        require_honest(link, folder, result, kept)
         if chance.random() < 0.6 or kills == 3:
             return kills
         journal = folder.journal.read_bytes()

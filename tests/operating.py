@@ -39,10 +39,10 @@ def command(*argv: str) -> list[str]:
 
 def assessed(run: Path) -> dict[str, Any]:
     """Return what ``assess --json`` tells of a stored run, or of several, in which it finds nothing amiss."""
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as output:
         assert main(["assess", str(run), "--json"]) == 0
-    told: dict[str, Any] = json.loads(said.getvalue())
-    return told
+    document: dict[str, Any] = json.loads(output.getvalue())
+    return document
 
 
 def checked(run: Path) -> subprocess.CompletedProcess[str]:

@@ -44,9 +44,9 @@ def workload(name: str = "random read", **changes: Any) -> Workload:
 
 def shipped(name: str, **changes: Any) -> ProfileSpec:
     """Return a profile that comes with the suite, changed as the options of the command line do it."""
-    found = read_profile(name, Changes(**changes)).spec
-    assert isinstance(found, ProfileSpec)
-    return found
+    profile = read_profile(name, Changes(**changes)).spec
+    assert isinstance(profile, ProfileSpec)
+    return profile
 
 
 def rate(point: Point, number: int) -> float:
@@ -59,7 +59,7 @@ def rate(point: Point, number: int) -> float:
 
 
 def result(
-    made: ProfileSpec,
+    profile: ProfileSpec,
     of: Rate = rate,
     *,
     device: Dut | None = None,
@@ -74,20 +74,20 @@ def result(
     ``stop_after`` cuts the run after so many steps; ``facts`` change those of the run.
     """
     device = device or samples.dut()
-    known = {point.name: point for point in points(made, device)}
-    told: list[tuple[Step, tuple[Outcome, ...]]] = []
+    known = {point.name: point for point in points(profile, device)}
+    steps: list[tuple[Step, tuple[Outcome, ...]]] = []
     clock = [10**12]
 
     def answer(step: Step) -> Iterable[Outcome]:
-        told.append((step, tuple(_answers(step, known, of, clock, sync_us))))
-        return told[-1][1]
+        steps.append((step, tuple(_answers(step, known, of, clock, sync_us))))
+        return steps[-1][1]
 
-    drive(procedure(made, device), answer)
-    asked = made.limit if limits else ()
-    plain = samples.run_facts(made, device=device, host=facts.pop("host", None))
+    drive(procedure(profile, device), answer)
+    asked = profile.limit if limits else ()
+    plain = samples.run_facts(profile, device=device, host=facts.pop("host", None))
     return fold(
         dataclasses.replace(plain, limits=asked, **facts),
-        told[:stop_after],
+        steps[:stop_after],
         ending=ending,
         ending_detail="",
         finished="2026-11-03T04:00:00+00:00",

@@ -226,8 +226,8 @@ def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
 
 def cut_journal(folder: RunFolder, lines: int) -> None:
     """Leave ``lines`` entries of a run as a crash would, without a result."""
-    kept = folder.journal.read_bytes().splitlines(keepends=True)[:lines]
-    folder.journal.write_bytes(b"".join(kept))
+    data = folder.journal.read_bytes().splitlines(keepends=True)[:lines]
+    folder.journal.write_bytes(b"".join(data))
     folder.result.unlink(missing_ok=True)
     remove_later_evidence(folder)
 
@@ -271,21 +271,21 @@ def answers(
     """
     rule = loop_rule(spec)
     source = _Device(device, rounds or (rule.window_rounds if rule else 0), rule, settling_rule(spec), steady, scale)
-    told: list[tuple[Step, tuple[Outcome, ...]]] = []
+    steps: list[tuple[Step, tuple[Outcome, ...]]] = []
 
     def answer(step: Step) -> Iterable[Outcome]:
-        told.append((step, tuple(source.answer(step))))
-        return told[-1][1]
+        steps.append((step, tuple(source.answer(step))))
+        return steps[-1][1]
 
     conclusion = drive(procedure(spec, device), answer)
-    return tuple(_cut(told, stop_after)), conclusion if stop_after is None else None
+    return tuple(_cut(steps, stop_after)), conclusion if stop_after is None else None
 
 
 def _cut(
-    told: Sequence[tuple[Step, tuple[Outcome, ...]]], stop_after: int | None
+    steps: Sequence[tuple[Step, tuple[Outcome, ...]]], stop_after: int | None
 ) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
-    left = sum(len(outcomes) for _, outcomes in told) if stop_after is None else stop_after
-    for step, outcomes in told:
+    left = sum(len(outcomes) for _, outcomes in steps) if stop_after is None else stop_after
+    for step, outcomes in steps:
         if left <= 0:
             return
         yield step, outcomes[:left]
@@ -403,7 +403,7 @@ class _Device:
 
     def _whole(self, stimulus: Stimulus, samples: Sequence[Sample]) -> Measurement:
         seconds = samples[-1].ended_seconds
-        reads, writes = sum(each.read_ios for each in samples), sum(each.write_ios for each in samples)
+        reads, writes = sum(sample.read_ios for sample in samples), sum(item.write_ios for item in samples)
         mean_ns = 1e9 * stimulus.total_oio * seconds / max(1, reads + writes)
         return self._measurement(stimulus, reads, writes, seconds, mean_ns)
 

@@ -42,7 +42,7 @@ def agreement(results: Sequence[TestResult]) -> Agreement:
     return Agreement(
         verdicts={result.verdict for result in results},
         intervals=len(differences),
-        excluding_0=sum(bool(each.significant) for each in differences),
+        excluding_0=sum(bool(item.significant) for item in differences),
         iops_spread_percent=max(figure.spread_percent or 0.0 for figure in figures if figure.metric == "iops"),
         choices=chosen_points,
         unlisted=[

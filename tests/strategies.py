@@ -125,11 +125,11 @@ PURGED = PurgeOutcome(method="supposed", samples=4, survivors=0, started="", sec
 
 
 def measurement(
-    asked: Stimulus | None = None, *, read: Transfers = NO_TRANSFERS, write: Transfers = NO_TRANSFERS
+    request: Stimulus | None = None, *, read: Transfers = NO_TRANSFERS, write: Transfers = NO_TRANSFERS
 ) -> Measurement:
     """Return a measurement of ``asked`` made of reads and writes."""
     return Measurement(
-        stimulus=asked or stimulus(), seed=1, read=read, write=write, timing=CLOCKING, evidence="", evidence_sha256=""
+        stimulus=request or stimulus(), seed=1, read=read, write=write, timing=CLOCKING, evidence="", evidence_sha256=""
     )
 
 

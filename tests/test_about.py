@@ -89,7 +89,7 @@ def test_every_field_is_optional(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "format: missing key"),
         ("format = 2", "format: 2: expected 1"),
@@ -113,17 +113,17 @@ def test_every_field_is_optional(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_every_mistake_of_the_file_is_reported(tmp_path: Path, text: str, says: str) -> None:
+def test_every_mistake_of_the_file_is_reported(tmp_path: Path, text: str, message: str) -> None:
     """Each with its key, and with the remedy of this file."""
     with pytest.raises(SpecError) as raised:
         read_annotations(write_about(tmp_path, text))
     assert str(raised.value).startswith(f"The file of --about {tmp_path / 'about.toml'} has ")
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert "docs/usage.rst" in raised.value.hint
 
 
 @pytest.mark.parametrize(
-    ("picture", "says"),
+    ("picture", "text"),
     [
         (png()[:60], "a complete PNG"),
         (png(5000, 1), "at most 4096 x 4096 pixels"),
@@ -133,11 +133,11 @@ def test_every_mistake_of_the_file_is_reported(tmp_path: Path, text: str, says: 
         (png()[:-12] + b"\0\0\0\0iCCP" + zlib.crc32(b"iCCP").to_bytes(4, "big") + png()[-12:], "a complete PNG"),
     ],
 )
-def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, says: str) -> None:
+def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, text: str) -> None:
     """Not after hours, when the report is made."""
     with pytest.raises(SpecError, match="1 mistake") as raised:
         read_annotations(write_about(tmp_path, picture=picture))
-    assert says in str(raised.value)
+    assert text in str(raised.value)
 
 
 @pytest.mark.root
@@ -300,7 +300,7 @@ def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("capacity = 'large'", "capacity: 'large': expected a size like 960 GB"),
         ("capacity = '0.5 B'", "capacity: '0.5 B': expected a size like 960 GB"),
@@ -311,11 +311,11 @@ def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
         ("[features]\n" + "\n".join(f"f{place} = 'x'" for place in range(101)), "features:"),
     ],
 )
-def test_every_mistake_of_a_description_is_reported(tmp_path: Path, text: str, says: str) -> None:
+def test_every_mistake_of_a_description_is_reported(tmp_path: Path, text: str, message: str) -> None:
     """Each with its key."""
     with pytest.raises(SpecError) as raised:
         read_annotations(write_about(tmp_path, f"format = 1\n{text}"))
-    assert says in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:

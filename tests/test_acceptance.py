@@ -116,11 +116,11 @@ def test_an_error_number_tells_whose_it_is(number: int, blame: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"), [(0, "ended with exit code 0"), (1, "exit code 1"), (-9, "killed by signal 9")]
+    ("code", "text"), [(0, "ended with exit code 0"), (1, "exit code 1"), (-9, "killed by signal 9")]
 )
-def test_no_answer_is_told_with_the_end(code: int, told: str) -> None:
+def test_no_answer_is_told_with_the_end(code: int, text: str) -> None:
     """An exit code of 0 without an answer is an end without a result, and no signal."""
-    with pytest.raises(fio.AnswerRejected, match=f"{told} and wrote no result"):
+    with pytest.raises(fio.AnswerRejected, match=f"{text} and wrote no result"):
         fio.accept(stimulus(), code, False, "")
 
 
@@ -163,12 +163,12 @@ def test_a_short_io_of_a_timed_point_is_the_device_s_failure(name: str, part: st
 
 def test_short_reads_that_are_sync_calls_are_accepted() -> None:
     """fio counts each call of fdatasync as a short read; a short write is one."""
-    document, asked = answer(), stimulus(options=(("fdatasync", "4"),))
+    document, request = answer(), stimulus(options=(("fdatasync", "4"),))
     document["jobs"][0]["read"]["short_ios"] = 3
-    accepted(document=document, asked=asked)
+    accepted(document=document, asked=request)
     document["jobs"][0]["write"]["short_ios"] = 1
     with pytest.raises(fio.AnswerRejected, match="fio counted 1 short I/O"):
-        accepted(document=document, asked=asked)
+        accepted(document=document, asked=request)
 
 
 def levels(**percents: float) -> dict[str, float]:
@@ -196,10 +196,10 @@ def levels(**percents: float) -> dict[str, float]:
 def test_the_queue_depth_was_kept(depth: int, found: dict[str, float], *, believed: bool) -> None:
     """Half of all I/Os or more had at least half the depth outstanding; options of a profile may reduce it."""
     document = {"jobs": [{"error": 0, "read": side(), "write": side(10_000), "iodepth_level": found}]}
-    asked = stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1)
+    request = stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1)
     with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"half of queue depth {depth} in only"):
-        accepted(document=document, asked=asked)
-    accepted(document=document, asked=replace(asked, options=(("rate_iops", "1000"),)))
+        accepted(document=document, asked=request)
+    accepted(document=document, asked=replace(request, options=(("rate_iops", "1000"),)))
 
 
 def test_the_queue_depth_is_judged_by_many_ios() -> None:
@@ -223,12 +223,12 @@ def test_response_times_fill_the_queue(
     With few outstanding I/Os of a large block, refilling the buffer may take as long as the I/O.
     """
     document = _steady_answer(1000 * depth, 1.0, response_us, block_kib)
-    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
+    request = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
     if is_possible or not is_judged:
-        accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
+        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
         return
     with pytest.raises(fio.AnswerRejected, match=f"too little with {depth} outstanding I/Os") as refused:
-        accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
+        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
     assert refused.value.repeatable
 
 
@@ -241,17 +241,17 @@ def test_short_response_times_are_judged_by_the_time_for_an_io(
 ) -> None:
     """A response of 40 us is false where one I/O of a thread took 100 us, for each thread that may share a CPU."""
     document = _steady_answer(threads * 10_000_000 // turn_us, 10.0, response_us)
-    asked = stimulus(seconds=10.0, thread_count=threads, queue_depth=1)
+    request = stimulus(seconds=10.0, thread_count=threads, queue_depth=1)
     with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match="too little with"):
-        accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
+        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
 
 
 @pytest.mark.parametrize(("ios", "is_possible"), [(128_001, True), (128_000, False), (39_351, False)])
 def test_short_response_times_of_a_deep_queue_are_judged_by_the_runtime(ios: int, is_possible: bool) -> None:
     """A false mean of 3 us does not exempt an answer of T4Q32 in which each outstanding I/O took 1 ms or more."""
-    asked = stimulus(seconds=1.0, thread_count=4, queue_depth=32)
+    request = stimulus(seconds=1.0, thread_count=4, queue_depth=32)
     with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match="too little with 128 outstanding"):
-        accepted(document=_steady_answer(ios, 1.0, 3), asked=asked, ended_monotonic_ns=10**12)
+        accepted(document=_steady_answer(ios, 1.0, 3), asked=request, ended_monotonic_ns=10**12)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_short_response_times_of_a_deep_queue_are_judged_by_the_runtime(ios: int
 )
 def test_short_response_times_of_fast_or_large_ios_are_not_judged(depth: int, ios: int, block_kib: int) -> None:
     """Between two I/Os of 40 us, fio's own time counts."""
-    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
-    accepted(document=_steady_answer(ios, 1.0, 40, block_kib), asked=asked, ended_monotonic_ns=10**12)
+    request = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
+    accepted(document=_steady_answer(ios, 1.0, 40, block_kib), asked=request, ended_monotonic_ns=10**12)
 
 
 def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 4) -> dict[str, Any]:
@@ -288,11 +288,11 @@ def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 
 def test_sync_calls_are_as_requested(calls: int, call_ns: int, reason: str) -> None:
     """With fdatasync=4, 1000 writes of one thread have 250 calls, which do not overlap; one may be missing."""
     options = (("fdatasync", "4"), ("ioengine", "psync"))
-    document, asked = answer(), stimulus(options=options, thread_count=1, queue_depth=1)
+    document, request = answer(), stimulus(options=options, thread_count=1, queue_depth=1)
     if calls:
         document["jobs"][0]["sync"] = {"lat_ns": sync_calls(calls, call_ns)}
     with pytest.raises(fio.AnswerRejected, match=reason) if reason else nullcontext():
-        accepted(document=document, asked=asked)
+        accepted(document=document, asked=request)
 
 
 @pytest.mark.parametrize(
@@ -301,11 +301,11 @@ def test_sync_calls_are_as_requested(calls: int, call_ns: int, reason: str) -> N
 )
 def test_sync_calls_account_for_the_runtime(options: dict[str, str], mean_ns: float, *, believed: bool) -> None:
     """A thread that waits for nothing else spends its time in I/Os and calls; 1000 of both leave 1 ms for a pair."""
-    asked = stimulus(options=(("fdatasync", "1"), *options.items()), thread_count=1, queue_depth=1)
+    request = stimulus(options=(("fdatasync", "1"), *options.items()), thread_count=1, queue_depth=1)
     write = transfers(runtime_ms=1000, response_mean_ns=1000.0)
     sync = SyncTimes(calls=1000, mean_ns=mean_ns, max_ns=600_000, histogram=Histogram())
     with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="too little for 1 threads"):
-        require_sync_times(asked, (transfers(ios=0, runtime_ms=0), write), sync)
+        require_sync_times(request, (transfers(ios=0, runtime_ms=0), write), sync)
 
 
 def sync_calls(calls: int, call_ns: int) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def writing(tree: ast.AST) -> Iterator[str]:
         name = ast.unparse(node.func).rpartition(".")[2]
         method = isinstance(node.func, ast.Attribute)
         place = 0 if method else 1  # of the mode: path.open(mode), open(path, mode)
-        modes = [*node.args[place : place + 1], *(each.value for each in node.keywords if each.arg == "mode")]
+        modes = [*node.args[place : place + 1], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
         writes = any(isinstance(mode, ast.Constant) and set("wax+") & set(str(mode.value)) for mode in modes)
         if (method and name in WRITING) or (name == "open" and writes):
             yield name
@@ -57,7 +57,7 @@ def test_one_module_writes_to_run_folders() -> None:
         (str(path.relative_to(PACKAGE)), name) for path in FILES for name in writing(ast.parse(path.read_text("utf-8")))
     }
 
-    assert {each for each in writers if each[0] not in ("files.py", "trusted_paths.py")} == {
+    assert {writer for writer in writers if writer[0] not in ("files.py", "trusted_paths.py")} == {
         ("cli/main.py", "open"),  # /dev/null
         ("arrays/lab/mdadm.py", "write_text"),  # the kernel's settings, in /proc and /sys
         ("lab/settings/write_cache.py", "write_text"),

@@ -107,7 +107,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         ({"members": THREE[:2]}, "RAID 5 does not support 2 disks"),
         ({"level": 10, "members": (*THREE, "/dev/sde", "/dev/sdf")}, "RAID 10 needs an even number of disks"),
@@ -119,9 +119,9 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         ({"controller": "storcli"}, "enclosure and slot"),
     ],
 )
-def test_what_is_no_array_is_told(changes: dict[str, Any], told: str) -> None:
+def test_what_is_no_array_is_told(changes: dict[str, Any], text: str) -> None:
     """Members, chunk and names that do not go together are refused, with the key."""
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=text):
         layout(**changes)
 
 
@@ -211,7 +211,7 @@ def test_mdadm_makes_what_is_asked_for(stage: Stage, changes: dict[str, Any], cl
     with pytest.raises(ArrayError, match="did not appear"):
         Mdadm(layout(**changes), UUID, root=stage.root).create(THREE, stage.evidence / "array", clean=clean)
     assert made.create(THREE, stage.evidence / "array", clean=clean) == stage.root / "dev/md127"
-    command = [each for each in stage.commands if "--create" in each][-1]
+    command = [item for item in stage.commands if "--create" in item][-1]
 
     assert {"--metadata=1.2", f"--uuid={UUID}", *words} <= set(command)
     assert command[-3:] == [*THREE]
@@ -230,7 +230,7 @@ def test_an_array_that_is_made_again_has_its_number_again(stage: Stage) -> None:
     made = Mdadm(layout(), UUID, root=stage.root)
     for name in ("first", "second"):
         made.create(THREE, stage.evidence / name, clean=True)
-    assert [each[2] for each in stage.commands if "--create" in each] == ["/dev/md/snia-pts", "/dev/md127"]
+    assert [command[2] for command in stage.commands if "--create" in command] == ["/dev/md/snia-pts", "/dev/md127"]
 
 
 def test_a_name_that_is_taken_is_left_alone(stage: Stage) -> None:
@@ -300,15 +300,15 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
     change = Change(setting=ArraySetting(place=f"mdadm {UUID}", root=stage.root))
     with ExitStack() as stack:
         stack.enter_context(applied((change,), folder / "array", find=known, report=print, root=stage.root))
-        kept = {path: path.read_bytes() for path in stage.root.rglob("*.json")}
+        data = {path: path.read_bytes() for path in stage.root.rglob("*.json")}
         assert restore(find=known, root=stage.root) == ()
-    assert len(kept) == 2
+    assert len(data) == 2
     assert not [*stage.root.rglob("*.json")]
 
     for where in (None, folder, folder.with_name("moved")):
         if where and where.name == "moved":
             folder.rename(where)
-        for which, note in kept.items():
+        for which, note in data.items():
             place = which if where is None or not which.is_relative_to(folder) else where / which.relative_to(folder)
             place.write_bytes(note)
         an_md(stage.root)
@@ -318,8 +318,8 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
         stage.play(
             "mdadm", Rule(when=("--detail",), state="", says=exported(UUID)), gone, scan, Rule(when=("--detail",))
         )
-        (said,) = restore_settings(where, root=stage.root)
-        assert f"array {UUID} none" in said
+        (restore_setting,) = restore_settings(where, root=stage.root)
+        assert f"array {UUID} none" in restore_setting
         assert stage.state == "gone"
         assert not [*stage.root.rglob("*.json")]
 
@@ -357,16 +357,16 @@ def test_the_first_sync_is_waited_for(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "text"),
     [({"dev-sdb__state": "faulty"}, "dev-sdb failed"), ({"sync_action": "recover"}, "has stalled")],
 )
 def test_a_sync_that_fails_ends_the_wait(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], told: str
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], text: str
 ) -> None:
     """A member that fails, or a sync that does not move, is a failure."""
     monkeypatch.setattr(mdadm, "_STALLED_SECONDS", 0.01)
     an_md(stage.root, **files)
-    with pytest.raises(ArrayError, match=told):
+    with pytest.raises(ArrayError, match=text):
         Mdadm(layout(), UUID, root=stage.root).wait(Path("/dev/md127"))
 
 
@@ -496,7 +496,7 @@ def a_virtual(
     }
     return {
         f"/c0/v{number}": [{**known, **row}],
-        f"PDs for VD {number}": [in_slot(each, State="Onln", DG=group) for each in slots],
+        f"PDs for VD {number}": [in_slot(slot, State="Onln", DG=group) for slot in slots],
         f"VD{number} Properties": properties,
     }
 
@@ -590,7 +590,7 @@ def test_other_drives_than_those_asked_for_are_not_initialized(stage: Stage) -> 
     stage.play("storcli64", Rule(when=("/c0/vall",), says=listed), Rule(when=("add",), says=ADDED))
     with pytest.raises(ArrayError, match="is made of 252:0, 252:1, 252:6, not of 252:0, 252:1, 252:2"):
         Storcli(slots(), NAME, root=stage.root).create(SLOTS, stage.evidence / "array", clean=False)
-    assert [each[2] for each in stage.acted("show")] == ["add"]
+    assert [command[2] for command in stage.acted("show")] == ["add"]
 
 
 def test_another_drive_under_the_name_is_not_the_array(stage: Stage) -> None:
@@ -607,8 +607,8 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
     Storcli(slots(), NAME, root=stage.root).delete(())
     assert stage.acted("show") == [["storcli64", "/c0/v3", "del", "force", "J"]]
     none = ("No VDs have been configured", "No VD's have been configured.")
-    for says in (virtual("ptsffffffffffff"), *(answer(description=each) for each in none), refusal(none[1])):
-        stage.play("storcli64", Rule(when=("/c0/vall",), says=says))
+    for message in (virtual("ptsffffffffffff"), *(answer(description=empty) for empty in none), refusal(none[1])):
+        stage.play("storcli64", Rule(when=("/c0/vall",), says=message))
         Storcli(slots(), NAME, root=stage.root).delete(())
         found = find(f"storcli 0 {NAME}", stage.root)
         assert found is not None
@@ -620,7 +620,7 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "says",
+    "text",
     [
         answer({"Virtual Drives": [{"VD Info": {"DG/VD": "0/1", "Name": NAME}}]}),
         answer(a_virtual(3, NAME, OURS), number=1),
@@ -628,9 +628,9 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
         answer(),
     ],
 )
-def test_a_list_of_virtual_drives_that_is_not_understood_is_not_taken_for_none(stage: Stage, says: str) -> None:
+def test_a_list_of_virtual_drives_that_is_not_understood_is_not_taken_for_none(stage: Stage, text: str) -> None:
     """Another form, that of another controller, or nothing: whether the virtual drive is there, nobody knows."""
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=says))
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=text))
     with pytest.raises(ArrayError):
         Storcli(slots(), NAME, root=stage.root).delete(())
     found = find(f"storcli 0 {NAME}", stage.root)
@@ -653,16 +653,16 @@ def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest
     assert len(stage.acted("show")) == 1
 
 
-@pytest.mark.parametrize(("told", "wwid"), [(OURS, "t10.LSI foo"), ("N/A", f"naa.{OURS}"), ("N/A", "")])
+@pytest.mark.parametrize(("text", "wwid"), [(OURS, "t10.LSI foo"), ("N/A", f"naa.{OURS}"), ("N/A", "")])
 def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
-    told: str, wwid: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    text: str, wwid: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where one of controller and kernel tells no number, the layout's device must be free, or nothing is done."""
     monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
     a_disk(stage.root, device__wwid=wwid)
     mounts = stage.root / "proc/self/mountinfo"
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
-    known = virtual().replace(OURS, told)
+    known = virtual().replace(OURS, text)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=known), Rule(when=("del",), says=DELETED))
     for ours in (Storcli(slots(), NAME, root=stage.root), Storcli.from_record("storcli", 0, NAME, root=stage.root)):
         with pytest.raises(ArrayError, match="virtual drive 3 is not deleted"):
@@ -671,7 +671,7 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("text", "message"),
     [
         (
             refusal("Add VD Failed", Ctrl=0, Status="Failed", ErrCd=255, ErrMsg="Drive not found"),
@@ -685,10 +685,10 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
         ('{"Controllers": []}', "invalid answer"),
     ],
 )
-def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, says: str, told: str) -> None:
+def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, text: str, message: str) -> None:
     """A failure, of the whole or of a part, is one whatever the exit code is, with description and detail."""
-    stage.play("storcli64", Rule(when=("add",), says=says))
-    with pytest.raises(ArrayError, match=told):
+    stage.play("storcli64", Rule(when=("add",), says=text))
+    with pytest.raises(ArrayError, match=message):
         Storcli(slots(), NAME).create(("252:0",), stage.evidence / "array", clean=True)
 
 
@@ -709,7 +709,7 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
     answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
     found = Slots(slots(), root=stage.root).read()
-    assert [each.serial for each in found] == ["SN00", "SN01", "SN02"]
+    assert [entry.serial for entry in found] == ["SN00", "SN01", "SN02"]
     assert (found[0].path, found[0].firmware, found[0].capacity_bytes) == ("252:0", "FW01", 0x6FC81AB0 * 512)
     assert (found[0].model, found[0].rotational) == ("EXAMPLE 960", False)
     taken = (
@@ -721,8 +721,8 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
         {"State": "UGUnsp"},
         {"State": "UBad"},
     )
-    for says in (*(a_drive("252:0", **each) for each in taken), a_drive("252:0").replace('"DG": "-", ', "")):
-        stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=says))
+    for message in (*(a_drive("252:0", **value) for value in taken), a_drive("252:0").replace('"DG": "-", ', "")):
+        stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=message))
         with pytest.raises(TargetBusy, match="the drive in slot 252:0 is not free"):
             Slots(slots(), root=stage.root).read()
     stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0", None, **{"EID:Slt": "252:3"})))
@@ -740,7 +740,7 @@ def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[s
 
 
 @pytest.mark.parametrize(
-    ("told", "size"),
+    ("text", "size"),
     [
         ("894.252 GB [0x6fc81ab0 Sectors]", 0x6FC81AB0 * 512),
         ("5.457 TB [0x575428000 Sectors]", None),
@@ -749,9 +749,9 @@ def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[s
         ("Unknown", None),
     ],
 )
-def test_the_size_of_a_drive_is_what_both_its_figures_say(told: str, size: int | None) -> None:
+def test_the_size_of_a_drive_is_what_both_its_figures_say(text: str, size: int | None) -> None:
     """Sectors are of the size that makes them the figure beside them; where none does, the size is not known."""
-    assert size_bytes(told) == size
+    assert size_bytes(text) == size
 
 
 def test_a_drive_without_a_serial_number_has_none(stage: Stage) -> None:
@@ -761,7 +761,7 @@ def test_a_drive_without_a_serial_number_has_none(stage: Stage) -> None:
         *(Rule(when=(f"/c0/s{slot}",), says=a_drive(f" :{slot}", {"SN": "N/A", "WWN": "NA"})) for slot in range(2)),
     )
     found = Slots(slots(level=0, members=(":0", ":1")), root=stage.root).read()
-    assert [(each.serial, each.identity) for each in found] == [("", ":0"), ("", ":1")]
+    assert [(entry.serial, entry.identity) for entry in found] == [("", ":0"), ("", ":1")]
 
 
 def test_members_of_a_controller_stay_the_same(stage: Stage) -> None:
@@ -876,8 +876,8 @@ def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
     with loops(folder, 4 * MIB, 4 * MIB, 4 * MIB, 8 * MIB) as (*members, device):
         asked = layout(members=tuple(map(str, members)))
         drives, made = Drives(asked, discard_data=False), Playing(device)
-        with drives.claimed(confirmed=False) as held:
-            assert len(held) == 3
+        with drives.claimed(confirmed=False) as claim:
+            assert len(claim) == 3
         known = AssembledArray(asked, made)
         known.create(drives.read(), folder / "evidence/00000-array", clean=True)
         wipc = Preconditioning(passes=2, thread_count=1, queue_depth=4, io_engines=("libaio",))
@@ -896,7 +896,7 @@ def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
         purged = purger.purge(target, 7, evidence / "00000-purge")
         assert purged.method == "blkdiscard, each of 3 members, then 2 x SEQ writes"
         assert (purged.samples, purged.survivors) == (3 * 64, 0)
-        assert [each.actual for each in purged.deviations] == ["blkdiscard"]
+        assert [deviation.actual for deviation in purged.deviations] == ["blkdiscard"]
         assert made.did == ["create 00000-array True", "delete", "create 00000-purge-after False", "wait"]
         target.require_same("Round 1", "RND 4 KiB")
         with pytest.raises(OSError, match="busy"):
@@ -922,7 +922,7 @@ def test_a_member_that_is_not_purged_is_told(tmp_path: Path, allowed: bool) -> N
             return
         purged = purger.purge(purger.array.target, 7, evidence)
         assert purged.survivors
-        assert all("NOT PROVEN" in each.actual for each in purged.deviations)
+        assert all("NOT PROVEN" in deviation.actual for deviation in purged.deviations)
         assert "not proven" in purged.label
 
 
@@ -938,10 +938,10 @@ def test_an_array_that_comes_back_as_another_one_ends_the_run(tmp_path: Path) ->
 def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:
     """Where all say the same that is told once; where not, each is told, and the whole is not known."""
     kinds: list[Mapping[str, Any]] = [{"write_cache": "enabled"}, {"write_cache": "enabled"}]
-    duts = [samples.dut(path=f"/dev/none{number}", kind="loop device", **each) for number, each in enumerate(kinds)]
-    told = MemberCaches(duts, "disabled").expected_status()
-    assert told.state == "enabled"
-    assert told.source.startswith("each member: ")
+    duts = [samples.dut(path=f"/dev/none{number}", kind="loop device", **kind) for number, kind in enumerate(kinds)]
+    status = MemberCaches(duts, "disabled").expected_status()
+    assert status.state == "enabled"
+    assert status.source.startswith("each member: ")
     mixed = MemberCaches([duts[0], dataclasses.replace(duts[1], write_cache="disabled")], "disabled")
     assert mixed.expected_status().state == "unknown"
     assert "none0 enabled" in mixed.expected_status().source
@@ -1015,8 +1015,8 @@ def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: 
     need_program("mdadm", "mdadm")
     before = names_of_arrays()
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
-        contents = [content(each) for each in members]
-        options = ("--serial", ",".join(each.name for each in members), "--discard-data")
+        contents = [content(item) for item in members]
+        options = ("--serial", ",".join(entry.name for entry in members), "--discard-data")
         assert run(written(tmp_path, members), *options, "--run-dir", str(tmp_path / "run")) == 13
         assert [content(each) for each in members] == contents
     assert f"The evidence is in {tmp_path}/run/evidence." in capsys.readouterr().err
@@ -1034,7 +1034,7 @@ def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
         plan = json.loads(capsys.readouterr().out)
     assert plan["dut"]["capacity_bytes"] == 2 * 8 * MIB
     assert plan["dut"]["model"].startswith("RAID 5 of 3 x loop device")
-    assert {"device under test", "purge"} <= {each["what"] for each in plan["deviations"]}
+    assert {"device under test", "purge"} <= {deviation["what"] for deviation in plan["deviations"]}
 
 
 @pytest.mark.usefixtures("driver")
@@ -1065,7 +1065,7 @@ def test_a_member_that_is_refused_is_not_touched(
     stage.play("mdadm")
     options = ("--serial", "no", "--discard-data", "--run-dir", str(tmp_path / "run"))
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members, ExitStack() as stack:
-        before = [content(each) for each in members]
+        before = [content(item) for item in members]
         again = Path(f"/dev/shm/{tmp_path.parent.name}-{os.getpid()}")  # noqa: S108 - names begin with /dev
         again.symlink_to(members[0])
         stack.callback(again.unlink)
@@ -1073,7 +1073,7 @@ def test_a_member_that_is_refused_is_not_touched(
         assert f"{members[0]} and {again} are the same drive" in capsys.readouterr().err
         assert run(written(tmp_path, members), *options) == 9
         assert "'no' are not the serial numbers or names of its members" in capsys.readouterr().err
-        assert [content(each) for each in members] == before
+        assert [content(entry) for entry in members] == before
         make_ext4(members[2])
         with mounted(str(members[2]), tmp_path / "mnt"):
             assert run(written(tmp_path, members), *options) == 7
@@ -1090,12 +1090,12 @@ def test_an_array_that_cannot_be_made_leaves_its_members_free(
     refused = "mdadm: Fail to create md when using /sys/module/md_mod/parameters/new_array"
     stage.play("mdadm", Rule(when=("--create",), exits=1, complains=refused), Rule(when=("--scan",)), Rule())
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
-        serials = ",".join(each.name for each in members)
+        serials = ",".join(entry.name for entry in members)
         options = ("--serial", serials, "--discard-data", "--run-dir", str(tmp_path / "run"))
         assert run(written(tmp_path, members), *options) == 13
         assert "mdadm --create failed: mdadm: Fail to create md" in capsys.readouterr().err
-        for each in members:
-            os.close(os.open(each, os.O_RDWR | os.O_EXCL))
+        for item in members:
+            os.close(os.open(item, os.O_RDWR | os.O_EXCL))
     assert not (tmp_path / "run/array").exists()
 
 
@@ -1141,9 +1141,9 @@ def _table(page: Page) -> Table:
 def test_the_array_is_in_the_result() -> None:
     """result.xml has layout, version and members, and is valid; one of a single drive has none of it."""
     root = etree.fromstring(result_xml(result()))
-    (found,) = root.iterfind("dut/array")
-    assert (found.get("level"), found.get("chunk_bytes"), found.get("controller")) == ("5", "65536", "mdadm")
-    assert [each.get("serial") for each in found.iterfind("member")] == ["Ssdb", "Ssdc", "Ssdd"]
+    (element,) = root.iterfind("dut/array")
+    assert (element.get("level"), element.get("chunk_bytes"), element.get("controller")) == ("5", "65536", "mdadm")
+    assert [item.get("serial") for item in element.iterfind("member")] == ["Ssdb", "Ssdc", "Ssdd"]
     assert etree.fromstring(result_xml(samples.iops_result())).find("dut/array") is None
 
 
@@ -1157,16 +1157,16 @@ def test_the_report_tells_what_was_predicted() -> None:
     predicted = shown.facts.dut.array.predicted_iops(0)
     assert predicted == pytest.approx(3 / 4 * 2 / (1 / 8000 + 1 / 82000))
     small = [
-        each.iops
+        measurement.iops
         for window in loop.window_rounds
-        for each in window.measurements
-        if (each.stimulus.block_size_bytes, each.stimulus.read_percent) == (4096, 0)
+        for measurement in window.measurements
+        if (measurement.stimulus.block_size_bytes, measurement.stimulus.read_percent) == (4096, 0)
     ]
     assert rows["0/100"][2] == f"{sum(small) / len(small) / predicted:.2f}"
     assert [table.title for table in pages.array_tables(shown)] == ["Array", "Members, in order"]
 
     throughput = result("throughput")
-    loops_ = [each for each in throughput.loops if each.window]
+    loops_ = [item for item in throughput.loops if item.window]
     (page,) = pages.predicted_throughput_page(throughput, loops_)
     assert {row[1] for row in _table(page).rows} == {"1\N{NARROW NO-BREAK SPACE}000"}
 
@@ -1175,12 +1175,15 @@ def test_what_a_member_does_is_taken_from_a_run_of_it(tmp_path: Path, capsys: py
     """--member-run takes the means of 4 KiB over the window, by R/W mix; other tests have none, nor have drives one."""
     points = ("rounds.read_percents=[100, 0]", "rounds.block_sizes_kib=[4]", "rounds.point_seconds=1")
     tracked = 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=0}]'
-    short = [word for each in (*points, tracked) for word in ("--set", each)]
+    short = [word for item in (*points, tracked) for word in ("--set", item)]
     there = ("--run-dir", str(tmp_path / "run"), "--progress", "none", "--to", "none")
     assert main(["iops", "sim:enterprise-sata", *short, *there]) == 0
     found = _speeds(MemberRates(disk_iops=1.0), "array.toml", tmp_path / "run")
     root = etree.parse(tmp_path / "run/result.xml")
-    told = {int(each.attrib["read_percent"]): float(each.attrib["iops"]) for each in root.iterfind("loop/window/point")}
+    told = {
+        int(element.attrib["read_percent"]): float(element.attrib["iops"])
+        for element in root.iterfind("loop/window/point")
+    }
     assert found is not None
     assert dict(found.iops) == pytest.approx(told)
     assert _speeds(MemberRates(disk_iops=1.0), "array.toml", None) == Speeds(
@@ -1202,7 +1205,7 @@ def test_a_single_drive_has_no_such_page() -> None:
 
 def test_a_sync_that_is_left_out_is_a_deviation() -> None:
     """sync = "skip" is told wherever the array is tested."""
-    (found,) = _sync_deviations(layout(sync="skip"))
-    assert isinstance(found, Deviation)
+    (sync_deviation,) = _sync_deviations(layout(sync="skip"))
+    assert isinstance(sync_deviation, Deviation)
     assert not [*_sync_deviations(layout())]
     assert not [*_sync_deviations(layout(level=0, sync="skip"))]

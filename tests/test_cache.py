@@ -68,8 +68,8 @@ class Drive:
             find=partial(find, root=self.host.root),
             report=print,
             root=self.host.root,
-        ) as held:
-            told = cache.status(self.evidence, held)
+        ) as status:
+            told = cache.status(self.evidence, status)
             yield told.state, told.source
 
 
@@ -104,8 +104,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 def test_an_nvme_drives_cache_is_set_read_back_and_put_back(nvme: Drive) -> None:
     """By feature 06h of the controller, unsaved, and the answer is the drive's, with evidence."""
-    with nvme.run(nvme.cache()) as told:
-        assert told == ("disabled", "NVMe feature 06h; set for the run, was enabled")
+    with nvme.run(nvme.cache()) as status:
+        assert status == ("disabled", "NVMe feature 06h; set for the run, was enabled")
         assert nvme.stage.state == "off"
 
     assert nvme.stage.state == "on"
@@ -119,14 +119,14 @@ def test_an_nvme_drives_cache_is_set_read_back_and_put_back(nvme: Drive) -> None
 def test_a_drive_without_volatile_cache_says_none(nvme: Drive) -> None:
     """Its feature is neither read nor set; that is as good as disabled, so a Deviation for the client class alone."""
     nvme.stage.play("nvme", *nvme_rules(vwc=6))
-    with nvme.run(nvme.cache()) as told:
-        assert told == ("none", "NVMe identify: no volatile write cache")
+    with nvme.run(nvme.cache()) as status:
+        assert status == ("none", "NVMe identify: no volatile write cache")
 
     assert {command[1] for command in nvme.stage.commands} == {"id-ctrl"}
     for test_class, deviates in (("enterprise", False), ("client", True)):
         spec: Spec = samples.iops_result(test_class=test_class).facts.spec
         found = target_deviations(strategies.dut(write_cache="none"), spec)
-        assert any(each.what == "write cache" for each in found) == deviates
+        assert any(entry.what == "write cache" for entry in found) == deviates
 
 
 def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
@@ -141,7 +141,7 @@ def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "text"),
     [
         (Rule(complains="Permission denied", exits=1), "nvme failed: Permission denied"),
         (Rule(says="no JSON"), "not reported by nvme id-ctrl"),
@@ -149,11 +149,11 @@ def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
         (Rule(says='{"vwc": "often"}'), "not reported by nvme id-ctrl"),
     ],
 )
-def test_a_drive_that_cannot_be_asked_is_unknown(nvme: Drive, rule: Rule, told: str) -> None:
+def test_a_drive_that_cannot_be_asked_is_unknown(nvme: Drive, rule: Rule, text: str) -> None:
     """Nothing is set that could not be restored."""
     nvme.stage.play("nvme", rule)
-    with nvme.run(nvme.cache()) as found:
-        assert found == ("unknown", told)
+    with nvme.run(nvme.cache()) as status:
+        assert status == ("unknown", text)
     assert not any("set-feature" in command for command in nvme.stage.commands)
 
 
@@ -164,14 +164,14 @@ def test_a_missing_tool_is_told(nvme: Drive, monkeypatch: pytest.MonkeyPatch) ->
         raise ToolMissing(program=argv[0], package="nvme-cli")
 
     monkeypatch.setattr(process, "run", missing)
-    with nvme.run(nvme.cache()) as found:
-        assert found == ("unknown", "nvme is not installed")
+    with nvme.run(nvme.cache()) as status:
+        assert status == ("unknown", "nvme is not installed")
 
 
 def test_it_may_be_kept(nvme: Drive) -> None:
     """--keep-write-cache reads it, and sets nothing, not after the purge either."""
-    with nvme.run(cache := nvme.cache(keep=True)) as told:
-        assert told == ("enabled", "NVMe feature 06h; left as it was")
+    with nvme.run(cache := nvme.cache(keep=True)) as status:
+        assert status == ("enabled", "NVMe feature 06h; left as it was")
         nvme.stage.state = "off"
         remarks, (deviation,) = cache.after_purge(nvme.evidence)
 
@@ -278,9 +278,9 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
         (purged,) = lab.perform(Purge(part=""))
 
     assert isinstance(purged, PurgeOutcome)
-    assert [each.actual for each in purged.deviations if each.what == "cache"] == ["00000-purge-write-cache"]
+    assert [item.actual for item in purged.deviations if item.what == "cache"] == ["00000-purge-write-cache"]
     result = dataclasses.replace(samples.iops_result(), purges=(("", purged),))
-    assert [each.detail for each in run_warnings(result) if each.what == "purge"] == ["it was set again"]
+    assert [warning.detail for warning in run_warnings(result) if warning.what == "purge"] == ["it was set again"]
     assert purged.deviations[-1] in result.deviations
 
 
@@ -291,23 +291,23 @@ def test_a_scsi_disk_is_set_by_the_kernel_and_read_anew(stage: Stage, tmp_path: 
     """cache_type is written, which sends MODE SELECT; for reading, the kernel is made to ask the disk again."""
     drive = scsi(FakeHost(tmp_path / "host"), stage, device__vendor="SEAGATE")
     file = drive.block / "device/scsi_disk/0:0:0:0/cache_type"
-    with drive.run(drive.cache()) as told:
-        assert told == ("disabled", "SCSI caching mode page; set for the run, was enabled")
+    with drive.run(drive.cache()) as status:
+        assert status == ("disabled", "SCSI caching mode page; set for the run, was enabled")
         assert file.read_text() == "write through"
         assert (drive.block / "device/rescan").read_text() == "1"
 
     assert file.read_text() == "write back"
 
 
-@pytest.mark.parametrize(("found", "set_to"), [("write back", "write through"), ("write back, no read (daft)", "none")])
-def test_whether_reads_are_cached_stays(stage: Stage, tmp_path: Path, found: str, set_to: str) -> None:
+@pytest.mark.parametrize(("text", "set_to"), [("write back", "write through"), ("write back, no read (daft)", "none")])
+def test_whether_reads_are_cached_stays(stage: Stage, tmp_path: Path, text: str, set_to: str) -> None:
     """Of the mode page only WCE is changed."""
-    drive = scsi(FakeHost(tmp_path / "host"), stage, found)
+    drive = scsi(FakeHost(tmp_path / "host"), stage, text)
     file = drive.block / "device/scsi_disk/0:0:0:0/cache_type"
     with drive.run(drive.cache()):
         assert file.read_text() == set_to
 
-    assert file.read_text() == found
+    assert file.read_text() == text
 
 
 def test_a_sata_disk_is_read_by_identify(stage: Stage, tmp_path: Path) -> None:
@@ -319,8 +319,8 @@ def test_a_sata_disk_is_read_by_identify(stage: Stage, tmp_path: Path) -> None:
     )
 
     stage.play("hdparm", Rule(when=("-W",), says="\n/dev/sdx:\n write-caching = not supported\n"))
-    told = drive.cache().status()
-    assert (told.state, told.source) == ("enabled", "as reported by the kernel; not reported by the drive")
+    status = drive.cache().status()
+    assert (status.state, status.source) == ("enabled", "as reported by the kernel; not reported by the drive")
 
 
 def test_a_plan_does_not_make_the_kernel_ask(stage: Stage, tmp_path: Path) -> None:
@@ -337,17 +337,17 @@ def test_a_plan_foresees_what_its_user_may_not_set(
 ) -> None:
     """Somebody without root is told the Deviation that the run will have."""
     monkeypatch.setattr("snia_pts.lab.settings.write_cache.os.access", lambda *_: False)
-    told = scsi(FakeHost(tmp_path / "host"), stage).cache().expected_status()
+    status = scsi(FakeHost(tmp_path / "host"), stage).cache().expected_status()
 
-    assert (told.state, told.source) == ("enabled", "as reported by the kernel; this user may not set it")
+    assert (status.state, status.source) == ("enabled", "as reported by the kernel; this user may not set it")
 
 
 def test_a_virtual_disk_is_set_as_its_host_allows(stage: Stage, tmp_path: Path) -> None:
     """virtio-blk has cache_type beside its queue."""
     host = FakeHost(tmp_path / "host")
     drive = Drive(stage, host, host.disk("vdx", place="pci0000:00/virtio1/block", cache_type="write back\n"))
-    with drive.run(drive.cache()) as told:
-        assert told == ("disabled", "virtio cache_type; set for the run, was enabled")
+    with drive.run(drive.cache()) as status:
+        assert status == ("disabled", "virtio cache_type; set for the run, was enabled")
     assert (drive.block / "cache_type").read_text() == "write back"
 
 
@@ -369,10 +369,10 @@ def test_what_has_no_way_is_told_as_it_is(kind: str, tmp_path: Path) -> None:
     dut = strategies.dut(kind=kind, write_cache="unknown" if kind == "file" else "enabled")
     cache = WriteCache(dut, None, "disabled", root=tmp_path)
     assert cache.changes(tmp_path) == ()
-    told = cache.status()
+    status = cache.status()
 
-    assert told.state == dut.write_cache
-    assert re.search("not reported for|does not support setting|no write cache that can be set", told.source)
+    assert status.state == dut.write_cache
+    assert re.search("not reported for|does not support setting|no write cache that can be set", status.source)
     assert cache.after_purge(tmp_path) == ((), ())
 
 

@@ -49,18 +49,20 @@ def calibrated(evidence: Path, stimuli: Sequence[Stimulus], seconds: float = LON
     return Calibration(**{**facts, **how}).ceilings(stimuli, seconds)
 
 
-def measured(target: Path, evidence: Path, *asked: Stimulus) -> list[Measurement]:
+def measured(target: Path, evidence: Path, *request: Stimulus) -> list[Measurement]:
     """Measure stimuli one after the other."""
-    return list(FioEngine(str(target), evidence, seed=4711, io_engine="libaio").measure(asked))
+    return list(FioEngine(str(target), evidence, seed=4711, io_engine="libaio").measure(request))
 
 
 def test_each_shape_is_run_once_and_nowhere(tmp_path: Path) -> None:
     """A mix is calibrated by writes with the run's random data, and writes without; nothing but /dev/null is opened."""
-    found = calibrated(tmp_path, [stimulus(65), stimulus(0), stimulus(0, seconds=0.1)])
+    measured_points = calibrated(tmp_path, [stimulus(65), stimulus(0), stimulus(0, seconds=0.1)])
     jobs = [path.read_text().splitlines() for path in sorted(tmp_path.glob("*.fio"))]
 
-    assert [(each.shape.side, each.shape.block_size_bytes) for each in found] == [("read", None), ("write", 4096)]
-    assert all(each.iops > 0 and 0 < each.engine_cpu_percent <= 100 for each in found)
+    assert [
+        (measured_point.shape.side, measured_point.shape.block_size_bytes) for measured_point in measured_points
+    ] == [("read", None), ("write", 4096)]
+    assert all(item.iops > 0 and 0 < item.engine_cpu_percent <= 100 for item in measured_points)
     assert ["scramble_buffers=0" in job for job in jobs] == [True, False]
     for job in jobs:
         assert [line for line in job if "filename" in line] == ["filename=/dev/null"]
@@ -77,9 +79,9 @@ def test_refilled_buffers_are_calibrated_as_refilled(tmp_path: Path) -> None:
 
 def test_fixed_buffers_are_calibrated_as_fixed(tmp_path: Path) -> None:
     """A ceiling is that of the engine that measures: its CPU time is less with fixed buffers."""
-    found = calibrated(tmp_path, [stimulus(50)], io_engine="io_uring", fixed_buffers=True)
+    measured_points = calibrated(tmp_path, [stimulus(50)], io_engine="io_uring", fixed_buffers=True)
 
-    assert len(found) == 2
+    assert len(measured_points) == 2
     assert all("fixedbufs=1" in path.read_text().splitlines() for path in tmp_path.glob("*.fio"))
 
 
@@ -96,29 +98,29 @@ def test_a_shape_that_fio_does_not_do_is_left_out(tmp_path: Path) -> None:
 
 def test_fio_tells_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
     """Two threads' shares of a CPU, times two, are no more than what the kernel counts of all fio."""
-    asked = stimulus(seconds=0.5)
+    request = stimulus(seconds=0.5)
     engine = FioEngine(str(filled(tmp_path / "x.img", 16 * MIB)), tmp_path, seed=1, io_engine="libaio")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    (found,) = engine.measure([asked])
+    (point,) = engine.measure([request])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     counted = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert found.engine_cpu_percent is not None
-    told = asked.thread_count * found.engine_cpu_percent / 100 * found.runtime_ms / 1000
+    assert point.engine_cpu_percent is not None
+    told = request.thread_count * point.engine_cpu_percent / 100 * point.runtime_ms / 1000
 
     assert 0.3 * counted < told < 1.05 * counted + 0.02
 
 
 def test_a_slow_drive_is_not_blamed_on_the_host(tmp_path: Path) -> None:
     """A drive of some thousand I/Os a second, played by a program that keeps a CPU busy, sets its own numbers."""
-    asked = [stimulus(0), stimulus(100, thread_count=1, queue_depth=1), stimulus(65, queue_depth=16)]
-    null = calibrated(tmp_path, asked)
+    stimuli = [stimulus(0), stimulus(100, thread_count=1, queue_depth=1), stimulus(65, queue_depth=16)]
+    null = calibrated(tmp_path, stimuli)
     with loop_drive(tmp_path) as drive:
         dut = read_dut(drive.path)
-        for found in measured(drive.path, tmp_path, *asked):
+        for point in measured(drive.path, tmp_path, *stimuli):
             for kind in (dut.kind, "drive"):
-                share = host_share(found, replace(dut, kind=kind), CPUS, null)
+                share = host_share(point, replace(dut, kind=kind), CPUS, null)
                 assert share is not None
-                assert share.limited is not True, (found.stimulus.label, share)
+                assert share.limited is not True, (point.stimulus.label, share)
 
 
 def used_by_others() -> float:
@@ -130,8 +132,8 @@ def used_by_others() -> float:
 
 def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
     """On a file in memory, threads enough for all CPUs find no drive to wait for."""
-    asked = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]
-    null = calibrated(tmp_path, asked)
+    stimuli = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]
+    null = calibrated(tmp_path, stimuli)
     with mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory:
         target = filled(memory / "x.img", 16 * MIB)
         try:
@@ -139,7 +141,9 @@ def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
         except OSError as error:
             pytest.skip(f"this kernel has no direct I/O on files in memory: {error.strerror}")
         before = used_by_others()
-        alone = [found for each in asked for found in measured(target, tmp_path, each)]  # no other fio begins meanwhile
+        alone = [
+            point for item in stimuli for point in measured(target, tmp_path, item)
+        ]  # no other fio begins meanwhile
         taken = 100 * (used_by_others() - before) / sum(CPUS * found.runtime_ms / 1000 for found in alone)
         if taken > 10:  # which docs/host-limits.rst names among what is not seen
             pytest.skip(f"other processes or a hypervisor took {taken:.0f} % of the CPU time")
@@ -180,6 +184,6 @@ def test_a_run_is_calibrated_before_its_first_step(tmp_path: Path) -> None:
         facts = json.loads(journal.readline())["entry"]["facts"]
 
     assert "calibrating the host, without the drive: about 0.5 s" in done.stderr
-    assert [each["shape"]["block_size_bytes"] for each in facts["ceilings"]] == [4096]
+    assert [ceiling["shape"]["block_size_bytes"] for ceiling in facts["ceilings"]] == [4096]
     assert (run / "evidence" / "00000-ceiling-001-write.fio").exists()
     assert "<ceiling " in (run / "result.xml").read_text(encoding="utf-8")

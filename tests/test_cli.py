@@ -45,7 +45,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "told"),
+    ("argv", "code", "text"),
     [
         ((), 2, "required"),
         (("fly",), 2, "'fly': expected one of devices, host"),
@@ -123,12 +123,12 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("iops", "x.img", "--size", "1G", "--purge", "magic"), 10, "punch-hole"),
     ],
 )
-def test_bad_input_is_refused(argv: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_refused(argv: tuple[str, ...], code: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each mistake has its code and names what is wrong; a run that was refused leaves no run folder."""
     got, err = refused(capsys, *argv)
 
     assert got == code
-    assert told in err
+    assert text in err
     assert not list(Path().glob("runs/*"))
     assert not Path("x.img").exists()
 
@@ -197,8 +197,8 @@ def test_what_a_drive_is_called_commands_no_terminal(verb: str, capsys: pytest.C
 
     assert main([verb, "sim:./odd.toml", "--plan"]) == 0
     assert "\ufffd[2K\ufffdgood \ufffdevird\ufffd\ufffd1A" in capsys.readouterr().out
-    code, told = refused(capsys, verb, "sim:./odd.toml", "--plan", "--set", "\x1b[2J\x9b")
-    assert (code, "\ufffd[2J\ufffd" in told, "\x1b" in told) == (2, True, False)
+    code, message = refused(capsys, verb, "sim:./odd.toml", "--plan", "--set", "\x1b[2J\x9b")
+    assert (code, "\ufffd[2J\ufffd" in message, "\x1b" in message) == (2, True, False)
 
 
 def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +286,7 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("verb", ["assess", "compare", "export", "report", "resume", "status", "stop", "host"])
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "text"),
     [
         ("nowhere", "no such folder.\n  Name the folder of a run"),
         ("file", "it is not a folder.\n  Name the folder of a run"),
@@ -294,7 +294,7 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("empty", "Name the folder of a run"),
     ],
 )
-def test_what_is_no_run_is_told(verb: str, name: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_run_is_told(verb: str, name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every verb of stored runs says in one sentence what is wrong with a place, and what to name."""
     Path("file").write_text("no run")
     Path("empty").mkdir()
@@ -305,7 +305,7 @@ def test_what_is_no_run_is_told(verb: str, name: str, told: str, capsys: pytest.
 
     assert code == 14
     assert any(f"snia-pts: The stored run {path} cannot be read: " in err for path in (name, Path(name).resolve()))
-    assert told in err
+    assert text in err
     assert len(err.splitlines()) == 2
 
 
@@ -349,13 +349,13 @@ def test_assess_tells_what_a_test_found(
     assert main(["assess", str(folder.path)]) == 0
     out = capsys.readouterr().out
     assert main(["assess", str(folder.path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
 
     for text in (*wanted, "all evidence agree with the journal", "the standard: a solid state drive, raw"):
         assert text in out
-    assert told["test"] == test
-    assert told["differs_from_journal"] == []
-    assert told["time_lines"]
+    assert output["test"] == test
+    assert output["differs_from_journal"] == []
+    assert output["time_lines"]
 
 
 @pytest.mark.parametrize("test", ["iops", "hir", "dirth"])
@@ -375,10 +375,10 @@ def test_a_line_too_short_for_a_rate_has_none(seconds: float, iops: float | None
     line = TimeLine(phase="stimulus", part="", stimulus=result.time_lines[0].stimulus)
     ios = {"read_ios": 0, "write_ios": 100, "read_bytes": 0, "write_bytes": 409_600}
     line.add_sample(sample(number=1, ended_seconds=seconds, seconds=seconds, **ios))
-    (told,) = json.loads(json_text(result_json(replace(result, time_lines=(line,)), ())))["time_lines"]
+    (time_line,) = json.loads(json_text(result_json(replace(result, time_lines=(line,)), ())))["time_lines"]
 
-    assert (told["iops"], told["mb_per_second"]) == (pytest.approx(iops), pytest.approx(mb_per_second))
-    assert told["io_seconds"] == seconds
+    assert (time_line["iops"], time_line["mb_per_second"]) == (pytest.approx(iops), pytest.approx(mb_per_second))
+    assert time_line["io_seconds"] == seconds
 
 
 def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -439,9 +439,9 @@ def test_a_suite_that_was_replaced_meanwhile_is_told(
     monkeypatch.setattr("snia_pts.report.write", write)
 
     assert main(["report", str(stored.path), "--to", "xlsx"]) == 13
-    told = capsys.readouterr().err
-    assert "failed in step loading a part of the suite (snia_pts.report.formats.xlsx)" in told
-    assert "Install it again; the run folder has all results." in told
+    message = capsys.readouterr().err
+    assert "failed in step loading a part of the suite (snia_pts.report.formats.xlsx)" in message
+    assert "Install it again; the run folder has all results." in message
 
 
 def test_a_report_that_cannot_be_written_is_told(
@@ -462,13 +462,13 @@ def test_assess_as_json(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -
     """assess --json is one JSON document with the matrix and the determinations."""
     assert main(["assess", str(stored.path), "--json"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert told["steady"] is True
-    (loop,) = told["loops"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["steady"] is True
+    (loop,) = output["loops"]
     assert len(loop["points"]) == 56
     assert len(loop["determinations"]) == 3
     assert loop["window"] == [1, 2, 3, 4, 5]
-    assert told["differs_from_journal"] == []
+    assert output["differs_from_journal"] == []
 
 
 @pytest.mark.parametrize("junk", [b"", b"\x00" * 100, b'{"crc32":"00000000","entry":{}}\n'])

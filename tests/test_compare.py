@@ -50,7 +50,7 @@ def figure(rounds: Sequence[float]) -> KeyFigure:
 
 
 def entries(*results: TestResult) -> list[Entry]:
-    return [Entry(label="ABC"[place], path=f"runs/{place}", result=each) for place, each in enumerate(results)]
+    return [Entry(label="ABC"[place], path=f"runs/{place}", result=result) for place, result in enumerate(results)]
 
 
 def changed(result: TestResult, **facts: Any) -> TestResult:
@@ -398,7 +398,7 @@ def test_surfaces_of_all_runs_have_one_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    "made",
+    "profile",
     [
         profiles.shipped("page-cache", repeats=1),
         profiles.spec(profiles.workload(zones=4)),
@@ -406,9 +406,9 @@ def test_surfaces_of_all_runs_have_one_scale() -> None:
     ],
     ids=["bars", "zones", "lines"],
 )
-def test_every_kind_of_figure_shows_all_runs(made: ProfileSpec) -> None:
+def test_every_kind_of_figure_shows_all_runs(profile: ProfileSpec) -> None:
     """Bars, curves over zones and lines have all runs in them, and can be drawn."""
-    report = build_comparison(entries(profiles.result(made), profiles.result(made)))
+    report = build_comparison(entries(profiles.result(profile), profiles.result(profile)))
     with settings():
         legends = [figure.draw() for figure in report.figures][:2]
     assert legends

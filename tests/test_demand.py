@@ -56,25 +56,25 @@ surfaces = st.lists(
 def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[DemandMean]) -> None:
     """Max is never at or above the ART limit where some point is below it, and none below has over 2 % more IOPS."""
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
-    found = points(means)["Max IOPS"]
+    chosen_points = points(means)["Max IOPS"]
     assert exceeds_art_limit(operating_points(means, RULE), LIMIT_MS) == (not below)
     if below:
-        assert found.art_ms < LIMIT_MS
-        assert found.iops >= 0.98 * max(mean.iops for mean in below)
+        assert chosen_points.art_ms < LIMIT_MS
+        assert chosen_points.iops >= 0.98 * max(mean.iops for mean in below)
     else:
-        assert found.art_ms == min(mean.art_ms for mean in means)
+        assert chosen_points.art_ms == min(mean.art_ms for mean in means)
 
 
 @given(surfaces)
 def test_mid_is_the_nearest_to_the_middle_of_max_and_min(means: Sequence[DemandMean]) -> None:
     """No point that Mid may be lies nearer to (Max + Min) / 2; it is below the ART limit where some point is."""
-    found = points(means)
-    wanted = (found["Max IOPS"].target_iops + found["Min IOPS"].iops) / 2
+    chosen_points = points(means)
+    wanted = (chosen_points["Max IOPS"].target_iops + chosen_points["Min IOPS"].iops) / 2
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
-    assert found["Mid IOPS"].target_iops == wanted
+    assert chosen_points["Mid IOPS"].target_iops == wanted
     nearest = min(abs(mean.iops - wanted) for mean in below or means)
-    assert nearest <= abs(found["Mid IOPS"].iops - wanted) <= nearest + 0.02 * wanted
-    assert not below or found["Mid IOPS"].art_ms < LIMIT_MS
+    assert nearest <= abs(chosen_points["Mid IOPS"].iops - wanted) <= nearest + 0.02 * wanted
+    assert not below or chosen_points["Mid IOPS"].art_ms < LIMIT_MS
 
 
 @given(surfaces)
@@ -86,14 +86,14 @@ def test_min_is_the_least_total_oio(means: Sequence[DemandMean]) -> None:
 @given(surfaces)
 def test_ties_go_to_the_least_total_oio(means: Sequence[DemandMean]) -> None:
     """Of points as good as Max or Mid, none has fewer outstanding I/Os."""
-    found = points(means)
+    chosen_points = points(means)
     allowed = [mean for mean in means if mean.art_ms < LIMIT_MS] or means
-    middle = found["Mid IOPS"].target_iops
-    if not exceeds_art_limit(list(found.values()), LIMIT_MS):
-        as_high = [mean for mean in allowed if mean.iops == found["Max IOPS"].iops]
-        assert found["Max IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_high)
-    as_near = [mean for mean in allowed if abs(mean.iops - middle) <= abs(found["Mid IOPS"].iops - middle)]
-    assert found["Mid IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_near)
+    middle = chosen_points["Mid IOPS"].target_iops
+    if not exceeds_art_limit(list(chosen_points.values()), LIMIT_MS):
+        as_high = [mean for mean in allowed if mean.iops == chosen_points["Max IOPS"].iops]
+        assert chosen_points["Max IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_high)
+    as_near = [mean for mean in allowed if abs(mean.iops - middle) <= abs(chosen_points["Mid IOPS"].iops - middle)]
+    assert chosen_points["Mid IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_near)
 
 
 @given(surfaces.flatmap(lambda means: st.tuples(st.just(means), st.permutations(means))))
@@ -106,11 +106,12 @@ def test_the_order_of_the_loop_does_not_matter(pair: tuple[list[DemandMean], lis
 @given(surfaces)
 def test_an_operating_point_is_one_that_was_measured(means: Sequence[DemandMean]) -> None:
     """Max, Mid and Min, in this order, each with the IOPS and ART of its own demand."""
-    found = operating_points(means, RULE)
-    assert [point.name for point in found] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
+    chosen_points = operating_points(means, RULE)
+    assert [point.name for point in chosen_points] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
     measured = {mean.demand: mean for mean in means}
     assert all(
-        (point.iops, point.art_ms) == (measured[point.demand].iops, measured[point.demand].art_ms) for point in found
+        (point.iops, point.art_ms) == (measured[point.demand].iops, measured[point.demand].art_ms)
+        for point in chosen_points
     )
 
 
@@ -124,9 +125,9 @@ def test_the_middle_of_a_published_run() -> None:
         mean_of(16, 8, 52723, 2.4),
         mean_of(32, 32, 53900, 19.0),
     ]
-    found = points(means)
-    assert found["Mid IOPS"].target_iops == 30069
-    assert {name: point.demand.label for name, point in found.items()} == {
+    chosen_points = points(means)
+    assert chosen_points["Mid IOPS"].target_iops == 30069
+    assert {name: point.demand.label for name, point in chosen_points.items()} == {
         "Max IOPS": "T16Q8",
         "Mid IOPS": "T4Q2",
         "Min IOPS": "T1Q1",
@@ -142,10 +143,10 @@ def test_noise_on_a_plateau_does_not_choose() -> None:
         mean_of(8, 8, 48900, 1.3),
         mean_of(1, 1, 7400, 0.13),
     ]
-    found = points(means)["Max IOPS"]
+    chosen_points = points(means)["Max IOPS"]
 
-    assert (found.demand.label, found.target_iops) == ("T16Q8", 50100)
-    assert [each.demand.label for each in found.candidates] == ["T16Q8", "T32Q6", "T32Q32"]
+    assert (chosen_points.demand.label, chosen_points.target_iops) == ("T16Q8", 50100)
+    assert [candidate.demand.label for candidate in chosen_points.candidates] == ["T16Q8", "T32Q6", "T32Q32"]
 
 
 def test_points_at_the_edge_of_the_tolerance_are_contested() -> None:
@@ -158,7 +159,7 @@ def test_points_at_the_edge_of_the_tolerance_are_contested() -> None:
     close, clear = [of(1, 9790), of(2, 9830)], [of(1, 9900), of(2, 9910)]
 
     assert points(demand_means(close))["Max IOPS"].demand.label == "T8Q8"
-    assert [each.demand.label for each in alternative_points(demand_means(close), RULE)["Max IOPS"]] == ["T32Q32"]
+    assert [item.demand.label for item in alternative_points(demand_means(close), RULE)["Max IOPS"]] == ["T32Q32"]
     assert alternative_points(demand_means(clear), RULE)["Max IOPS"] == ()
 
 
@@ -171,9 +172,9 @@ def test_a_point_on_the_limit_is_not_below_it() -> None:
 def test_a_dead_device_has_points_too() -> None:
     """Without any I/O every ART is unknown: no point is below the limit, and the least Total OIO stands for all."""
     means = [mean_of(8, 8, 0.0, math.nan), mean_of(1, 1, 0.0, math.nan)]
-    found = operating_points(means, RULE)
-    assert {point.demand.label for point in found} == {"T1Q1"}
-    assert exceeds_art_limit(found, LIMIT_MS)
+    chosen_points = operating_points(means, RULE)
+    assert {point.demand.label for point in chosen_points} == {"T1Q1"}
+    assert exceeds_art_limit(chosen_points, LIMIT_MS)
     assert operating_points([], RULE) == ()
 
 
@@ -188,9 +189,9 @@ def test_means_weigh_response_times_by_their_ios() -> None:
         MeasuredRound(number=1, measurements=(measured_at(2, 4, 1000, 1.0),), complete=True),
         MeasuredRound(number=2, measurements=(measured_at(2, 4, 3000, 3.0),), complete=True),
     ]
-    (found,) = demand_means(rounds)
-    assert found.iops == 2000
-    assert found.art_ms == pytest.approx(2.5)
+    (demand,) = demand_means(rounds)
+    assert demand.iops == 2000
+    assert demand.art_ms == pytest.approx(2.5)
 
 
 def test_a_demand_that_a_round_lacks_has_no_mean() -> None:
@@ -208,7 +209,7 @@ def test_a_run_takes_its_histograms_where_its_last_window_says(test: str) -> Non
     result = samples.result_of(test)
     loop = result.loop()
     assert loop is not None
-    found = operating_points(demand_means(loop.window_rounds), RULE)
+    chosen_points = operating_points(demand_means(loop.window_rounds), RULE)
     assert [(line.part, line.stimulus.demand) for line in result.lines("histogram")] == [
-        (point.name, point.demand) for point in found
+        (point.name, point.demand) for point in chosen_points
     ]

@@ -98,10 +98,10 @@ def most_outstanding(ios: Sequence[Io]) -> int:
     return most
 
 
-def by_share(ios: Sequence[Io], asked: Stimulus) -> list[list[Io]]:
+def by_share(ios: Sequence[Io], request: Stimulus) -> list[list[Io]]:
     """Return the I/Os of each sequential thread, by the share of the range that they are in."""
-    begin, found = asked.range_offset_bytes, []
-    for share in asked.share_bytes:
+    begin, found = request.range_offset_bytes, []
+    for share in request.share_bytes:
         found.append([io for io in ios if begin <= io.offset < begin + share])
         begin += share
     return found
@@ -128,17 +128,17 @@ def test_wipc_writes_twice_the_capacity_within_the_active_range(bench: Bench, th
         setup__queue_depth=depth,
     )
     block = 128 * KIB
-    asked = wipc(spec, dut(capacity_bytes=slow.CAPACITY_BYTES), block)
-    (whole,) = bench.measure(asked)
+    request = wipc(spec, dut(capacity_bytes=slow.CAPACITY_BYTES), block)
+    (whole,) = bench.measure(request)
     written = bench.writes()
     passes = Counter(blocks(written, block))
     active, amount = slow.CAPACITY_BYTES * 3 // 4 // block, 2 * slow.CAPACITY_BYTES // block
 
-    assert (asked.thread_count, asked.queue_depth) == (threads, depth)
+    assert (request.thread_count, request.queue_depth) == (threads, depth)
     assert whole.write.transferred_bytes == sum(io.length for io in written) == 2 * slow.CAPACITY_BYTES
     assert sorted(passes) == list(range(active))
     assert Counter(passes.values()) == {3: amount - 2 * active, 2: 3 * active - amount}
-    for share in by_share(written, asked):
+    for share in by_share(written, request):
         third = [number for number, times in passes.items() if times == 3 and number in set(blocks(share, block))]
         assert sorted(third) == list(range(min(blocks(share, block)), min(blocks(share, block)) + len(third)))
     assert most_outstanding(written) == threads * depth
@@ -149,20 +149,20 @@ def test_wipc_writes_twice_the_capacity_within_the_active_range(bench: Bench, th
 
 def test_each_stream_goes_on_where_it_stopped(bench: Bench) -> None:
     """T4 over three rounds: each thread writes its share block by block, and none is left out or written twice."""
-    asked = stimulus(access="SEQ", thread_count=4, queue_depth=2, seconds=0.4)
+    request = stimulus(access="SEQ", thread_count=4, queue_depth=2, seconds=0.4)
     rounds: list[Measurement] = []
     for _ in range(3):
-        start = next_start_bytes(asked, rounds[-1]) if rounds else 0
-        rounds += bench.measure(replace(asked, start_bytes=start))
+        start = next_start_bytes(request, rounds[-1]) if rounds else 0
+        rounds += bench.measure(replace(request, start_bytes=start))
 
     for before, after in pairwise(rounds):
         stopped = [a + b for a, b in zip(before.stimulus.starts, before.stream_bytes, strict=True)]
         assert after.stimulus.start_bytes == tuple(stopped)
     for point in rounds:
-        seen = [sum(io.length for io in share) for share in by_share(bench.during(point), asked)]
+        seen = [sum(io.length for io in share) for share in by_share(bench.during(point), request)]
         assert seen == list(point.stream_bytes)
         assert sum(seen) == point.write.transferred_bytes
-    for share in by_share(bench.writes(), asked):
+    for share in by_share(bench.writes(), request):
         written = blocks(share, BLOCK)
         assert sorted(written) == list(range(min(written), min(written) + len(written)))
 
@@ -189,21 +189,23 @@ def test_idle_times_are_as_asked_to_a_hundredth(bench: Bench) -> None:
     assert isinstance(third, Measurement)
 
     for asked, before, after in ((2.0, first, second), (3.0, second, third)):
-        idle, told = idle_seconds(bench, before, after), (after.timing.idle_gap_ms or 0.0) / 1000
+        idle, timings = idle_seconds(bench, before, after), (after.timing.idle_gap_ms or 0.0) / 1000
         assert asked <= idle < 1.01 * asked
-        assert told == pytest.approx(idle, abs=0.01 * asked)
+        assert timings == pytest.approx(idle, abs=0.01 * asked)
 
 
 def test_threads_start_at_one_moment(bench: Bench) -> None:
     """The first I/Os of four threads arrive together, in a point and where samples are taken; the suite says so."""
-    asked = stimulus(access="SEQ", thread_count=4, seconds=0.6)
-    (*_, sampled) = bench.engine.measure_continuous(ContinuousStimulus(phase="PC", stimulus=asked, sample_seconds=0.3))
+    request = stimulus(access="SEQ", thread_count=4, seconds=0.6)
+    (*_, sampled) = bench.engine.measure_continuous(
+        ContinuousStimulus(phase="PC", stimulus=request, sample_seconds=0.3)
+    )
     assert isinstance(sampled, Measurement)
-    for point in (*bench.measure(asked), sampled):
+    for point in (*bench.measure(request), sampled):
         apart = started_apart_ms(bench, point)
         assert apart < 30
         assert (point.timing.thread_spread_ms or 0.0) == pytest.approx(apart, abs=30)
-        assert "threads apart" not in dict(engine_deviations([replace(point, stimulus=replace(asked, seconds=6.0))]))
+        assert "threads apart" not in dict(engine_deviations([replace(point, stimulus=replace(request, seconds=6.0))]))
 
 
 def test_threads_that_start_apart_are_noticed(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +234,9 @@ def test_after_a_ramp_the_ios_that_ended_in_the_measured_time_are_counted(
     bench: Bench, read_percent: int, threads: int, depth: int
 ) -> None:
     """What the drive answered from the ramp's end on is counted, with response times and bytes, and makes the rate."""
-    asked = stimulus(read_percent=read_percent, thread_count=threads, queue_depth=depth, range_bytes=64 * BLOCK)
-    bench.measure(replace(asked, read_percent=0, seconds=None, passes=1))  # what was never written is read in no time
-    (point,) = bench.measure(replace(asked, ramp_seconds=0.6, seconds=0.8))
+    request = stimulus(read_percent=read_percent, thread_count=threads, queue_depth=depth, range_bytes=64 * BLOCK)
+    bench.measure(replace(request, read_percent=0, seconds=None, passes=1))  # what was never written is read in no time
+    (point,) = bench.measure(replace(request, ramp_seconds=0.6, seconds=0.8))
     seen = bench.during(point)
     ramp_ended = min(io.arrived for io in seen) + 0.6
     measured = [io for io in seen if io.done >= ramp_ended]
@@ -258,9 +260,9 @@ def test_a_rate_is_that_of_the_drive_or_none(
 
     The engine's time begins before the first I/O arrives, and ends after the last answer; it has whole milliseconds.
     """
-    asked = stimulus(access=access, read_percent=read_percent, queue_depth=depth, range_bytes=8 * BLOCK)
+    request = stimulus(access=access, read_percent=read_percent, queue_depth=depth, range_bytes=8 * BLOCK)
     bench.measure(stimulus(range_bytes=8 * BLOCK, seconds=None, passes=1))  # what was never written is read in no time
-    (point,) = bench.measure(replace(asked, seconds=None, passes=passes))
+    (point,) = bench.measure(replace(request, seconds=None, passes=passes))
     seen = bench.during(point)
     seconds = max(io.done for io in seen) - min(io.arrived for io in seen)
 
@@ -279,8 +281,8 @@ def test_a_rate_is_that_of_the_drive_or_none(
 
 def test_a_sample_shorter_than_the_clock_resolves_has_no_rate(bench: Bench) -> None:
     """The last sample of an amount: all bytes are in the samples, and rates only in those of at least 100 ms."""
-    asked = stimulus(queue_depth=8, seconds=3.0, limit_bytes=1_200 * BLOCK)
-    step = ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=0.1)
+    request = stimulus(queue_depth=8, seconds=3.0, limit_bytes=1_200 * BLOCK)
+    step = ContinuousStimulus(phase="stimulus", stimulus=request, sample_seconds=0.1)
     *samples, _ = bench.engine.measure_continuous(step)
     short = [sample for sample in samples if isinstance(sample, Sample) and sample.seconds < 0.0999]
     long = [sample for sample in samples if isinstance(sample, Sample) and sample not in short]
@@ -304,8 +306,8 @@ def test_write_saturation_ends_at_its_amount(bench: Bench, threads: int) -> None
                 bytes_of_samples.append(outcome.write_bytes)
             yield outcome
 
-    asked = stimulus(thread_count=threads, queue_depth=8, seconds=0.5)
-    procedure = run_until_steady(asked, rule, phase="stimulus", max_samples=240, max_written_bytes=amount)
+    request = stimulus(thread_count=threads, queue_depth=8, seconds=0.5)
+    procedure = run_until_steady(request, rule, phase="stimulus", max_samples=240, max_written_bytes=amount)
     ended = drive_procedure(procedure, answer)
     written = sum(io.length for io in bench.writes())
 

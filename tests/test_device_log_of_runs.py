@@ -112,9 +112,9 @@ def rate_bounds(ios: Sequence[Io], *, of_bytes: bool) -> tuple[float, float]:
 
 def first_number(text: str) -> float:
     """Return the number that a text begins with."""
-    found = re.match(r"[0-9.]+", text)
-    assert found, text
-    return float(found[0])
+    match = re.match(r"[0-9.]+", text)
+    assert match, text
+    return float(match[0])
 
 
 def half_a_digit(text: str) -> float:
@@ -242,7 +242,7 @@ def test_the_amount_written_is_that_of_the_drive(pattern: str, capacities: float
     """
     run = performed(tmp_path, "wsat", "--stimulus", pattern, *WSAT, *settings(f"saturation.capacities={capacities}"))
     stimulus, histogram = run.measurements
-    parts = [sum(io.length for io in run.during(each) if io.kind == "write") for each in (stimulus, histogram)]
+    parts = [sum(io.length for io in run.during(item) if io.kind == "write") for item in (stimulus, histogram)]
     (ended,) = run.printed("Ended by")
     (written,), (whole,) = run.printed("Written by the stimulus"), run.printed("Data written, whole run")
     fills = parts[0] / CAPACITY
@@ -265,10 +265,10 @@ def test_the_figures_of_write_saturation_are_those_of_the_drive(tmp_path: Path) 
     """
     amount = settings("saturation.seconds=22", "saturation.capacities=100")
     run = performed(tmp_path, "wsat", *WSAT, *amount)
-    stimulus, histogram = (run.during(each) for each in run.measurements)
+    stimulus, histogram = (run.during(measurement) for measurement in run.measurements)
     bins, whole = time_bins(stimulus, SAMPLE_SECONDS), duration(stimulus)
     end = time_bin(stimulus, whole - end_seconds(stimulus), whole)
-    at_end = [each.iops for each in bins if each.begin >= end.begin - SAMPLE_SECONDS]
+    at_end = [item.iops for item in bins if item.begin >= end.begin - SAMPLE_SECONDS]
     rows = (
         (r"First sample \(FOB\)", bins[0]),
         ("Last sample", bins[-1]),
@@ -287,7 +287,7 @@ def test_the_figures_of_write_saturation_are_those_of_the_drive(tmp_path: Path) 
     assert worst == near(min(at_end), tolerance=of_samples, of=end.iops)
     assert best == near(max(at_end), tolerance=of_samples, of=end.iops)
     least, greatest = min(sample["iops"] for sample in samples), max(sample["iops"] for sample in samples)
-    assert least == near(min(each.iops for each in bins), tolerance=of_samples, of=end.iops)
+    assert least == near(min(entry.iops for entry in bins), tolerance=of_samples, of=end.iops)
     assert greatest == near(max(each.iops for each in bins), tolerance=of_samples)
     assert bins[0].iops > 1.5 * end.iops
     assert len(samples) == len(bins)
@@ -309,7 +309,7 @@ def assert_running_totals(samples: Sequence[dict[str, float]], ios: Sequence[Io]
 # -- cross stimulus recovery ------------------------------------------------------------------------------------------
 
 GROUP = '{{name="AG {}", access="{}", read_percent=0, block_size_kib={}, seconds={}, thread_count=1, queue_depth=4}}'
-GROUPS = ", ".join(GROUP.format(*each) for each in ((1, "SEQ", 16, 4), (2, "RND", 8, 5), (3, "SEQ", 16, 10)))
+GROUPS = ", ".join(GROUP.format(*item) for item in ((1, "SEQ", 16, 4), (2, "RND", 8, 5), (3, "SEQ", 16, 10)))
 
 
 def test_recovery_is_that_of_the_drive(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_recovery_is_that_of_the_drive(tmp_path: Path) -> None:
     """
     seconds = 1.0
     run = performed(tmp_path, "xsr", *settings(f"groups.sequence=[{GROUPS}]", f"groups.sample_seconds={seconds}"))
-    first, _, last = (run.during(each) for each in run.measurements)
+    first, _, last = (run.during(measurement) for measurement in run.measurements)
     before_end = duration(first) - end_seconds(first)
     baseline = time_bin(first, before_end, duration(first)).bytes_per_second
     threshold = (1 - DEFINITIONS["recovery"]["tolerance_percent"]["value"] / 100) * baseline
@@ -328,7 +328,7 @@ def test_recovery_is_that_of_the_drive(tmp_path: Path) -> None:
 
     assert first_number(run.printed("Baseline")[0]) == near(baseline / 1e6)
     assert first_number(run.printed("Recovery threshold")[0].removeprefix("at least ")) == near(threshold / 1e6)
-    lowest = min(each.bytes_per_second for each in bins) / baseline
+    lowest = min(item.bytes_per_second for item in bins) / baseline
     assert first_number(run.printed("Depth")[0]) == near(100 * lowest)
     recovered, reached = run.printed("Recovery time")[0], run.printed("First recovered sample")[0]
     assert recovery_seconds(bins, lower) - 0.1 <= first_number(recovered) <= recovery_seconds(bins, upper) + 0.1
@@ -341,13 +341,13 @@ def test_recovery_is_that_of_the_drive(tmp_path: Path) -> None:
 
 def reached_seconds(bins: Sequence[Bin], threshold: float) -> float:
     """Return when the first sample of at least a threshold began."""
-    return next(each.begin for each in bins if each.bytes_per_second >= threshold)
+    return next(item.begin for item in bins if item.bytes_per_second >= threshold)
 
 
 def recovery_seconds(bins: Sequence[Bin], threshold: float) -> float:
     """Return when samples reached a threshold to stay there for the dwell; infinity if they did not."""
     rule = DEFINITIONS["recovery"]
     dwell = min(rule["dwell_seconds"]["value"], rule["dwell_percent"]["value"] / 100 * bins[-1].end)
-    slow_ends = [each.end for each in bins if each.bytes_per_second < threshold]
+    slow_ends = [item.end for item in bins if item.bytes_per_second < threshold]
     entered = max(slow_ends, default=0.0)
     return entered if bins[-1].end - entered >= dwell else float("inf")

@@ -60,8 +60,8 @@ def test_it_fits_a_terminal(found: tuple[ListedDevice, ...], width: int) -> None
 
     for line in lines:
         assert len(line) <= width or len(line.split()) == 1
-    for each in found:
-        assert each.path in words
+    for entry in found:
+        assert entry.path in words
     for told in ("S64HNE0R500001", "GDC5302Q", "OMEGA".replace("OMEGA", "\N{GREEK CAPITAL LETTER OMEGA}"), "sda2"):
         assert any(told in word for word in words)
     assert "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001" in " ".join(words)
@@ -103,7 +103,7 @@ def test_a_pipe_has_a_line_for_each(found: tuple[ListedDevice, ...]) -> None:
 
     assert re.split("  +", head)[0] == "device"
     assert re.split("  +", head)[-1] == "may be tested"
-    assert [line.split()[0] for line in lines] == [each.path for each in found]
+    assert [line.split()[0] for line in lines] == [entry.path for entry in found]
     assert [re.split("  +", line)[-1][:3] for line in lines] == ["yes", "no:", "no:", "no:"]
     assert len({line.index(verdict) for line, verdict in zip(lines, ("yes", *["no: "] * 3), strict=True)}) == 1
 
@@ -135,11 +135,11 @@ def documented(host: FakeHost) -> Iterator[ListedDevice]:
     usual = {"queue__rotational": "0\n", "queue__write_cache": "write back\n", "queue__physical_block_size": "4096\n"}
     host.mount_block(host.partition(host.disk("sda", **usual), 2), "/")
     host.partition(host.disk("sdb", **usual), 1)
-    for each in read_inventory(host.root):
-        name = Path(each.path).name
-        assert each.dut is not None
-        dut = replace(each.dut, capacity_bytes=sizes[name], **traits.get(name, {}))
-        yield replace(each, path=f"/dev/{name}", dut=dut, purge_methods=purges[name])
+    for device in read_inventory(host.root):
+        name = Path(device.path).name
+        assert device.dut is not None
+        dut = replace(device.dut, capacity_bytes=sizes[name], **traits.get(name, {}))
+        yield replace(device, path=f"/dev/{name}", dut=dut, purge_methods=purges[name])
 
 
 def test_the_sample_in_the_docs_is_as_made(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_no_devices_is_told() -> None:
 
 def test_the_json_says_all(found: tuple[ListedDevice, ...]) -> None:
     """Every fact by its name; what is not known is null; the refusal with its exit code, reason and remedy."""
-    free, root, parts, slot = (json.loads(json.dumps(device_json(each))) for each in found)
+    free, root, parts, slot = (json.loads(json.dumps(device_json(entry))) for entry in found)
 
     assert free["usable"] is True
     assert free["refusal"] is None
@@ -193,7 +193,7 @@ def test_the_verb(host: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["devices", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == 1
-    assert [Path(each["path"]).name for each in document["devices"]] == ["nvme0n1", "sda", "sdb", "sdc"]
+    assert [Path(device["path"]).name for device in document["devices"]] == ["nvme0n1", "sda", "sdb", "sdc"]
     assert main(["devices", "/dev/sda"]) == 2
 
 
@@ -233,10 +233,12 @@ def photos(tmp_path: Path) -> Iterator[Path]:
 def test_a_real_device_is_listed(photos: Path, tmp_path: Path) -> None:
     """A loop device is told with what is on it, and with where it is mounted; nothing on it changes."""
     before = content(photos)
-    (found,) = (each for each in json.loads(run("devices", "--json").stdout)["devices"] if each["path"] == str(photos))
-    assert found["contents"] == ["ext4 photos"]
-    assert found["refusal"]["reason"] == "it holds ext4 photos"
-    assert found["dut"]["model"] == f"loop device on {tmp_path / 'disk.img'}"
+    (text,) = (
+        device for device in json.loads(run("devices", "--json").stdout)["devices"] if device["path"] == str(photos)
+    )
+    assert text["contents"] == ["ext4 photos"]
+    assert text["refusal"]["reason"] == "it holds ext4 photos"
+    assert text["dut"]["model"] == f"loop device on {tmp_path / 'disk.img'}"
     assert content(photos) == before
 
     with mounted(photos, tmp_path / "mnt", "-o", "ro") as place:

@@ -82,8 +82,8 @@ def test_a_run_warns_of_it(tmp_path: Path) -> None:
             target, evidence.parent, evidence, write_cache="disabled", keep=True, tune=False, report=print
         ) as conditions,
     ):
-        warnings = [each for each in host_warnings(conditions.settings) if each.what == "host: direct I/O"]
-        assert [each.detail.partition(" (")[0] for each in warnings] == [f"buffered by {device.name}"]
+        warnings = [warning for warning in host_warnings(conditions.settings) if warning.what == "host: direct I/O"]
+        assert [item.detail.partition(" (")[0] for item in warnings] == [f"buffered by {device.name}"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_file_system_that_buffers_direct_io_is_reported(entry: str, value: str
 
     found = direct_io(tmp_path / "x.img", host.root)
 
-    assert [each.setting.value for each in found] == ([f"buffered by {value}"] if value else [])
+    assert [item.setting.value for item in found] == ([f"buffered by {value}"] if value else [])
     assert all(each.setting.judgement == "affects results" for each in found)
 
 
@@ -126,7 +126,7 @@ def test_btrfs_buffers_direct_io_of_files_with_checksums(
 
     found = direct_io(tmp_path / "x.img", host.root)
 
-    assert [each.setting.value for each in found] == ["buffered by btrfs (checksums)"] * is_buffered
+    assert [entry.setting.value for entry in found] == ["buffered by btrfs (checksums)"] * is_buffered
 
 
 @pytest.mark.root

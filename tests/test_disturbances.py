@@ -29,15 +29,15 @@ GB = 10**9
 
 def point(read: int, write: int, block: tuple[int, int] | None, **changes: Any) -> Measurement:
     """Return a point whose fio moved so many bytes, and the block layer others."""
-    seen = None
+    data = None
     if block is not None:
-        seen = vitals(block=block_statistics(read_bytes=block[0], write_bytes=block[1]), **changes)
+        data = vitals(block=block_statistics(read_bytes=block[0], write_bytes=block[1]), **changes)
     found = measurement(stimulus(65), read=transfers(transferred_bytes=read), write=transfers(transferred_bytes=write))
-    return replace(found, telemetry=seen)
+    return replace(found, telemetry=data)
 
 
 @pytest.mark.parametrize(
-    ("found", "foreign"),
+    ("measurement_", "foreign"),
     [
         (point(10 * GB, 5 * GB, (10 * GB, 5 * GB)), 0),
         (point(10 * GB, 5 * GB, (10 * GB, 5 * GB + 10**8)), 0),  # less than a fiftieth
@@ -48,11 +48,11 @@ def point(read: int, write: int, block: tuple[int, int] | None, **changes: Any) 
         (point(10 * GB, 5 * GB, None), 0),
     ],
 )
-def test_more_io_than_the_tests_own_is_seen(found: Measurement, foreign: int) -> None:
+def test_more_io_than_the_tests_own_is_seen(measurement_: Measurement, foreign: int) -> None:
     """Where the block layer moved clearly more than fio somebody else used the drive; I/Os in flight are left out."""
     in_flight = 128 * 4096
 
-    assert foreign_bytes(found) == (foreign - in_flight if foreign else 0)
+    assert foreign_bytes(measurement_) == (foreign - in_flight if foreign else 0)
 
 
 def test_io_of_others_is_a_warning_of_the_result() -> None:
@@ -80,10 +80,10 @@ def test_io_of_others_is_a_warning_of_the_result() -> None:
 def test_io_of_others_in_an_idle_time_is_a_warning(ios: int | None, size: int | None, disturbed: bool) -> None:
     """Short reads of a drive that was closed or purged are none."""
     quiet = measurement(stimulus(65))
-    found = replace(quiet, timing=replace(quiet.timing, idle_ios=ios, idle_bytes=size))
+    timings = replace(quiet, timing=replace(quiet.timing, idle_ios=ios, idle_bytes=size))
 
-    assert [what for what, _ in disturbances([quiet, found])] == ["other I/O while idle"] * disturbed
-    for _, detail in disturbances([quiet, found]):
+    assert [what for what, _ in disturbances([quiet, timings])] == ["other I/O while idle"] * disturbed
+    for _, detail in disturbances([quiet, timings]):
         assert detail.startswith("before 1 of 2 points the block layer counted I/O on the drive while the test ")
         assert f"up to {ios} I/Os and " in detail
 
@@ -152,10 +152,10 @@ def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None
     assert not {"idle time", "pause"} & {warning.what for warning in run_warnings(result)}
 
     measured = (2001.0, 2480.0, 3000.0, 980.0)
-    gaps = [Gap(part="Wait State 1", requested_seconds=2.0, idle_ms=each, suite_us=1.0) for each in measured]
+    gaps = [Gap(part="Wait State 1", requested_seconds=2.0, idle_ms=item, suite_us=1.0) for item in measured]
     between = Gap(part="Wait State 1", requested_seconds=None, idle_ms=2999.0, suite_us=1.0)
     longer, shorter = (
-        each for each in run_warnings(replace(result, gaps=(*gaps, between))) if each not in run_warnings(result)
+        entry for entry in run_warnings(replace(result, gaps=(*gaps, between))) if entry not in run_warnings(result)
     )
 
     assert longer.what == shorter.what == "idle time"
@@ -173,10 +173,10 @@ def test_threads_that_start_apart_are_a_warning(spread_ms: float | None, maximum
     """By more than a hundredth of the point's time, and by more than an I/O at its end may take."""
     point = measurement(stimulus(seconds=60.0), write=transfers(response_max_ns=maximum_ns))
     timing = replace(point.timing, thread_spread_ms=spread_ms)
-    found = dict(engine_deviations([replace(point, timing=timing), point]))
+    timings = dict(engine_deviations([replace(point, timing=timing), point]))
 
-    assert ("threads apart" in found) == warned
-    assert not warned or "in 1 of 2 points threads started apart" in found["threads apart"]
+    assert ("threads apart" in timings) == warned
+    assert not warned or "in 1 of 2 points threads started apart" in timings["threads apart"]
 
 
 def mixed(reads: int, writes: int, read_percent: int = 95) -> Measurement:
@@ -247,7 +247,7 @@ def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
     """Where the totals differ, the kernel counts only a part, or others' I/O; the page cache writes when it likes."""
     false = (150,) * 7 + (412,)
     assert list(contradicted_samples(time_line(false, TRUE)))
-    assert not list(contradicted_samples(time_line(false, [each // 2 for each in TRUE])))
+    assert not list(contradicted_samples(time_line(false, [item // 2 for item in TRUE])))
     assert not list(contradicted_samples(time_line(false, TRUE, options=(("direct", "0"),))))
     assert not list(contradicted_samples(time_line((0,) * 8, TRUE)))
     unknown = time_line(false, TRUE)
@@ -272,7 +272,7 @@ def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:
 
 
 @pytest.mark.parametrize(
-    ("found", "warned"),
+    ("measurement_", "warned"),
     [
         (timed(60.0, 60_000), False),
         (timed(63.0, 57_000), False),  # 3.15 s and 1 s, and 2 s of the last I/O
@@ -283,11 +283,11 @@ def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:
         (replace(timed(120.0, 60_000), stimulus=replace(stimulus(0), ramp_seconds=60.0)), False),
     ],
 )
-def test_a_clock_of_fio_that_is_slow_is_a_warning(found: Measurement, *, warned: bool) -> None:
+def test_a_clock_of_fio_that_is_slow_is_a_warning(measurement_: Measurement, *, warned: bool) -> None:
     """By more than a twentieth and a second longer than fio reports, and the greatest response time."""
-    details = [detail for what, detail in engine_deviations([found, found]) if what == "fio's clock"]
+    details = [detail for what, detail in engine_deviations([measurement_, measurement_]) if what == "fio's clock"]
     assert len(details) == warned
     if warned:
         assert details[0].startswith("in 2 of 2 points fio's clock disagrees with the suite's: fio reports ")
-        own = (found.timing.ended_monotonic_ns - found.timing.started_monotonic_ns) / 1e9
-        assert f"reports {duration(found.runtime_ms / 1000)} of I/O, but {duration(own)} passed" in details[0]
+        own = (measurement_.timing.ended_monotonic_ns - measurement_.timing.started_monotonic_ns) / 1e9
+        assert f"reports {duration(measurement_.runtime_ms / 1000)} of I/O, but {duration(own)} passed" in details[0]

@@ -86,7 +86,7 @@ def test_profiles_tell_every_option_of_fio() -> None:
     text = (ROOT / "docs/profiles.rst").read_text()
     listed = text.split("Options of fio\n---")[1].split("Values have")[0]
     assert sorted(re.findall(r"``(\w+)``", listed)) == sorted(ALLOWED)
-    keys = {each.name for kind in (ProfileSpec, Workload, Axis, Limit) for each in fields(kind)} - {"test"}
+    keys = {field.name for kind in (ProfileSpec, Workload, Axis, Limit) for field in fields(kind)} - {"test"}
     assert [key for key in keys if f"``{key}``" not in text and f"[[{key}]]" not in text] == []
     assert [name for name in builtin_profiles() if f"``{name}``" not in text] == []
 

@@ -80,11 +80,11 @@ def test_xmllint_accepts_the_result(place: Path) -> None:
 
 def test_assess_gives_identical_numbers(place: Path) -> None:
     """Judged again from the stored run, every number is the same, and the same as in result.xml."""
-    told = assessed(place / "run")
+    assessment = assessed(place / "run")
     stored = (place / "run" / "result.xml").read_text()
 
-    assert told["differs_from_journal"] == []
-    (loop,) = told["loops"]
+    assert assessment["differs_from_journal"] == []
+    (loop,) = assessment["loops"]
     assert len(loop["points"]) == 56
     for point in loop["points"]:
         assert f' iops="{repr(point["iops"]).removesuffix(".0")}"' in stored

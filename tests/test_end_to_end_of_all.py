@@ -91,14 +91,14 @@ def all_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 def test_all_tests_run_and_are_judged_again(all_tests: Path) -> None:
     """Every test of the standard runs on real fio; from its journal alone come the same result and the same verdict."""
-    told = assessed(all_tests / "run")
+    assessment = assessed(all_tests / "run")
 
-    assert [each["test"] for each in told["tests"]] == list(SHORT)
-    for each in told["tests"]:
-        assert each["ending"] == "finished"
-        assert each["differs_from_journal"] == []
-        assert each["written_bytes"] > 0
-        assert [deviation["what"] for deviation in each["deviations"]]
+    assert [item["test"] for item in assessment["tests"]] == list(SHORT)
+    for test in assessment["tests"]:
+        assert test["ending"] == "finished"
+        assert test["differs_from_journal"] == []
+        assert test["written_bytes"] > 0
+        assert [deviation["what"] for deviation in test["deviations"]]
     assert "8 of 8 tests finished" in (all_tests / "stdout").read_text()
 
 
@@ -183,9 +183,9 @@ def test_a_client_drive_of_either_version(verb: str, pts: str, share: float, tmp
     settings = shortened("throughput" if verb == "tp" else "composite")
     snia_pts(tmp_path, verb, "drive.img", *size, *settings, "--to", "none", "--run-dir", "run")
 
-    told = assessed(tmp_path / "run")
-    assert told["revision"] == f"PTS-C {pts}"
-    assert {point["range_bytes"] for loop in told["loops"] for point in loop["points"]} == {share * (32 << 20)}
+    assessment = assessed(tmp_path / "run")
+    assert assessment["revision"] == f"PTS-C {pts}"
+    assert {point["range_bytes"] for loop in assessment["loops"] for point in loop["points"]} == {share * (32 << 20)}
 
 
 @pytest.mark.long
@@ -212,9 +212,9 @@ def test_all_tests_on_a_loop_device_are_confirmed_once(tmp_path: Path) -> None:
     assert refused.returncode == 9
     assert not (tmp_path / "no").exists()
     assert "4 of 4 tests finished" in done.stdout
-    told = assessed(tmp_path / "run")["tests"]
-    assert len(told) == 4
-    assert all("blkdiscard" in str(each) for each in told)
+    assessment = assessed(tmp_path / "run")["tests"]
+    assert len(assessment) == 4
+    assert all("blkdiscard" in str(item) for item in assessment)
 
 
 def remove_the_target(_child: subprocess.Popen[str], folder: Path) -> None:

@@ -76,9 +76,9 @@ def sparse(path: Path, size_bytes: int = 16 * MIB) -> Path:
     return path
 
 
-def measured(target: Path, evidence: Path, *asked: Stimulus, **how: Any) -> list[Measurement]:
+def measured(target: Path, evidence: Path, *request: Stimulus, **how: Any) -> list[Measurement]:
     """Measure stimuli one after the other."""
-    return list(engine(target, evidence, **how).measure(asked))
+    return list(engine(target, evidence, **how).measure(request))
 
 
 # -- amounts and places -----------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ def measured(target: Path, evidence: Path, *asked: Stimulus, **how: Any) -> list
 def test_wipc_writes_exactly_twice_the_capacity(tmp_path: Path, evidence: Path, threads: int, size: int) -> None:
     """Sequential preconditioning is 2.000 x the capacity over all LBAs, whatever the threads and the odd end."""
     target = sparse(tmp_path / "x.img", size)
-    asked = stimulus(size, access="SEQ", block_size_bytes=131072, thread_count=threads, passes=2)
-    (measurement,) = measured(target, evidence, asked)
+    request = stimulus(size, access="SEQ", block_size_bytes=131072, thread_count=threads, passes=2)
+    (measurement,) = measured(target, evidence, request)
     data = target.read_bytes()
 
     assert measurement.write.transferred_bytes == 2 * size
@@ -106,10 +106,10 @@ def test_wipc_of_a_smaller_range_ends_in_a_partial_pass(tmp_path: Path, evidence
     """2 x capacity within 75 % of it are 2.67 passes: exactly the bytes, all of the range, and nothing outside it."""
     size, block = 16 * MIB, 131072
     target = sparse(tmp_path / "x.img", size)
-    asked = wipc(
+    request = wipc(
         spec_of("iops", setup__active_range_percent=75, setup__thread_count=threads), dut(capacity_bytes=size), block
     )
-    (measurement,) = measured(target, evidence, asked)
+    (measurement,) = measured(target, evidence, request)
 
     assert measurement.write.transferred_bytes == 2 * size
     assert measurement.write.ios == 2 * size // block
@@ -120,31 +120,31 @@ def test_each_round_touches_new_lbas(tmp_path: Path, evidence: Path) -> None:
     """The room of a sparse file grows with each round: nobody repeats the same LBAs, as all peers but one do."""
     # One pass at random leaves 1/e of the blocks out, the next 1/e of those: 63, 86 and 95 % of the room are taken.
     target = sparse(tmp_path / "x.img", 16 * MIB)
-    asked = stimulus(16 * MIB, thread_count=1, passes=1)
+    request = stimulus(16 * MIB, thread_count=1, passes=1)
     taken = [
         sum(end - start for start, end in data_map(target)) / (16 * MIB)
-        for _ in measure_paced(engine(target, evidence), asked, 3)
+        for _ in measure_paced(engine(target, evidence), request, 3)
     ]
 
     assert taken == pytest.approx([0.632, 0.865, 0.950], abs=0.03)
 
 
-def measure_paced(laboratory: FioEngine, asked: Stimulus, rounds: int) -> Iterator[Measurement]:
+def measure_paced(laboratory: FioEngine, request: Stimulus, rounds: int) -> Iterator[Measurement]:
     """Measure a stimulus some times, each in a round of its own."""
     for _ in range(rounds):
-        yield from laboratory.measure([asked])
+        yield from laboratory.measure([request])
 
 
 def test_the_seed_of_a_run_decides_every_lba(tmp_path: Path, evidence: Path) -> None:
     """Two runs of one seed write the same blocks in the same rounds; a run of another seed writes elsewhere."""
     # A range that one thread goes over once in blocks of 4 KiB: as many I/Os each time, whatever the speed.
-    asked = stimulus(MIB, thread_count=1, passes=1)
+    request = stimulus(MIB, thread_count=1, passes=1)
     maps: dict[str, list[tuple[tuple[int, int], ...]]] = {}
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         (evidence / name).mkdir()
         target = sparse(tmp_path / f"{name}.img", MIB)
         laboratory = engine(target, evidence / name, seed=seed)
-        maps[name] = [data_map(target) for _ in measure_paced(laboratory, asked, 2)]
+        maps[name] = [data_map(target) for _ in measure_paced(laboratory, request, 2)]
 
     assert maps["a"] == maps["b"]
     assert maps["a"][0] != maps["c"][0]
@@ -156,9 +156,9 @@ def test_the_seed_of_a_run_decides_every_lba(tmp_path: Path, evidence: Path) -> 
 def test_randrepeat_goes_to_the_same_places(tmp_path: Path, evidence: Path, randrepeat: str, same: bool) -> None:
     """Each repeat of a point writes the same blocks where its profile asks for it, else others; so do their seeds."""
     target, maps, seeds = sparse(tmp_path / "x.img", MIB), [], []
-    asked = stimulus(MIB, thread_count=1, passes=1, name="point", options=(("randrepeat", randrepeat),))
+    request = stimulus(MIB, thread_count=1, passes=1, name="point", options=(("randrepeat", randrepeat),))
     laboratory = engine(target, evidence)
-    for repeat in measure_paced(laboratory, asked, 3):
+    for repeat in measure_paced(laboratory, request, 3):
         maps.append(data_map(target))
         seeds.append(repeat.seed)
         for size in (0, MIB):  # empty again
@@ -170,26 +170,26 @@ def test_randrepeat_goes_to_the_same_places(tmp_path: Path, evidence: Path, rand
 
 def test_other_points_and_runs_have_other_seeds(tmp_path: Path) -> None:
     """randrepeat repeats a point within its run: neither another point nor another run has its seed."""
-    asked = stimulus(name="point", options=(("randrepeat", "1"),))
-    seeds = [seed_for(asked, 1, 1), seed_for(asked, 2, 1), seed_for(replace(asked, name="other"), 1, 1)]
+    request = stimulus(name="point", options=(("randrepeat", "1"),))
+    seeds = [seed_for(request, 1, 1), seed_for(request, 2, 1), seed_for(replace(request, name="other"), 1, 1)]
 
     assert len(set(seeds)) == 3
-    assert seed_for(asked, 1, 2) == seeds[0]
+    assert seed_for(request, 1, 2) == seeds[0]
 
 
 def test_every_stimulus_has_its_own_large_seed(tmp_path: Path, evidence: Path) -> None:
     """Seeds are beyond 2^60, no two alike, recorded, and the ones that fio was told."""
-    asked = [stimulus(seconds=0.05)] * 3
+    stimuli = [stimulus(seconds=0.05)] * 3
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
-    found = [*laboratory.measure(asked[:2]), *laboratory.measure(asked[2:])]
-    told = [
-        int(re.findall(r"^randseed=(\d+)$", (evidence / f"{each.evidence}.fio").read_text(), re.MULTILINE)[0])
-        for each in found
+    measured_points = [*laboratory.measure(stimuli[:2]), *laboratory.measure(stimuli[2:])]
+    text = [
+        int(re.findall(r"^randseed=(\d+)$", (evidence / f"{measured_point.evidence}.fio").read_text(), re.MULTILINE)[0])
+        for measured_point in measured_points
     ]
 
-    assert [each.seed for each in found] == told == [stimulus_seed(RUN_SEED, number) for number in (1, 2, 3)]
-    assert len(set(told)) == 3
-    assert min(told) >= 1 << 60
+    assert [item.seed for item in measured_points] == text == [stimulus_seed(RUN_SEED, number) for number in (1, 2, 3)]
+    assert len(set(text)) == 3
+    assert min(text) >= 1 << 60
 
 
 @given(st.integers(0, (1 << 63) - 1), st.integers(1, 2000), st.integers(1, 2000))
@@ -209,16 +209,16 @@ def test_seeds(run_seed: int, one: int, other: int) -> None:
 def test_mixed_points_are_reads_and_writes(tmp_path: Path, evidence: Path) -> None:
     """A mixed point holds both sides, near the mix asked; its IOPS is their sum, as in fio's own answer."""
     target = filled(tmp_path / "x.img", 4 * MIB)
-    asked = stimulus(4 * MIB, read_percent=65, seconds=0.3)
-    (found,) = measured(target, evidence, asked)
-    said = (evidence / f"{found.evidence}.json").read_text()
-    job = json.loads(said[said.index("{\n") :])["jobs"][0]
+    request = stimulus(4 * MIB, read_percent=65, seconds=0.3)
+    (point,) = measured(target, evidence, request)
+    text = (evidence / f"{point.evidence}.json").read_text()
+    job = json.loads(text[text.index("{\n") :])["jobs"][0]
 
-    assert found.ios == job["read"]["total_ios"] + job["write"]["total_ios"]
-    assert found.iops == pytest.approx(job["read"]["iops"] + job["write"]["iops"], rel=0.001)
-    assert found.read.ios / found.ios == pytest.approx(0.65, abs=0.05)
-    assert found.histogram.count == found.ios
-    assert 300 <= found.runtime_ms < 400
+    assert point.ios == job["read"]["total_ios"] + job["write"]["total_ios"]
+    assert point.iops == pytest.approx(job["read"]["iops"] + job["write"]["iops"], rel=0.001)
+    assert point.read.ios / point.ios == pytest.approx(0.65, abs=0.05)
+    assert point.histogram.count == point.ios
+    assert 300 <= point.runtime_ms < 400
 
 
 @pytest.mark.parametrize("access", ["RND", "SEQ"])
@@ -236,30 +236,30 @@ def test_every_kind_of_point_is_measured(
 ) -> None:
     """Every access, mix and block size runs on both I/O engines, also with fixed buffers, and is believed."""
     target = filled(tmp_path / "x.img", 4 * MIB + 512)
-    asked = stimulus(
+    request = stimulus(
         4 * MIB + 512, access=access, read_percent=read_percent, block_size_bytes=block_size_bytes, seconds=0.2
     )
     laboratory = FioEngine(str(target), evidence, seed=1, io_engine=io_engine, fixed_buffers=fixed_buffers)
-    (found,) = laboratory.measure([asked])
+    (point,) = laboratory.measure([request])
 
-    assert ("fixedbufs=1" in (evidence / f"{found.evidence}.fio").read_text().splitlines()) is fixed_buffers
-    assert found.ios > 0
-    assert found.read.transferred_bytes + found.write.transferred_bytes == found.ios * block_size_bytes
-    assert (found.read.ios > 0, found.write.ios > 0) == (read_percent > 0, read_percent < 100)
+    assert ("fixedbufs=1" in (evidence / f"{point.evidence}.fio").read_text().splitlines()) is fixed_buffers
+    assert point.ios > 0
+    assert point.read.transferred_bytes + point.write.transferred_bytes == point.ios * block_size_bytes
+    assert (point.read.ios > 0, point.write.ios > 0) == (read_percent > 0, read_percent < 100)
 
 
 def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
     """The first stimulus has no gap; each later one tells the suite's own time and the device's idle time."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
-    found = [each.timing for each in laboratory.measure([stimulus(seconds=0.4)] * 3)]
+    measured_points = [point.timing for point in laboratory.measure([stimulus(seconds=0.4)] * 3)]
 
-    assert (found[0].suite_gap_us, found[0].idle_gap_ms) == (None, None)
-    for before, after in itertools.pairwise(found):
+    assert (measured_points[0].suite_gap_us, measured_points[0].idle_gap_ms) == (None, None)
+    for before, after in itertools.pairwise(measured_points):
         suite_us = (after.started_monotonic_ns - before.ended_monotonic_ns) / 1000
         assert after.suite_gap_us is not None
         assert 0 < after.suite_gap_us <= suite_us
         assert after.idle_gap_ms is not None
-        length_ms = max(each.ended_monotonic_ns - each.started_monotonic_ns for each in (before, after)) / 1e6
+        length_ms = max(item.ended_monotonic_ns - item.started_monotonic_ns for item in (before, after)) / 1e6
         assert suite_us / 1000 < after.idle_gap_ms <= suite_us / 1000 + length_ms - 395
 
 
@@ -267,20 +267,20 @@ def test_the_next_point_does_not_wait_for_anybody(tmp_path: Path, evidence: Path
     """A point begins when the one before has its I/O back: no start or end of fio comes between, and no consumer."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     found = []
-    for each in laboratory.measure([stimulus(seconds=1.0)] * 3):
-        found.append(each.timing)
+    for point in laboratory.measure([stimulus(seconds=1.0)] * 3):
+        found.append(point.timing)
         time.sleep(0.5)
 
     gaps = [after.started_monotonic_ns - before.ended_monotonic_ns for before, after in itertools.pairwise(found)]
     assert max(gaps) < 0.3e9
-    for started, ended in ((each.started_monotonic_ns, each.ended_monotonic_ns) for each in found):
+    for started, ended in ((entry.started_monotonic_ns, entry.ended_monotonic_ns) for entry in found):
         assert 1.0e9 <= ended - started < 1.4e9
 
 
 def test_each_point_has_to_be_allowed(tmp_path: Path, evidence: Path) -> None:
     """What must not be is not begun, and what was measured before it is not lost."""
     target = sparse(tmp_path / "x.img")
-    asked = [
+    stimuli = [
         stimulus(range_offset_bytes=offset * MIB, range_bytes=MIB, access="SEQ", block_size_bytes=65536)
         for offset in (0, 4, 8)
     ]
@@ -289,12 +289,12 @@ def test_each_point_has_to_be_allowed(tmp_path: Path, evidence: Path) -> None:
         if wanted.range_offset_bytes == 4 * MIB:
             raise OSError(errno.ENODEV, "gone")
 
-    outcomes = engine(target, evidence).measure(asked, forbid)
+    outcomes = engine(target, evidence).measure(stimuli, forbid)
     first = next(outcomes)
     with pytest.raises(OSError, match="gone"):
         next(outcomes)
 
-    assert first.stimulus == asked[0]
+    assert first.stimulus == stimuli[0]
     assert data_map(target) == ((0, MIB),)
     assert fio_processes(evidence) == []
 
@@ -360,7 +360,7 @@ def end_a_waiting_thread(evidence: Path) -> None:
     """End the shell of one of the threads that stand ready for the second stimulus."""
     for pid in fio_processes(evidence):
         if any("/00002-" in name for name in opened_files(pid)):
-            children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]
+            children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
             os.kill(int(next(words for words in children if words)[0]), signal.SIGKILL)
             return
 
@@ -388,15 +388,15 @@ def test_a_fio_that_cannot_stand_ready_begins_as_programs_usually_do(
     program.write_text(f'#!/bin/sh\ncase "$*" in *exec_prerun*) exit 1;; esac\nexec {real} "$@"\n')
     program.chmod(0o755)
     replace_fio(monkeypatch, program)
-    found = measured(sparse(tmp_path / "x.img"), evidence, *[stimulus(seconds=0.2)] * 3)
+    measured_points = measured(sparse(tmp_path / "x.img"), evidence, *[stimulus(seconds=0.2)] * 3)
 
-    assert len(found) == 3
-    assert all(200 <= each.runtime_ms < 400 for each in found)
-    assert all((each.timing.idle_gap_ms or 0) > 20 for each in found[1:])
-    assert all(each.timing.engine_restarted for each in found)
-    command = json.loads((evidence / f"{found[1].evidence}.process.json").read_text())["argv"]
+    assert len(measured_points) == 3
+    assert all(200 <= measured_point.runtime_ms < 400 for measured_point in measured_points)
+    assert all((item.timing.idle_gap_ms or 0) > 20 for item in measured_points[1:])
+    assert all(entry.timing.engine_restarted for entry in measured_points)
+    command = json.loads((evidence / f"{measured_points[1].evidence}.process.json").read_text())["argv"]
     assert not any("exec_prerun" in word for word in command)
-    fallen = json.loads((evidence / f"{found[1].evidence}.fallen.process.json").read_text())
+    fallen = json.loads((evidence / f"{measured_points[1].evidence}.fallen.process.json").read_text())
     assert (fallen["exit_code"], any("exec_prerun" in word for word in fallen["argv"])) == (1, True)
 
 
@@ -422,26 +422,26 @@ def test_a_fio_that_starts_other_threads_than_requested_is_not_restarted(
 
 def test_no_thread_is_interrupted_when_another_ends(tmp_path: Path, evidence: Path) -> None:
     """SIGCHLD is blocked in every thread of fio: it would break off a wait for I/O, and leave I/Os uncounted."""
-    seen: list[str] = []
+    lines: list[str] = []
 
     def look(_seconds: float, _written: int) -> None:
         for pid in fio_processes(evidence):
-            seen.extend(each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/status"))
+            lines.extend(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status"))
 
     measured(sparse(tmp_path / "x.img"), evidence, stimulus(seconds=1.5, thread_count=4), tick=look)
 
-    masks = [int(mask, 16) for status in seen for mask in re.findall(r"^SigBlk:\t(\w+)$", status, re.MULTILINE)]
+    masks = [int(mask, 16) for status in lines for mask in re.findall(r"^SigBlk:\t(\w+)$", status, re.MULTILINE)]
     assert len(masks) >= 5
     assert all(mask & 1 << (signal.SIGCHLD - 1) for mask in masks)
 
 
 def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
     """Job file, answer and process of each stimulus are kept under its name, the answer with its digest."""
-    (found,) = measured(sparse(tmp_path / "x.img"), evidence, stimulus())
-    name = found.evidence
+    (point,) = measured(sparse(tmp_path / "x.img"), evidence, stimulus())
+    name = point.evidence
 
     assert name == "00001-rnd-4096b-r0"
-    assert hashlib.sha256((evidence / f"{name}.json").read_bytes()).hexdigest() == found.evidence_sha256
+    assert hashlib.sha256((evidence / f"{name}.json").read_bytes()).hexdigest() == point.evidence_sha256
     assert json.loads((evidence / f"{name}.process.json").read_text())["exit_code"] == 0
     job, process = (evidence / f"{name}.fio").read_text(), json.loads((evidence / f"{name}.process.json").read_text())
     assert f"SNIA_PTS_TARGET={tmp_path}/x.img fio FILE" in job
@@ -452,9 +452,9 @@ def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
 def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) -> None:
     """What the operator chose for the data is in the job and in what the report says of the engine."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence, refill=True)
-    (found,) = laboratory.measure([stimulus()])
+    (point,) = laboratory.measure([stimulus()])
 
-    assert "refill_buffers=1" in (evidence / f"{found.evidence}.fio").read_text()
+    assert "refill_buffers=1" in (evidence / f"{point.evidence}.fio").read_text()
     assert laboratory.io_engine == "libaio, random buffers refilled"
     assert engine(tmp_path / "x.img", evidence).io_engine == "libaio, random buffers scrambled"
 
@@ -525,12 +525,12 @@ def test_buffers_are_fixed_only_where_their_memory_may_be_locked(
 def test_with_the_capability_any_amount_is_locked(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing bounds root, so that fio tries one small buffer; a fio that fails all the same is believed."""
     need_root()
-    asked = stimulus(thread_count=32, queue_depth=32, block_size_bytes=MIB, range_bytes=64 * MIB)
+    request = stimulus(thread_count=32, queue_depth=32, block_size_bytes=MIB, range_bytes=64 * MIB)
 
-    assert can_lock_buffers([asked], evidence)
+    assert can_lock_buffers([request], evidence)
     assert "bs=4096" in (evidence / "00000-fixed-buffers.fio").read_text().splitlines()
     monkeypatch.setattr("snia_pts.lab.fio.null_job_file", lambda *_, **__: "[x]\nioengine=no-such-engine\n")
-    assert not can_lock_buffers([asked], evidence)
+    assert not can_lock_buffers([request], evidence)
 
 
 # -- mixes, starts, limits ------------------------------------------------------------------------------------------
@@ -539,27 +539,27 @@ def test_with_the_capability_any_amount_is_locked(evidence: Path, monkeypatch: p
 def test_a_mix_of_sizes_is_measured(tmp_path: Path, evidence: Path) -> None:
     """A mix of sizes with a skew runs and is believed; its bytes lie between those of its smallest and largest size."""
     sizes = ((512, 4), (1024, 1), (4096, 85), (65536, 10))
-    asked = stimulus(
+    request = stimulus(
         16 * MIB,
         read_percent=40,
         seconds=0.3,
         block_size_bytes=tuple(BlockShare(size_bytes=size, percent=percent) for size, percent in sizes),
         skew=(Zone(access_percent=50, range_percent=5), Zone(access_percent=50, range_percent=95)),
     )
-    (found,) = measured(filled(tmp_path / "x.img", 16 * MIB), evidence, asked)
-    total = found.read.transferred_bytes + found.write.transferred_bytes
+    (point,) = measured(filled(tmp_path / "x.img", 16 * MIB), evidence, request)
+    total = point.read.transferred_bytes + point.write.transferred_bytes
     mean = sum(size * percent for size, percent in sizes) / 100
 
-    assert found.ios > 1000
-    assert total / found.ios == pytest.approx(mean, rel=0.2)
-    assert 0.3 < found.read.ios / found.ios < 0.5
-    assert found.evidence == "00001-rnd-mixed-r40"
+    assert point.ios > 1000
+    assert total / point.ios == pytest.approx(mean, rel=0.2)
+    assert 0.3 < point.read.ios / point.ios < 0.5
+    assert point.evidence == "00001-rnd-mixed-r40"
 
 
 def test_a_stream_goes_on_where_it_is_told(tmp_path: Path, evidence: Path) -> None:
     """A sequential stream begins at its start, each thread in its own share, and writes nothing before."""
     target = sparse(tmp_path / "x.img", 64 * MIB)
-    asked = stimulus(
+    request = stimulus(
         64 * MIB,
         access="SEQ",
         block_size_bytes=MIB,
@@ -569,7 +569,7 @@ def test_a_stream_goes_on_where_it_is_told(tmp_path: Path, evidence: Path) -> No
         seconds=5.0,
         limit_bytes=4 * MIB,
     )
-    measured(target, evidence, asked)
+    measured(target, evidence, request)
 
     assert data_map(target) == ((24 * MIB, 26 * MIB), (56 * MIB, 58 * MIB))
 
@@ -578,11 +578,11 @@ def test_a_stream_goes_on_where_it_is_told(tmp_path: Path, evidence: Path) -> No
 @pytest.mark.parametrize("size", [MIB, 16 * MIB])
 def test_a_limit_ends_it_early(tmp_path: Path, evidence: Path, access: Any, size: int) -> None:
     """A limit beyond the range or within it is transferred by all threads together, long before the time is over."""
-    asked = stimulus(size, access=access, thread_count=3, seconds=30.0, limit_bytes=3 * MIB + 1)
-    (found,) = measured(sparse(tmp_path / "x.img", size), evidence, asked)
+    request = stimulus(size, access=access, thread_count=3, seconds=30.0, limit_bytes=3 * MIB + 1)
+    (point,) = measured(sparse(tmp_path / "x.img", size), evidence, request)
 
-    assert 3 * MIB < found.write.transferred_bytes <= 3 * MIB + 3 * 4096
-    assert found.runtime_ms < 20_000
+    assert 3 * MIB < point.write.transferred_bytes <= 3 * MIB + 3 * 4096
+    assert point.runtime_ms < 20_000
 
 
 def test_threads_that_cannot_share_a_range_are_refused(tmp_path: Path, evidence: Path) -> None:
@@ -598,23 +598,23 @@ def test_threads_that_cannot_share_a_range_are_refused(tmp_path: Path, evidence:
 # -- samples --------------------------------------------------------------------------------------------------------
 
 
-def stretch(asked: Stimulus, sample_seconds: float | None) -> ContinuousStimulus:
+def stretch(request: Stimulus, sample_seconds: float | None) -> ContinuousStimulus:
     """Return a stretch of a stimulus."""
-    return ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=sample_seconds)
+    return ContinuousStimulus(phase="stimulus", stimulus=request, sample_seconds=sample_seconds)
 
 
 def stretched(laboratory: FioEngine, step: ContinuousStimulus) -> tuple[list[Sample], Measurement]:
     """Run a stretch; return its samples and the whole."""
     *samples, whole = laboratory.measure_continuous(step)
     assert isinstance(whole, Measurement)
-    return [each for each in samples if isinstance(each, Sample)], whole
+    return [sample for sample in samples if isinstance(sample, Sample)], whole
 
 
 @pytest.mark.parametrize("read_percent", [0, 60])
 def test_samples_are_the_whole(tmp_path: Path, evidence: Path, read_percent: int) -> None:
     """One fio gives all samples, of the length asked but for the first and last; together they are its final answer."""
-    asked = stimulus(read_percent=read_percent, seconds=1.5)
-    samples, whole = stretched(engine(filled(tmp_path / "x.img", 16 * MIB), evidence), stretch(asked, 0.3))
+    request = stimulus(read_percent=read_percent, seconds=1.5)
+    samples, whole = stretched(engine(filled(tmp_path / "x.img", 16 * MIB), evidence), stretch(request, 0.3))
 
     assert [sample.number for sample in samples] == [1, 2, 3, 4, 5]
     assert [sample.seconds for sample in samples[1:-1]] == pytest.approx([0.3] * 3, abs=0.25)
@@ -625,7 +625,7 @@ def test_samples_are_the_whole(tmp_path: Path, evidence: Path, read_percent: int
     assert sum(sample.write_bytes for sample in samples) == whole.write.transferred_bytes
     assert all(sample.ios > 100 and 0 < sample.average_response_us <= sample.maximum_response_us for sample in samples)
     assert max(sample.maximum_response_us for sample in samples) == whole.maximum_response_us
-    assert whole.stimulus == asked
+    assert whole.stimulus == request
     assert len(list(evidence.glob("0000[1-9]*.fio"))) == 1
 
 
@@ -663,8 +663,8 @@ def kept_answers(evidence: Path) -> list[dict[str, Any]]:
 
 def the_job(answer: str) -> dict[str, Any]:
     """Return the job of an answer, which lines of text may precede."""
-    found: dict[str, Any] = json.loads(answer[answer.index("{\n") :])["jobs"][0]
-    return found
+    document: dict[str, Any] = json.loads(answer[answer.index("{\n") :])["jobs"][0]
+    return document
 
 
 def test_all_that_fio_said_is_kept(tmp_path: Path, evidence: Path) -> None:
@@ -689,14 +689,14 @@ def test_a_fio_ended_midway_has_given_its_samples(tmp_path: Path, evidence: Path
     with pytest.raises(fio.AnswerRejected) as refusal:
         seen.extend(outcomes)
 
-    assert all(isinstance(each, Sample) for each in seen)
+    assert all(isinstance(item, Sample) for item in seen)
     assert refusal.value.blame == "host"
 
 
 def test_a_limit_shortens_the_last_sample(tmp_path: Path, evidence: Path) -> None:
     """Where a limit ends a stretch there are fewer samples, the last as long as it was, and still all is in them."""
-    asked = stimulus(seconds=60.0, limit_bytes=40 * MIB)
-    samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(asked, 0.1))
+    request = stimulus(seconds=60.0, limit_bytes=40 * MIB)
+    samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(request, 0.1))
 
     assert 0 < len(samples) < 100
     assert sum(sample.write_bytes for sample in samples) == whole.write.transferred_bytes == 40 * MIB
@@ -821,10 +821,10 @@ def test_nothing_runs_while_idle(tmp_path: Path, evidence: Path) -> None:
 # -- refusals -----------------------------------------------------------------------------------------------------
 
 
-def refused(laboratory: FioEngine, asked: Stimulus) -> fio.AnswerRejected:
+def refused(laboratory: FioEngine, request: Stimulus) -> fio.AnswerRejected:
     """Measure, and return the refusal."""
     with pytest.raises(fio.AnswerRejected) as caught:
-        list(laboratory.measure([asked]))
+        list(laboratory.measure([request]))
     return caught.value
 
 
@@ -997,7 +997,7 @@ def test_a_wall_clock_that_was_set_is_told_once(tmp_path: Path, evidence: Path, 
     clock.changed = seconds
     found += outcomes
 
-    assert [each.timing.clock_set_seconds for each in found] == pytest.approx([0, seconds, 0], abs=0.05)
+    assert [entry.timing.clock_set_seconds for entry in found] == pytest.approx([0, seconds, 0], abs=0.05)
 
 
 def test_the_clocks_of_this_host_agree() -> None:
@@ -1113,7 +1113,7 @@ def test_what_is_looked_up_again_leaves_what_was(evidence: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         ("s/fio-[0-9.]*/fio-3.01/", r"expected an answer of fio-\S+, got one of fio-3\.01"),
         ('s/"iodepth" : "1"/"iodepth" : "2"/', "expected iodepth=1, got iodepth=2"),
@@ -1121,7 +1121,7 @@ def test_what_is_looked_up_again_leaves_what_was(evidence: Path) -> None:
     ],
 )
 def test_another_fio_is_noticed_before_the_run(
-    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, change: str, said: str
+    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, change: str, text: str
 ) -> None:
     """A program that answers as another version, or to another job, stops the run in its preparation."""
     real, find = process.find("fio"), process.find
@@ -1134,7 +1134,7 @@ def test_another_fio_is_noticed_before_the_run(
     other.chmod(0o755)
     monkeypatch.setattr(process, "find", lambda name: str(other) if name == "fio" else find(name))
 
-    with pytest.raises(HostFailed, match=said):
+    with pytest.raises(HostFailed, match=text):
         choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, IO_ENGINES, fio_version(evidence))
 
 
@@ -1148,18 +1148,18 @@ def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:
     assert not (tmp_path / "gone.img").exists()
 
 
-@pytest.mark.parametrize("said", ["fio-3.32", "fio-2.21", "something else"])
-def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+@pytest.mark.parametrize("text", ["fio-3.32", "fio-2.21", "something else"])
+def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """A fio that is too old, or no fio, is told with what was found and what is needed."""
     old = tmp_path / "bin" / "fio"
     old.parent.mkdir()
-    old.write_text(f"#!/bin/sh\necho {said}\n")
+    old.write_text(f"#!/bin/sh\necho {text}\n")
     old.chmod(0o755)
     replace_fio(monkeypatch, old)
     with pytest.raises(ToolMissing) as missing:
         engine(tmp_path / "x.img", evidence)
 
-    assert f"fio 3.33 or newer is needed (found: {said})" in str(missing.value)
+    assert f"fio 3.33 or newer is needed (found: {text})" in str(missing.value)
 
 
 def test_an_answer_of_another_version_is_refused(tmp_path: Path, evidence: Path) -> None:

@@ -181,7 +181,7 @@ def test_messages_do_not_need_docstrings() -> None:
     command = [sys.executable, "-OO", "-c", program]
     output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PACKAGE.parent).stdout
 
-    assert output == "".join(f"{example(each)} {example(each).hint}\n" for each in CLASSES.values())
+    assert output == "".join(f"{example(item)} {example(item).hint}\n" for item in CLASSES.values())
 
 
 def test_no_hint_is_changed_on_the_way_up() -> None:

@@ -73,7 +73,7 @@ def copied(runs: Path, tmp_path: Path) -> Callable[[str], RunFolder]:
 
 def found(folder: RunFolder, kind: str) -> Path:
     """Return the one file of a kind."""
-    (path,) = (each for each in folder.evidence.glob(kind) if (".process." in each.name) == (".process." in kind))
+    (path,) = (item for item in folder.evidence.glob(kind) if (".process." in item.name) == (".process." in kind))
     return path
 
 
@@ -89,8 +89,8 @@ def require_refused(capsys: pytest.CaptureFixture[str], intact: Path, folder: Ru
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
     for words in (["assess"], ["assess", "--json"], ["report", "--to", "rst"], ["compare", str(intact)]):
         assert main([*words, str(folder.path)]) == 14, words
-        told = capsys.readouterr()
-        assert all(name in told.out + told.err for name in names), words
+        output = capsys.readouterr()
+        assert all(name in output.out + output.err for name in names), words
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
@@ -134,9 +134,9 @@ def test_swapped_evidence_is_refused(
     folder = copied(run)
     first = found(folder, kind)
     second = found(folder, "00002-*.json") if run == "real" else sorted(folder.evidence.glob("*.json"))[-1]
-    held = first.read_bytes()
+    data = first.read_bytes()
     first.write_bytes(second.read_bytes())
-    second.write_bytes(held)
+    second.write_bytes(data)
 
     require_refused(capsys, runs / run, folder, first.name, second.name)
 
@@ -350,9 +350,9 @@ def test_a_run_with_altered_evidence_is_not_resumed(
     before = folder.journal.read_bytes()
 
     assert main(["resume", str(folder.path)]) == 14
-    told = capsys.readouterr().err
-    assert path.name in told
-    assert "backup" in told
+    message = capsys.readouterr().err
+    assert path.name in message
+    assert "backup" in message
     assert folder.journal.read_bytes() == before
 
 

@@ -36,7 +36,7 @@ def names(result: TestResult, speed: float = 500) -> dict[str, str]:
 
 def limits_file(*entries: tuple[str, str, str]) -> str:
     """Write a file of limits on IOPS: of which test, where, and in which unit."""
-    Path("limits.toml").write_text("format = 1\n" + "".join(LIMIT.format(*each) for each in entries))
+    Path("limits.toml").write_text("format = 1\n" + "".join(LIMIT.format(*entry) for entry in entries))
     return "limits.toml"
 
 
@@ -53,7 +53,7 @@ def test_no_number_that_a_test_has_is_unexpected(test: str) -> None:
     """Steady or not: every name, in its unit."""
     for steady in (True, False):
         result = samples.result_of(test, steady=steady)
-        assert {each.name: each.unit for each in key_figures(result)}.items() <= names(result).items()
+        assert {figure.name: figure.unit for figure in key_figures(result)}.items() <= names(result).items()
 
 
 @pytest.mark.parametrize("speed", [1e-3, 1e9])
@@ -61,7 +61,7 @@ def test_a_wrong_speed_is_no_matter(speed: float) -> None:
     """A drive that is supposed to have written all before the first window may have one."""
     result = samples.result_of("wsat")
     assert "iops at stimulus, measurement window" in (known := names(result, speed))
-    assert {each.name for each in key_figures(result)} <= known.keys()
+    assert {figure.name for figure in key_figures(result)} <= known.keys()
 
 
 @pytest.mark.parametrize("name", builtin_profiles())
@@ -69,7 +69,7 @@ def test_no_number_that_a_profile_has_is_unexpected(name: str) -> None:
     """Synchronizing calls and percentiles among them, which are there only where a drive was asked often enough."""
     result = profiles.result(profiles.shipped(name), sync_us=100.0 if name == "etcd-fsync" else 0.0)
     known = names(result)
-    assert {each.name: each.unit for each in key_figures(result)}.items() <= known.items()
+    assert {figure.name: figure.unit for figure in key_figures(result)}.items() <= known.items()
     assert ("sync_99_percent_ms at fdatasync" in known) == (name == "etcd-fsync")
 
 
@@ -77,7 +77,7 @@ def test_what_is_there_only_sometimes_is_expected() -> None:
     """A percentile that so few I/Os have not is one of those that a faster drive has."""
     result = samples.result_of("iops")
     name = "response_99.999_percent_ms at RND 1024 KiB 0/100"
-    assert name not in {each.name for each in key_figures(result)}
+    assert name not in {figure.name for figure in key_figures(result)}
     assert names(result)[name] == "ms"
 
 
@@ -89,7 +89,7 @@ def limit(**changes: Any) -> Limit:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "lines"),
     [
         ({}, []),
         ({"at": "b"}, ["limit 1: 'iops at b': expected a number that iops measures, such as 'iops at a'"]),
@@ -103,10 +103,10 @@ def limit(**changes: Any) -> Limit:
         ({"test": "xsr"}, ["limit 1.test: 'xsr': expected a test that is run, iops, hir"]),
     ],
 )
-def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], told: list[str]) -> None:
+def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], lines: list[str]) -> None:
     """By its place, what it says, and what it may have meant; one test alone leaves those of others to these."""
     known = {"iops": {"iops at a": "IOPS"}, "hir": {"iops at a": "IOPS"}}
-    assert list(unmeasurable([limit(**changes)], known)) == told
+    assert list(unmeasurable([limit(**changes)], known)) == lines
     if changes.get("test"):
         assert list(unmeasurable([limit(**changes)], {"iops": known["iops"]})) == []
 
@@ -119,9 +119,9 @@ def test_it_is_told_before_the_first_purge(
     """A run and its plan end at once, with the code of a mistake in the file, and make nothing."""
     file = limits_file(("iops", "RND 4KiB 0/100", "IOPS"))
     assert main([verb, "sim:enterprise-nvme", "--limits", file, *plan]) == 3
-    told = capsys.readouterr().err
-    assert told.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limit 1: 'iops at RND 4KiB")
-    assert "as 'iops at RND 4 KiB 0/100'" in told
+    message = capsys.readouterr().err
+    assert message.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limit 1: 'iops at RND 4KiB")
+    assert "as 'iops at RND 4 KiB 0/100'" in message
     assert not Path("run").exists()
 
 
@@ -148,5 +148,5 @@ def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str])
     assert main([*words, "--axis", "queue_depth=1,4"]) == 0
     Path("own.toml").write_text(head + workload + axis.format(4) + own)
     assert main(words) == 3
-    told = capsys.readouterr().err
-    assert "limit 1: 'iops at write, Q8': expected a number that profile measures" in told
+    message = capsys.readouterr().err
+    assert "limit 1: 'iops at write, Q8': expected a number that profile measures" in message

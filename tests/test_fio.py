@@ -51,9 +51,9 @@ def stimulus(**changes: Any) -> Stimulus:
     return Stimulus(**{**facts, **changes})
 
 
-def lines(asked: Stimulus, path: str = "/x/y.img", **how: Any) -> list[str]:
+def lines(request: Stimulus, path: str = "/x/y.img", **how: Any) -> list[str]:
     """Return the lines of a job file."""
-    return fio.job_file(asked, path, "libaio", SEED, **how).splitlines()
+    return fio.job_file(request, path, "libaio", SEED, **how).splitlines()
 
 
 # -- asking ---------------------------------------------------------------------------------------------------------
@@ -77,10 +77,10 @@ def sequential(draw: st.DrawFn, /, **fixed: Any) -> Stimulus:
 
 
 @given(sequential(passes=2))
-def test_sequential_threads_share_no_lba_and_leave_none_out(asked: Stimulus) -> None:
+def test_sequential_threads_share_no_lba_and_leave_none_out(request: Stimulus) -> None:
     """With passes the threads' extents follow one another without a gap or overlap, over exactly the range."""
-    place = asked.range_offset_bytes
-    for section in fio.sections(asked):
+    place = request.range_offset_bytes
+    for section in fio.sections(request):
         assert section.jobs == 1
         assert section.offset_bytes == place
         assert section.size_bytes > 0
@@ -88,28 +88,28 @@ def test_sequential_threads_share_no_lba_and_leave_none_out(asked: Stimulus) -> 
         assert section.size_bytes % section.block_size_bytes == 0  # else fio leaves the rest out
         place += section.size_bytes
 
-    assert place == asked.range_offset_bytes + asked.range_bytes
-    assert sum(section.block_size_bytes != asked.block_size_bytes for section in fio.sections(asked)) <= 1
+    assert place == request.range_offset_bytes + request.range_bytes
+    assert sum(section.block_size_bytes != request.block_size_bytes for section in fio.sections(request)) <= 1
 
 
 @given(sequential(seconds=1.0))
-def test_sequential_threads_by_time_do_whole_blocks_only(asked: Stimulus) -> None:
+def test_sequential_threads_by_time_do_whole_blocks_only(request: Stimulus) -> None:
     """By time every I/O has the block size asked: the tail shorter than a block is left alone, and only that."""
-    parts = list(fio.sections(asked))
+    parts = list(fio.sections(request))
     ends = [part.offset_bytes + part.size_bytes for part in parts]
 
-    assert {part.block_size_bytes for part in parts} == {asked.block_size_bytes}
-    assert [part.offset_bytes for part in parts] == [asked.range_offset_bytes, *ends[:-1]]
-    assert 0 <= asked.range_offset_bytes + asked.range_bytes - ends[-1] < asked.largest_block_bytes
+    assert {part.block_size_bytes for part in parts} == {request.block_size_bytes}
+    assert [part.offset_bytes for part in parts] == [request.range_offset_bytes, *ends[:-1]]
+    assert 0 <= request.range_offset_bytes + request.range_bytes - ends[-1] < request.largest_block_bytes
 
 
 @given(sequential(passes=1))
-def test_sequential_threads_share_evenly(asked: Stimulus) -> None:
+def test_sequential_threads_share_evenly(request: Stimulus) -> None:
     """No thread has more than one block more than another, and there are as many as asked."""
-    shares = [part.size_bytes for part in fio.sections(asked) if part.block_size_bytes == asked.block_size_bytes]
+    shares = [part.size_bytes for part in fio.sections(request) if part.block_size_bytes == request.block_size_bytes]
 
-    assert max(shares) - min(shares) <= asked.largest_block_bytes
-    assert len(shares) == asked.thread_count
+    assert max(shares) - min(shares) <= request.largest_block_bytes
+    assert len(shares) == request.thread_count
 
 
 @given(st.integers(1, 40), st.integers(1, 500), st.integers(1, 4), st.data())
@@ -119,7 +119,7 @@ def test_a_partial_last_pass_is_the_same_for_each_thread(
     """Each thread goes over its share as often as asked, then over a part of it that is the same for all by a block."""
     block, blocks = 131072, threads + more
     rest = data.draw(st.integers(1, blocks - 1))
-    asked = stimulus(
+    request = stimulus(
         access="SEQ",
         block_size_bytes=block,
         range_bytes=blocks * block,
@@ -127,41 +127,41 @@ def test_a_partial_last_pass_is_the_same_for_each_thread(
         passes=whole + 1,
         limit_bytes=(whole * blocks + rest) * block,
     )
-    found = [(part.io_bytes or 0, part.size_bytes) for part in fio.sections(asked)]
-    parts = [(moved - whole * share) // block for moved, share in found]
+    sections = [(part.io_bytes or 0, part.size_bytes) for part in fio.sections(request)]
+    parts = [(moved - whole * share) // block for moved, share in sections]
 
-    assert sum(moved for moved, _ in found) == asked.amount_bytes == asked.limit_bytes
-    assert all(0 <= part * block <= share for part, (_, share) in zip(parts, found, strict=True))
+    assert sum(moved for moved, _ in sections) == request.amount_bytes == request.limit_bytes
+    assert all(0 <= part * block <= share for part, (_, share) in zip(parts, sections, strict=True))
     assert max(parts) - min(parts) <= 1
-    assert "loops" not in "".join(lines(asked))
+    assert "loops" not in "".join(lines(request))
 
 
 @given(sequential(seconds=1.0), st.data())
-def test_a_sequential_stream_begins_where_told(asked: Stimulus, data: st.DataObject) -> None:
+def test_a_sequential_stream_begins_where_told(request: Stimulus, data: st.DataObject) -> None:
     """Each thread begins its part of the start into its own share, on a block, and goes to the share's end."""
-    start = data.draw(st.integers(0, asked.range_bytes - 1))
-    block = asked.largest_block_bytes
-    for share, part in zip(fio.sections(asked), fio.sections(replace(asked, start_bytes=start)), strict=True):
+    start = data.draw(st.integers(0, request.range_bytes - 1))
+    block = request.largest_block_bytes
+    for share, part in zip(fio.sections(request), fio.sections(replace(request, start_bytes=start)), strict=True):
         skipped = part.offset_bytes - share.offset_bytes
         assert skipped + part.size_bytes == share.size_bytes
         assert part.size_bytes >= block
-        wanted = start // asked.thread_count // block * block
+        wanted = start // request.thread_count // block * block
         assert skipped == (wanted if wanted < share.size_bytes else 0)
 
 
 @given(sequential(seconds=1.0), st.data())
-def test_each_sequential_stream_begins_at_its_own_place(asked: Stimulus, data: st.DataObject) -> None:
+def test_each_sequential_stream_begins_at_its_own_place(request: Stimulus, data: st.DataObject) -> None:
     """Several threads begin where each is to, and each answers by itself; one thread, and random ones, are a group."""
-    block = asked.largest_block_bytes
-    starts = tuple(data.draw(st.integers(0, share // block - 1)) * block for share in asked.share_bytes)
-    begun = replace(asked, start_bytes=starts if asked.thread_count > 1 else starts[0])
-    pairs = zip(fio.sections(asked), fio.sections(begun), starts, strict=True)
+    block = request.largest_block_bytes
+    starts = tuple(data.draw(st.integers(0, share // block - 1)) * block for share in request.share_bytes)
+    point = replace(request, start_bytes=starts if request.thread_count > 1 else starts[0])
+    pairs = zip(fio.sections(request), fio.sections(point), starts, strict=True)
 
     for share, part, start in pairs:
         assert part.offset_bytes == share.offset_bytes + start
         assert part.size_bytes == share.size_bytes - start > 0
-    assert f"group_reporting={int(asked.thread_count == 1)}" in lines(begun)
-    assert "group_reporting=1" in lines(replace(asked, access="RND"))
+    assert f"group_reporting={int(request.thread_count == 1)}" in lines(point)
+    assert "group_reporting=1" in lines(replace(request, access="RND"))
 
 
 def test_one_stream_goes_on_to_the_block() -> None:
@@ -188,7 +188,7 @@ def test_random_threads_share_the_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "read_percent", "told"),
+    ("access", "read_percent", "texts"),
     [
         ("RND", 100, ["rw=randread"]),
         ("RND", 0, ["rw=randwrite"]),
@@ -198,16 +198,16 @@ def test_random_threads_share_the_range() -> None:
         ("SEQ", 5, ["rw=rw", "rwmixread=5"]),
     ],
 )
-def test_the_pattern_is_told(access: str, read_percent: int, told: list[str]) -> None:
+def test_the_pattern_is_told(access: str, read_percent: int, texts: list[str]) -> None:
     """Each access and R/W mix has its fio pattern."""
-    found = lines(stimulus(access=access, read_percent=read_percent))
+    options = lines(stimulus(access=access, read_percent=read_percent))
 
-    assert [line for line in found if line.startswith(("rw=", "rwmix"))] == told
+    assert [line for line in options if line.startswith(("rw=", "rwmix"))] == texts
 
 
 def test_the_job_file_holds_what_a_stimulus_needs() -> None:
     """Every option that keeps a point honest is there; a tenth of a second is 100 ms."""
-    found = lines(stimulus())
+    options = lines(stimulus())
 
     assert {
         "direct=1",
@@ -230,8 +230,8 @@ def test_the_job_file_holds_what_a_stimulus_needs() -> None:
         "refill_buffers=0",
         "clocksource=clock_gettime",
         "lat_percentiles=1",
-    } <= set(found)
-    assert len(found) == len(set(found))
+    } <= set(options)
+    assert len(options) == len(set(options))
     assert "refill_buffers=1" in lines(stimulus(), refill=True)
 
 
@@ -296,10 +296,10 @@ def test_the_engine_s_cpu_time_is_fio_s_own(output: str, percent: float | None) 
 
 def test_passes_are_loops_and_no_time() -> None:
     """A stimulus with passes is ended by its amount alone."""
-    found = lines(stimulus(access="SEQ", passes=2))
+    options = lines(stimulus(access="SEQ", passes=2))
 
-    assert "loops=2" in found
-    assert not [line for line in found if line.startswith(("runtime", "time_based"))]
+    assert "loops=2" in options
+    assert not [line for line in options if line.startswith(("runtime", "time_based"))]
 
 
 MIX = (
@@ -312,10 +312,10 @@ SKEW = (Zone(access_percent=50, range_percent=5), Zone(access_percent=50, range_
 
 def test_a_mix_of_sizes_is_told() -> None:
     """Sizes go with their shares, no I/O of a page and more lies across pages, and there is no size besides."""
-    found = lines(stimulus(block_size_bytes=MIX))
+    options = lines(stimulus(block_size_bytes=MIX))
 
-    assert {"bssplit=512/4:4096/67:65536/29", "blockalign=4096"} <= set(found)
-    assert not [line for line in found if line.startswith("bs=")]
+    assert {"bssplit=512/4:4096/67:65536/29", "blockalign=4096"} <= set(options)
+    assert not [line for line in options if line.startswith("bs=")]
 
 
 @pytest.mark.parametrize(
@@ -340,13 +340,13 @@ def test_a_limit_ends_a_stimulus_before_its_time(limit: int, threads: int) -> No
 
     The time bounds it, and does not hold it up.
     """
-    found = lines(stimulus(limit_bytes=limit, thread_count=threads))
-    (amount,) = (int(line.removeprefix("io_size=")) for line in found if line.startswith("io_size="))
+    options = lines(stimulus(limit_bytes=limit, thread_count=threads))
+    (amount,) = (int(line.removeprefix("io_size=")) for line in options if line.startswith("io_size="))
 
     assert amount % 4096 == 0
     assert limit <= amount * threads < limit + 4096 * threads
-    assert "runtime=100ms" in found
-    assert "time_based=1" not in found
+    assert "runtime=100ms" in options
+    assert "time_based=1" not in options
 
 
 def test_no_line_can_be_smuggled_in() -> None:
@@ -436,14 +436,14 @@ def write_with_fio(tmp_path: Path, name: str) -> None:
     target.parent.mkdir(parents=True)
     filled(target, 65536)
     before, names = content(target), set((tmp_path / "target").rglob("*"))
-    asked = stimulus(access="SEQ", passes=1, range_bytes=65536, thread_count=1)
+    request = stimulus(access="SEQ", passes=1, range_bytes=65536, thread_count=1)
     job = tmp_path / "job.fio"
-    text = fio.job_file(asked, str(target), "libaio", SEED)
+    text = fio.job_file(request, str(target), "libaio", SEED)
     job.write_text(text, encoding="utf-8")
     by_hand = text.splitlines()[0].partition(": ")[2].removesuffix("fio FILE") + shlex.join(fio.command(job))
     done = subprocess.run(["/bin/sh", "-c", by_hand], capture_output=True, text=True, check=False, cwd=tmp_path)
 
-    read, write = fio.accept(asked, done.returncode, False, job.with_suffix(".json").read_text())
+    read, write = fio.accept(request, done.returncode, False, job.with_suffix(".json").read_text())
     assert (read.ios, write.transferred_bytes) == (0, 65536)
     assert content(target) != before
     assert set((tmp_path / "target").rglob("*")) == names
@@ -456,10 +456,10 @@ Change = Callable[[dict[str, Any]], object]
 def several(folder: Path, **changes: Any) -> tuple[Stimulus, str]:
     """Return a stimulus of three sequential threads, and real fio's answer to it."""
     target, job = filled(folder / "x.img", 4 * MIB), folder / "job.fio"
-    asked = stimulus(**{"access": "SEQ", "range_bytes": 4 * MIB, "thread_count": 3, "seconds": 0.2, **changes})
-    job.write_text(fio.job_file(asked, str(target), "libaio", SEED), encoding="utf-8")
+    request = stimulus(**{"access": "SEQ", "range_bytes": 4 * MIB, "thread_count": 3, "seconds": 0.2, **changes})
+    job.write_text(fio.job_file(request, str(target), "libaio", SEED), encoding="utf-8")
     subprocess.run(fio.command(job), check=True, capture_output=True, env={**os.environ, fio.TARGET: str(target)})
-    return asked, job.with_suffix(".json").read_text()
+    return request, job.with_suffix(".json").read_text()
 
 
 @pytest.mark.parametrize("changes", [{}, {"seconds": None, "passes": 1, "range_bytes": 4 * MIB - 512}])
@@ -767,7 +767,7 @@ def test_output_is_split_into_answers_however_it_comes(texts: list[bytes], data:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(output)), max_size=6)))
     pieces = [output[start:end] for start, end in itertools.pairwise([0, *cuts, len(output)])]
     answers = fio.StatusStream()
-    found = [given for piece in pieces for given in answers.feed(piece)]
+    found = [line for piece in pieces for line in answers.feed(piece)]
 
     assert found == [(text + b"\n" + document).decode("utf-8", "replace") for text in texts]
     assert answers.last_answer == (texts[-1] + b"\n" + document if texts else b"")
@@ -787,9 +787,9 @@ def test_running_totals_may_be_torn() -> None:
     document = answer(0, 1000)
     document["jobs"][0]["write"]["lat_ns"].update(N=990, bins={"1000": 400, "2000": 580})
     document["jobs"][0]["read"]["lat_ns"] = {"min": 0, "max": 0, "mean": 0.0, "N": 0}
-    found = fio.read_totals(json.dumps(document))[0]
+    totals = fio.read_totals(json.dumps(document))[0]
 
-    assert found == Totals(
+    assert totals == Totals(
         write=Side(
             ios=990,
             transferred_bytes=4_096_000,
@@ -807,11 +807,11 @@ def test_running_totals_that_are_junk_are_refused(junk: object) -> None:
     """Whatever JSON comes as running totals, it is understood or Refused."""
     for document in (junk, {"jobs": [junk]}, {"jobs": [{"read": junk, "write": junk}]}):
         try:
-            found = fio.read_totals(json.dumps(document))[0]
+            totals = fio.read_totals(json.dumps(document))[0]
         except fio.AnswerRejected as refused:
             refusal = refused
         else:
-            assert math.isfinite(found.read.response_ns + found.write.response_ns)
+            assert math.isfinite(totals.read.response_ns + totals.write.response_ns)
             continue
         assert refusal.blame in ("device", "host")  # the device for an error that fio reports
         assert refusal.reason
@@ -901,9 +901,9 @@ def judged(text: str, exit_code: int = 0, **asked: Any) -> None:
 def test_running_totals_beyond_all_are_refused(name: str, value: float) -> None:
     """A journal takes no number below zero or beyond all that can be measured, and so neither does a sample."""
     document = answer()
-    for each in (document["jobs"][0]["read"], document["jobs"][0]["write"]):
-        each["lat_ns"]["N"] = each["total_ios"]
-        place = each if name in each else each["lat_ns"]
+    for item in (document["jobs"][0]["read"], document["jobs"][0]["write"]):
+        item["lat_ns"]["N"] = item["total_ios"]
+        place = item if name in item else item["lat_ns"]
         place[name] = value
     with pytest.raises(fio.AnswerRejected, match=r"cannot parse fio.s running totals"):
         fio.read_totals(json.dumps(document))[0]
@@ -967,9 +967,9 @@ def real_answer(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_options_of_a_workload_are_heard_last() -> None:
     """They take the place of what the suite says itself, and stand once."""
-    asked = stimulus(options=(("direct", "0"), ("fdatasync", "1"), ("ioengine", "sync")))
-    told = lines(asked)
-    assert [line for line in told if line.startswith(("direct", "ioengine", "fdatasync"))] == [
+    request = stimulus(options=(("direct", "0"), ("fdatasync", "1"), ("ioengine", "sync")))
+    options = lines(request)
+    assert [line for line in options if line.startswith(("direct", "ioengine", "fdatasync"))] == [
         "direct=0",
         "ioengine=sync",
         "fdatasync=1",
@@ -987,21 +987,21 @@ def test_options_of_a_workload_are_heard_last() -> None:
 )
 def test_amounts_and_orders(changes: dict[str, Any], wanted: list[str]) -> None:
     """Threads at random places do a part of a pass each; strides end after one crossing of the range."""
-    told = lines(stimulus(**{"thread_count": 1, "passes": 1, **changes}))
-    assert [line for line in told if line.startswith(("rw=", "loops=", "io_size="))] == wanted
+    options = lines(stimulus(**{"thread_count": 1, "passes": 1, **changes}))
+    assert [line for line in options if line.startswith(("rw=", "loops=", "io_size="))] == wanted
 
 
 def test_a_ramp_is_told_and_waited_for() -> None:
     """It comes before the time that counts."""
-    asked = stimulus(seconds=2.0, ramp_seconds=30.0)
-    assert {"time_based=1", "runtime=2000ms", "ramp_time=30000ms"} <= set(lines(asked))
-    assert fio.timeout_seconds(asked) == fio.timeout_seconds(stimulus(seconds=2.0)) + 30
+    request = stimulus(seconds=2.0, ramp_seconds=30.0)
+    assert {"time_based=1", "runtime=2000ms", "ramp_time=30000ms"} <= set(lines(request))
+    assert fio.timeout_seconds(request) == fio.timeout_seconds(stimulus(seconds=2.0)) + 30
 
 
 def test_slow_ios_have_their_time() -> None:
     """A hard disk does a hundred random I/Os a second, a card fewer calls of fdatasync: no stall of the device."""
-    asked = stimulus(passes=1, thread_count=1, range_bytes=4 << 30)
-    assert fio.timeout_seconds(asked) > (4 << 30) / 4096 / 100
+    request = stimulus(passes=1, thread_count=1, range_bytes=4 << 30)
+    assert fio.timeout_seconds(request) > (4 << 30) / 4096 / 100
 
 
 def ramped_answer(ios: int = 1000, ended: int = 1004, extra_bytes: int = 0) -> str:
@@ -1013,8 +1013,8 @@ def ramped_answer(ios: int = 1000, ended: int = 1004, extra_bytes: int = 0) -> s
 @pytest.mark.parametrize("extra_bytes", [0, 4096])
 def test_after_a_ramp_ios_and_bytes_are_one_count(extra_bytes: int) -> None:
     """Both are of the I/Os that ended in the measured time, so that IOPS times the block size is the throughput."""
-    asked = stimulus(ramp_seconds=1.0, thread_count=1)
-    write = fio.accept(asked, 0, False, ramped_answer(extra_bytes=extra_bytes))[1]
+    request = stimulus(ramp_seconds=1.0, thread_count=1)
+    write = fio.accept(request, 0, False, ramped_answer(extra_bytes=extra_bytes))[1]
 
     assert (write.ios, write.transferred_bytes) == (1004, 1004 * 4096)
     assert write.histogram.count == write.ios
@@ -1033,9 +1033,9 @@ def test_after_a_ramp_ios_and_bytes_are_one_count(extra_bytes: int) -> None:
 )
 def test_counts_around_a_ramp_differ_by_the_outstanding_ios_at_most(changes: Any, said: Any) -> None:
     """Without a ramp by none; with more an answer is not believed."""
-    asked = replace(stimulus(ramp_seconds=1.0, thread_count=1), **changes)
+    request = replace(stimulus(ramp_seconds=1.0, thread_count=1), **changes)
     with pytest.raises(fio.AnswerRejected):
-        fio.accept(asked, 0, False, ramped_answer(**said))
+        fio.accept(request, 0, False, ramped_answer(**said))
 
 
 @pytest.mark.parametrize("changes", [{"passes": 1}, {"block_size_bytes": MIX}])

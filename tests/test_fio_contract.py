@@ -83,10 +83,10 @@ def test_reads_and_writes_add_up(tmp_path: Path) -> None:
     read, write = found["read"], found["write"]
 
     assert 0.5 < read["total_ios"] / (read["total_ios"] + write["total_ios"]) < 0.8
-    for each in (read, write):
-        assert each["io_bytes"] == each["total_ios"] * BLOCK
-        assert each["iops"] == pytest.approx(1000 * each["total_ios"] / each["runtime"], rel=0.01)
-        assert 200 <= each["runtime"] < 300
+    for item in (read, write):
+        assert item["io_bytes"] == item["total_ios"] * BLOCK
+        assert item["iops"] == pytest.approx(1000 * item["total_ios"] / item["runtime"], rel=0.01)
+        assert 200 <= item["runtime"] < 300
 
 
 def test_the_bins_of_lat_ns_are_all_ios_and_give_fios_percentiles(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_a_seed_is_a_place(tmp_path: Path) -> None:
     seed = random.Random(1).getrandbits(61) | 1 << 61
     ours = ("--randrepeat=0", "--random_generator=tausworthe64")
     first, again, *others = (
-        set(written(tmp_path, f"{number}", *ours, f"--randseed={each}"))
-        for number, each in enumerate((seed, seed, seed ^ 1, seed ^ 1 << 40, seed ^ 1 << 60))
+        set(written(tmp_path, f"{number}", *ours, f"--randseed={item}"))
+        for number, item in enumerate((seed, seed, seed ^ 1, seed ^ 1 << 40, seed ^ 1 << 60))
     )
 
     assert first == again
@@ -271,7 +271,7 @@ def ios_of_a_mix(folder: Path, *options: str) -> list[tuple[int, int]]:
     )
     assert job(folder)["error"] == 0
     words = (line.split() for line in log.read_text().splitlines())
-    return [(int(each[3]), int(each[4])) for each in words if each[2:3] == ["read"]]
+    return [(int(word[3]), int(word[4])) for word in words if word[2:3] == ["read"]]
 
 
 def test_a_mix_of_sizes_is_kept_to(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
             time.sleep(0.2)
         output = running.communicate(timeout=20)[0]
     documents = [json.loads(document + "}") for document in output.split("\n}\n")[:-1]]
-    runtimes = [each["jobs"][0]["write"]["runtime"] for each in documents]
+    runtimes = [item["jobs"][0]["write"]["runtime"] for item in documents]
 
     assert len(runtimes) == 5
     assert 0 < runtimes[0] < 1000
@@ -366,8 +366,8 @@ def test_ungrouped_jobs_are_the_group_to_the_last_io(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     jobs = json.loads(done.stdout)["jobs"]
 
-    assert [each["jobname"] for each in jobs] == ["w0", "w1", "w2"]
-    assert [each["job options"]["offset"] for each in jobs] == ["0m", "1m", "2m"]
+    assert [item["jobname"] for item in jobs] == ["w0", "w1", "w2"]
+    assert [entry["job options"]["offset"] for entry in jobs] == ["0m", "1m", "2m"]
     counts = [each["write"]["total_ios"] for each in jobs]
     assert counts == [each["write"]["lat_ns"]["N"] for each in jobs]
     assert counts == sorted(counts)
@@ -377,7 +377,7 @@ def test_ungrouped_jobs_are_the_group_to_the_last_io(tmp_path: Path) -> None:
 def test_running_totals_only_grow(tmp_path: Path) -> None:
     """No counter of one moment is above that of a later one, though those of one moment differ by a few I/Os."""
     found = status(tmp_path, "--rw=randrw", "--numjobs=2", "--runtime=1", interval="100ms")
-    for before, after in itertools.pairwise(each["jobs"][0] for each in found):
+    for before, after in itertools.pairwise(entry["jobs"][0] for entry in found):
         for side in ("read", "write"):
             earlier, later = before[side], after[side]
             for counter in ("total_ios", "io_bytes", "runtime"):

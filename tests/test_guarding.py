@@ -68,7 +68,7 @@ def test_an_empty_drive_is_spare(discard: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "text"),
     [
         (Contents(signatures=(signature("ext4", label="photos"),)), "it holds ext4 photos"),
         (Contents(partitions=("sdx1",)), r"it holds sdx1 \(nothing recognised\)"),
@@ -76,9 +76,9 @@ def test_an_empty_drive_is_spare(discard: bool) -> None:
         (Contents(signatures=(signature("xfs"),), unreadable="no"), r"its content cannot be examined \(no\)"),
     ],
 )
-def test_what_is_on_it_may_be_given_up(found: Contents, told: str) -> None:
+def test_what_is_on_it_may_be_given_up(found: Contents, text: str) -> None:
     """Data, and what may be some, is refused with --discard-data as the remedy, and taken with it."""
-    with pytest.raises(TargetNotOurs, match=told) as refused:
+    with pytest.raises(TargetNotOurs, match=text) as refused:
         guard.require_spare(PATH, found, discard_data=False)
     assert "--discard-data" in refused.value.hint
     guard.require_spare(PATH, found, discard_data=True)
@@ -181,13 +181,13 @@ def test_who_has_it_open_is_told(host: FakeHost) -> None:
     disk, partition = identity(block), identity(part)
     (layer,) = stack(host, block)
 
-    def told(at: Identity, user: User) -> str:
+    def tell(at: Identity, user: User) -> str:
         return guard.process_sentence(layer, usage(users={at: (user,)}))
 
-    assert told(Identity("device", os.makedev(9, 9)), User("cat (process 1)")) == ""
-    assert told(disk, User("cat (process 1)")) == "cat (process 1) has it open"
-    assert told(partition, User("dd (process 2)")) == "dd (process 2) has sdx1 open"
-    assert told(partition, User("db (process 3)", mapped=True)) == "db (process 3) has sdx1 mapped into its memory"
+    assert tell(Identity("device", os.makedev(9, 9)), User("cat (process 1)")) == ""
+    assert tell(disk, User("cat (process 1)")) == "cat (process 1) has it open"
+    assert tell(partition, User("dd (process 2)")) == "dd (process 2) has sdx1 open"
+    assert tell(partition, User("db (process 3)", mapped=True)) == "db (process 3) has sdx1 mapped into its memory"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_bcache_keeps_its_backing_device(host: FakeHost, part: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uuid", "name", "told"),
+    ("uuid", "name", "text"),
     [
         ("LVM-x", "vg-data", r"it backs vg-data \(LVM\)"),
         ("mpath-x", "mpatha", r"it backs mpatha \(multipath\)"),
@@ -259,11 +259,11 @@ def test_bcache_keeps_its_backing_device(host: FakeHost, part: bool) -> None:
         ("", "linear", r"it backs linear \(device mapper\)"),
     ],
 )
-def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, told: str) -> None:
+def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, text: str) -> None:
     """By what people call it, and what it is."""
     block = host.disk()
     host.made_of("dm-0", block, dm__uuid=f"{uuid}\n", dm__name=f"{name}\n")
-    with pytest.raises(TargetBusy, match=told):
+    with pytest.raises(TargetBusy, match=text):
         guard.require_free(PATH, stack(host, block), NOBODY)
 
 

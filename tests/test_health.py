@@ -147,16 +147,16 @@ def values(health: Health | None) -> dict[str, float]:
 def test_an_nvme_drive_is_asked_for_two_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Data units become bytes, kelvins degrees Celsius; the media's bytes come from the OCP log."""
     drive = Drive(monkeypatch, smart_log=SMART, get_log=OCP)
-    found = read_health(NVME, tmp_path)
+    health = read_health(NVME, tmp_path)
 
     assert drive.asked == ["nvme smart-log /dev/nvme0n1 -o json", "nvme get-log /dev/nvme0n1 -i 0xC0 -l 512 -b"]
-    assert values(found)["Data Units Written"] == 2_000_000 * 512_000
-    assert values(found)["Composite Temperature"] == 38
-    assert values(found)["Physical Media Units Written"] == 2 * 10**12
-    assert len(values(found)) == 21 + OCP_FIGURES
-    assert found is not None
-    assert found.unread == ()
-    assert found.evidence == (
+    assert values(health)["Data Units Written"] == 2_000_000 * 512_000
+    assert values(health)["Composite Temperature"] == 38
+    assert values(health)["Physical Media Units Written"] == 2 * 10**12
+    assert len(values(health)) == 21 + OCP_FIGURES
+    assert health is not None
+    assert health.unread == ()
+    assert health.evidence == (
         "00000-health-smart-log.process.json",
         "00000-health-ocp.process.json",
         "00000-health-ocp.bin",
@@ -188,8 +188,8 @@ def test_other_versions_of_nvme_cli_are_understood(
 def test_a_sata_drive_tells_attributes_and_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raw values as smartctl reads them; bytes only where a name, or the ATA standard, tells what is counted."""
     drive = Drive(monkeypatch, smartctl=ATA)
-    found = read_health(dut(path="/dev/sda"), tmp_path)
-    told = values(found)
+    health = read_health(dut(path="/dev/sda"), tmp_path)
+    told = values(health)
 
     assert drive.asked == ["smartctl -j -a -l devstat /dev/sda"]
     assert told["194 Temperature_Celsius"] == 31
@@ -199,19 +199,19 @@ def test_a_sata_drive_tells_attributes_and_statistics(tmp_path: Path, monkeypatc
     assert told["Logical Sectors Written"] == 2048 * 512
     assert "Logical Sectors Read" not in told  # the drive says that it is not valid
     assert told["SMART status failed"] == 0
-    assert found is not None
-    faults = [figure.name for figure in found.figures if figure.role == "fault"]
+    assert health is not None
+    faults = [figure.name for figure in health.figures if figure.role == "fault"]
     assert faults == ["Number of Interface CRC Errors", "5 Reallocated_Sector_Ct", "199 UDMA_CRC_Error_Count"]
 
 
 def test_a_sas_drive_tells_its_log_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gigabytes are texts with a fraction; a failed SMART status is told without a reading before."""
     Drive(monkeypatch, smartctl=SAS)
-    found = read_health(dut(path="/dev/sda", bus="SCSI"), tmp_path)
+    health = read_health(dut(path="/dev/sda", bus="SCSI"), tmp_path)
 
-    assert values(found)["Bytes processed, write"] == 3.25e9
-    assert values(found)["Grown defect list"] == 2
-    assert [what for what, _ in alarms(found, None)] == ["state of the drive"]
+    assert values(health)["Bytes processed, write"] == 3.25e9
+    assert values(health)["Grown defect list"] == 2
+    assert [what for what, _ in alarms(health, None)] == ["state of the drive"]
 
 
 @pytest.mark.parametrize(
@@ -227,20 +227,20 @@ def test_a_sas_drive_tells_its_log_pages(tmp_path: Path, monkeypatch: pytest.Mon
         ({"media_errors": float("nan")}, "its output has no figure of the drive"),
         ({"media_errors": -(10**30), "temperature": True}, "its output has no figure of the drive"),
     ],
-    ids=lambda each: str(each)[:30],
+    ids=lambda item: str(item)[:30],
 )
 def test_a_tool_or_drive_that_does_not_tell_is_told(
     answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong is a sentence in the reading; what another log says is there."""
     Drive(monkeypatch, smart_log=answer, get_log=OCP)
-    found = read_health(NVME, tmp_path)
+    health = read_health(NVME, tmp_path)
 
-    assert found is not None
-    (said,) = found.unread
+    assert health is not None
+    (said,) = health.unread
     assert reason in said
-    assert {figure.source for figure in found.figures} == {"OCP log C0h"}
-    assert len(found.figures) == OCP_FIGURES
+    assert {figure.source for figure in health.figures} == {"OCP log C0h"}
+    assert len(health.figures) == OCP_FIGURES
 
 
 @pytest.mark.parametrize(
@@ -256,21 +256,21 @@ def test_a_tool_or_drive_that_does_not_tell_is_told(
         (bytes(512), f"OCP log C0h: its GUID is {'0' * 32}, expected AFD514C97C6F4F9CA4F2BFEA2810AFC5 (the"),
         (OCP[:494] + b"\x09" + OCP[495:], "OCP log C0h: Log Page Version 9 is not known, so only the fields common"),
     ],
-    ids=lambda each: str(each)[:20],
+    ids=lambda item: str(item)[:20],
 )
 def test_a_page_that_is_not_read_is_a_sentence(
     answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever comes instead of OCP's page, the figures of the SMART log are there, and the bytes are evidence."""
     Drive(monkeypatch, smart_log=SMART, get_log=answer)
-    found = read_health(NVME, tmp_path)
+    health = read_health(NVME, tmp_path)
 
-    assert found is not None
-    (sentence,) = found.unread
+    assert health is not None
+    (sentence,) = health.unread
     assert sentence.startswith(reason)
-    assert sum(figure.source == "NVMe SMART log" for figure in found.figures) == 21
+    assert sum(figure.source == "NVMe SMART log" for figure in health.figures) == 21
     if isinstance(answer, bytes):
-        assert (tmp_path / found.evidence[-1]).read_bytes() == answer
+        assert (tmp_path / health.evidence[-1]).read_bytes() == answer
 
 
 def test_the_bytes_of_a_real_program_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,10 +283,10 @@ def test_the_bytes_of_a_real_program_are_decoded(tmp_path: Path, monkeypatch: py
     find = process.find
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "nvme" else find(name))
     (tmp_path / "evidence").mkdir()
-    found = read_health(NVME, tmp_path / "evidence")
+    health = read_health(NVME, tmp_path / "evidence")
 
-    assert found is not None
-    assert values(found)["End to End Detected Errors"] == int.from_bytes(page[72:76], "little")
+    assert health is not None
+    assert values(health)["End to End Detected Errors"] == int.from_bytes(page[72:76], "little")
     assert (tmp_path / "evidence" / "00000-health-ocp.bin").read_bytes() == page
 
 
@@ -306,11 +306,11 @@ def test_write_amplification_of_two_readings(tmp_path: Path, monkeypatch: pytest
 def test_a_drive_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question takes its limit; one is enough to know."""
     drive = Drive(monkeypatch, smart_log="never", get_log=OCP)
-    found = read_health(NVME, tmp_path)
+    health = read_health(NVME, tmp_path)
 
     assert len(drive.asked) == 1
-    assert found is not None
-    assert len(found.unread) == 1
+    assert health is not None
+    assert len(health.unread) == 1
 
 
 def test_hostile_words_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,11 +318,11 @@ def test_hostile_words_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     name = 'x\ud800\n<b>"' + "y" * 10_000
     table = [{"id": 1, "name": name, "raw": {"value": 1, "string": "1"}}, {"id": "5", "name": 7}, 3, None]
     Drive(monkeypatch, smartctl={"ata_smart_attributes": {"table": table * 300}})
-    found = read_health(dut(), tmp_path)
+    health = read_health(dut(), tmp_path)
 
-    assert found is not None
-    assert len(found.figures) == 200
-    (told,) = {figure.name for figure in found.figures}
+    assert health is not None
+    assert len(health.figures) == 200
+    (told,) = {figure.name for figure in health.figures}
     assert told.startswith('1 x? <b>"yyy')
     assert len(told) < 130
     told.encode()
@@ -342,7 +342,7 @@ def test_evidence_of_an_earlier_reading_stays(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "00012-rnd-4096b-r0.fio").touch()
     names.append(read_health(NVME, tmp_path))
 
-    assert [each.evidence[0] for each in names if each] == [
+    assert [name.evidence[0] for name in names if name] == [
         "00000-health-smart-log.process.json",
         "00001-health-smart-log.process.json",
         "00012-health-smart-log.process.json",
@@ -365,7 +365,8 @@ def reading(**told: float) -> Health:
 def test_changes_are_told_of_every_figure() -> None:
     """A figure that only one reading has is there, without a difference."""
     found = {
-        each.name: (each.before, each.after, each.difference) for each in changes(reading(a=1, b=2), reading(a=4, c=5))
+        change.name: (change.before, change.after, change.difference)
+        for change in changes(reading(a=1, b=2), reading(a=4, c=5))
     }
 
     assert found == {"a": (1, 4, 3), "b": (2, None, None), "c": (None, 5, None)}

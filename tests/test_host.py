@@ -78,10 +78,10 @@ def test_odd_files_are_no_failure(tmp_path: Path) -> None:
     assert (found.motherboard, found.memory_bytes) == ("X12", 0)
 
 
-@pytest.mark.parametrize("told", ["\N{SUPERSCRIPT TWO} kB", "9" * 5000 + " kB", "-1 kB", "1e9 kB"])
-def test_memory_that_is_no_number_is_unknown(told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO} kB", "9" * 5000 + " kB", "-1 kB", "1e9 kB"])
+def test_memory_that_is_no_number_is_unknown(text: str, tmp_path: Path) -> None:
     """What is no plain number, in digits that the kernel writes, is taken for none."""
-    assert read_platform(Supposed(), root=made(tmp_path, proc__meminfo=f"MemTotal: {told}\n")).memory_bytes == 0
+    assert read_platform(Supposed(), root=made(tmp_path, proc__meminfo=f"MemTotal: {text}\n")).memory_bytes == 0
 
 
 def test_this_host() -> None:

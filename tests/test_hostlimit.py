@@ -32,17 +32,17 @@ def measured(
     read_percent: int = 0,
 ) -> Measurement:
     """Return a point of a second, with ``in_drive`` percent of its outstanding I/Os in the block layer all the time."""
-    asked = stimulus(read_percent, thread_count=threads, queue_depth=depth)
-    queue = None if in_drive is None else in_drive / 100 * asked.total_oio
+    request = stimulus(read_percent, thread_count=threads, queue_depth=depth)
+    queue = None if in_drive is None else in_drive / 100 * request.total_oio
     block = None if queue is None else block_statistics(write_ios=iops, queue=queue)
     seen = vitals(cpu_percent=host, busiest_cpu_percent=busiest, block=block, stolen_percent=stolen)
-    found = measurement(asked, write=transfers(iops))
-    return replace(found, engine_cpu_percent=engine, telemetry=seen)
+    point = measurement(request, write=transfers(iops))
+    return replace(point, engine_cpu_percent=engine, telemetry=seen)
 
 
-def judged(found: Measurement, *ceilings: Ceiling, cpus: int = CPUS, **device: Any) -> HostShare:
+def judged(point: Measurement, *ceilings: Ceiling, cpus: int = CPUS, **device: Any) -> HostShare:
     """Return the host's share in a point of a drive."""
-    share = host_share(found, dut(**device), cpus, ceilings)
+    share = host_share(point, dut(**device), cpus, ceilings)
     assert share is not None
     return share
 
@@ -64,8 +64,8 @@ def ceiling(iops: float, cpu_percent: float = 100.0, **shape: Any) -> Ceiling:
 
 def test_writes_have_a_shape_a_size_and_reads_one_for_all() -> None:
     """Seven mixes of three sizes are four shapes: the drive fills what is read."""
-    asked = [stimulus(percent, size) for percent in (100, 95, 65, 50, 35, 5, 0) for size in (0.5, 4, 1024)]
-    found = all_shapes(asked)
+    stimuli = [stimulus(percent, size) for percent in (100, 95, 65, 50, 35, 5, 0) for size in (0.5, 4, 1024)]
+    found = all_shapes(stimuli)
 
     assert [(shape.side, shape.block_size_bytes) for shape in found] == [
         ("read", None),
@@ -73,7 +73,7 @@ def test_writes_have_a_shape_a_size_and_reads_one_for_all() -> None:
         ("write", 4096),
         ("write", 1048576),
     ]
-    assert list(shapes(asked[6])) == [(found[0], 0.65), (found[1], 0.35)]
+    assert list(shapes(stimuli[6])) == [(found[0], 0.65), (found[1], 0.35)]
 
 
 def test_a_block_size_mix_is_a_size_of_its_own() -> None:
@@ -292,7 +292,7 @@ def test_the_slower_of_two_servers_is_found(
         rate = inside / (in_host + in_drive)
         host_queue, queue = rate * in_host, rate * in_drive
     iops = max(1, round(MILLION * rate))
-    found = measured(
+    measured_points = measured(
         iops,
         threads=1,
         depth=outstanding,
@@ -301,7 +301,7 @@ def test_the_slower_of_two_servers_is_found(
         in_drive=100 * queue / outstanding,
     )
 
-    limited = judged(found).limited
+    limited = judged(measured_points).limited
 
     if host_us > 1.01 * drive_us:
         assert limited is True
@@ -330,9 +330,11 @@ def test_a_slow_drive_is_never_blamed_on_the_host(
         thread_count=threads,
         queue_depth=depth,
     )
-    found = measured(iops, threads=threads, depth=depth, engine=used, host=others, busiest=100.0, in_drive=in_drive)
+    measured_points = measured(
+        iops, threads=threads, depth=depth, engine=used, host=others, busiest=100.0, in_drive=in_drive
+    )
 
-    assert judged(found, null, cpus=cpus, kind=kind).limited is not True
+    assert judged(measured_points, null, cpus=cpus, kind=kind).limited is not True
 
 
 # -- points -----------------------------------------------------------------------------------------------------------
@@ -352,7 +354,7 @@ def test_a_point_is_what_most_of_its_rounds_are(verdicts: tuple[bool | None, ...
     """More than half of the rounds decide."""
     share = judged(measured())
 
-    assert limited_over([replace(share, limited=each) for each in verdicts]) is limited
+    assert limited_over([replace(share, limited=verdict) for verdict in verdicts]) is limited
 
 
 def test_a_sentence_names_some_and_counts_all() -> None:
@@ -381,6 +383,6 @@ def test_names_with_commas_are_told_apart() -> None:
 @pytest.mark.parametrize(("cpus", "percent"), [(4, 100 * 16 / 17), (16, 100 * 8 / 9), (0, 100 * 8 / 9)])
 def test_the_balance_counts_what_is_outstanding_for_a_cpu(cpus: int, percent: float) -> None:
     """Eight threads of queue depth 8: 16 I/Os for each of four CPUs, 8 where each has its own or nothing is known."""
-    found = measured(threads=8, depth=8)
+    measured_points = measured(threads=8, depth=8)
 
-    assert balance_percent(found, cpus) == pytest.approx(percent)
+    assert balance_percent(measured_points, cpus) == pytest.approx(percent)

@@ -41,9 +41,9 @@ WRITTEN: list[Step] = [
 ]
 
 
-def kept(spec: Any, asked: Sequence[Step], coming: Step | None, policy: ResumePolicy, *, begun: bool = False) -> int:
+def kept(spec: Any, steps: Sequence[Step], coming: Step | None, policy: ResumePolicy, *, begun: bool = False) -> int:
     """Return how many steps stand."""
-    return resumable_step_count(spec, asked, coming, policy, started=begun)
+    return resumable_step_count(spec, steps, coming, policy, started=begun)
 
 
 @pytest.mark.parametrize("policy", ["rule", "purge", "continue"])
@@ -72,9 +72,9 @@ def test_rounds_go_on(policy: ResumePolicy, begun: bool, steps: int) -> None:
 @pytest.mark.parametrize(("phase", "begun"), [("WIPC", True), ("WIPC", False), ("histogram", True), ("PC", False)])
 def test_one_piece_is_one_piece(phase: Phase, begun: bool) -> None:
     """A continuous stimulus begins again at the purge; the operator may repeat it without one."""
-    asked: list[Step] = [PURGE, *rounds(5)]
-    assert kept(IOPS, asked, stretch(phase), "rule", begun=begun) == 0
-    assert kept(IOPS, asked, stretch(phase), "continue", begun=begun) == 6
+    steps: list[Step] = [PURGE, *rounds(5)]
+    assert kept(IOPS, steps, stretch(phase), "rule", begun=begun) == 0
+    assert kept(IOPS, steps, stretch(phase), "continue", begun=begun) == 6
 
 
 def test_it_begins_again_at_the_last_purge() -> None:
@@ -132,20 +132,20 @@ def test_operating_points_come_of_a_window() -> None:
 def test_an_idle_time_is_repeated_or_begins_again() -> None:
     """An idle time that was interrupted is none of the asked length."""
     spec = spec_of("hir")
-    asked: list[Step] = [PURGE, stretch("PC"), stretch("access A")]
-    assert kept(spec, asked, IDLE, "rule", begun=True) == 0
-    assert kept(spec, asked, IDLE, "continue", begun=True) == 3
+    steps: list[Step] = [PURGE, stretch("PC"), stretch("access A")]
+    assert kept(spec, steps, IDLE, "rule", begun=True) == 0
+    assert kept(spec, steps, IDLE, "continue", begun=True) == 3
 
 
 @pytest.mark.parametrize(
-    ("policy", "lost", "says", "never"),
+    ("policy", "lost", "text", "never"),
     [
         ("rule", 0, "no measurement window includes it", "discarded"),
         ("purge", 3, "; discarded: 3 outcomes before it (4 GB written)", "the operator chose"),
         ("continue", 0, "the operator chose to resume without a new purge", "no measurement window"),
     ],
 )
-def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, lost: int, says: str, never: str) -> None:
+def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, lost: int, text: str, never: str) -> None:
     """It says when it stopped and went on, for how long, why, with what, and what became of what was lost."""
     stopped = Interruption(
         stopped="2026-11-03T12:00:00.5+00:00",
@@ -160,16 +160,16 @@ def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, los
     told = stopped.deviation.actual
     assert "stopped 2026-11-03 12:00:00, resumed 2026-11-03 13:30:00, 1 h 30 min without I/O" in told
     assert "(no power); it continued with Round 3" in told
-    assert says in told
+    assert text in told
     assert never not in told
 
 
 @pytest.mark.parametrize(("policy", "stand"), [("rule", 4), ("continue", 4), ("purge", 0)])
 def test_a_point_of_a_profile_is_prepared_again(policy: ResumePolicy, stand: int) -> None:
     """What was prepared for a point that did not end is not what it would be now; whole points stand."""
-    asked: list[Step] = [PURGE, stretch("WIPC"), Prepare(part="a"), Round(part="a", number=1, stimuli=POINTS[:1])]
+    steps: list[Step] = [PURGE, stretch("WIPC"), Prepare(part="a"), Round(part="a", number=1, stimuli=POINTS[:1])]
     following: list[Step] = [Prepare(part="b"), Purge(part="b"), Round(part="b", number=1, stimuli=POINTS[:1])]
     for done, coming in enumerate(following):
-        assert kept(PROFILE, [*asked, *following[:done]], coming, policy, begun=True) == stand
-    assert kept(PROFILE, [*asked, *following], None, policy) == 7
+        assert kept(PROFILE, [*steps, *following[:done]], coming, policy, begun=True) == stand
+    assert kept(PROFILE, [*steps, *following], None, policy) == 7
     assert kept(PROFILE, [PURGE], stretch("WIPC"), policy, begun=True) == 0

@@ -31,7 +31,7 @@ def listed(host: FakeHost, name: str = "sdx") -> ListedDevice:
     """Return what is told of one device; looking changes no byte of any."""
     nodes = [path for path in (host.root / "dev").rglob("*") if path.is_file() and not path.is_symlink()]
     before = [hashlib.sha256(node.read_bytes()).digest() for node in nodes]
-    found = {each.path.removeprefix(f"{host.root}/dev/"): each for each in read_inventory(host.root)}
+    found = {device.path.removeprefix(f"{host.root}/dev/"): device for device in read_inventory(host.root)}
     assert [hashlib.sha256(node.read_bytes()).digest() for node in nodes] == before
     return found[name]
 
@@ -45,23 +45,26 @@ def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
     (host.root / "dev/disk/by-id").mkdir(parents=True)
     for name in ("nvme-eui.36", "nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001", "wwn-0x1"):
         (host.root / "dev/disk/by-id" / name).symlink_to("../../nvme0n1" if name != "wwn-0x1" else "../../sda")
-    found = listed(host, "nvme0n1")
+    device = listed(host, "nvme0n1")
 
-    assert found.refusal is None
-    assert found.dut is not None
-    assert (found.dut.model, found.dut.serial, found.dut.firmware) == (
+    assert device.refusal is None
+    assert device.dut is not None
+    assert (device.dut.model, device.dut.serial, device.dut.firmware) == (
         "SAMSUNG MZQL2960HCJR-00A07",
         "S64HNE0R500001",
         "GDC5302Q",
     )
-    assert (found.link, found.link_maximum) == (PcieLink(gigatransfers=8, lanes=4), PcieLink(gigatransfers=16, lanes=4))
-    assert found.numa_node == 1
-    assert found.by_id == (
+    assert (device.link, device.link_maximum) == (
+        PcieLink(gigatransfers=8, lanes=4),
+        PcieLink(gigatransfers=16, lanes=4),
+    )
+    assert device.numa_node == 1
+    assert device.by_id == (
         "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001",
         "/dev/disk/by-id/nvme-eui.36",
     )
-    assert found.purge_methods == purge.available_methods(found.dut, host.root)
-    assert found.purge_methods
+    assert device.purge_methods == purge.available_methods(device.dut, host.root)
+    assert device.purge_methods
 
 
 def test_a_drive_with_several_paths_is_one_drive(host: FakeHost) -> None:
@@ -76,12 +79,12 @@ def test_a_drive_with_several_paths_is_one_drive(host: FakeHost) -> None:
         (host.root / name).symlink_to(subsystem / "nvme0n1")
     (subsystem / "nvme0").symlink_to(slot / "nvme/nvme0")
     host.disk("nvme0c0n1", hidden="1\n")
-    found = listed(host, "nvme0n1")
+    device = listed(host, "nvme0n1")
 
-    assert [Path(each.path).name for each in read_inventory(host.root)] == ["nvme0n1"]
-    assert found.dut is not None
-    assert (found.dut.bus, found.dut.kind, found.numa_node) == ("NVMe", "drive", 1)
-    assert found.link == PcieLink(gigatransfers=8, lanes=4)
+    assert [Path(item.path).name for item in read_inventory(host.root)] == ["nvme0n1"]
+    assert device.dut is not None
+    assert (device.dut.bus, device.dut.kind, device.numa_node) == ("NVMe", "drive", 1)
+    assert device.link == PcieLink(gigatransfers=8, lanes=4)
 
 
 def test_what_is_not_known_is_not_guessed(host: FakeHost) -> None:
@@ -89,9 +92,9 @@ def test_what_is_not_known_is_not_guessed(host: FakeHost) -> None:
     host.disk(place="pci0000:00/0000:00:17.0/ata1/host0/block")
     host.write("sys/devices/pci0000:00/0000:00:17.0/current_link_speed", "2.5 GT/s\n")
     host.write("sys/devices/pci0000:00/0000:00:17.0/numa_node", "-1\n")
-    found = listed(host)
+    devices = listed(host)
 
-    assert (found.link, found.link_maximum, found.numa_node, found.by_id) == (None, None, None, ())
+    assert (devices.link, devices.link_maximum, devices.numa_node, devices.by_id) == (None, None, None, ())
 
 
 def test_a_link_that_the_kernel_does_not_know_is_zero(host: FakeHost) -> None:
@@ -102,16 +105,16 @@ def test_a_link_that_the_kernel_does_not_know_is_zero(host: FakeHost) -> None:
     assert listed(host, "nvme0n1").link == PcieLink(gigatransfers=0, lanes=4)
 
 
-@pytest.mark.parametrize("told", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "1e9", "-1"])
-def test_numbers_that_are_none_are_not_known(told: str, host: FakeHost) -> None:
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "1e9", "-1"])
+def test_numbers_that_are_none_are_not_known(text: str, host: FakeHost) -> None:
     """Lanes and NUMA node are plain digits, or unknown."""
     host.nvme()
     for name in ("current_link_width", "numa_node"):
-        host.write(f"sys/devices/pci0000:00/0000:01:00.0/{name}", told)
-    found = listed(host, "nvme0n1")
+        host.write(f"sys/devices/pci0000:00/0000:01:00.0/{name}", text)
+    device = listed(host, "nvme0n1")
 
-    assert found.link is not None
-    assert (found.link.lanes, found.numa_node) == (0, None)
+    assert device.link is not None
+    assert (device.link.lanes, device.numa_node) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_the_order_is_a_persons(host: FakeHost) -> None:
     for name in ("nvme10n1", "sdb", "nvme2n1", "sda"):
         host.partition(host.disk(name), 1)
 
-    assert [Path(each.path).name for each in read_inventory(host.root)] == ["nvme2n1", "nvme10n1", "sda", "sdb"]
+    assert [Path(device.path).name for device in read_inventory(host.root)] == ["nvme2n1", "nvme10n1", "sda", "sdb"]
 
 
 def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
@@ -156,10 +159,10 @@ def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
     host.made_of("loop0", size="0\n")
     host.made_of("zram0", size="0\n")
     host.disk(size="0\n")
-    (found,) = read_inventory(host.root)
+    (device,) = read_inventory(host.root)
 
-    assert (Path(found.path).name, found.dut) == ("sdx", None)
-    assert "no size" in str(found.refusal)
+    assert (Path(device.path).name, device.dut) == ("sdx", None)
+    assert "no size" in str(device.refusal)
 
 
 def test_a_device_that_loses_its_size_meanwhile_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,11 +176,11 @@ def test_a_device_that_loses_its_size_meanwhile_is_refused(host: FakeHost, monke
 
     host.write("x.img", "x")
     monkeypatch.setattr(inventory, "require_writable", detached)
-    found = listed(host, "loop3")
+    device = listed(host, "loop3")
 
-    assert found.dut is None
-    assert isinstance(found.refusal, TargetUnfit)
-    assert "no size" in str(found.refusal)
+    assert device.dut is None
+    assert isinstance(device.refusal, TargetUnfit)
+    assert "no size" in str(device.refusal)
 
 
 def test_a_name_with_a_slash(host: FakeHost) -> None:
@@ -434,12 +437,12 @@ def test_file_systems_are_named(host: FakeHost) -> None:
     disk = host.disk()
     host.partition(disk, 1)
     make_ext4(host.root / "dev/sdx1", "photos")
-    found = listed(host)
+    devices = listed(host)
 
-    assert found.contents == ("sdx1 (ext4 photos)",)
-    assert isinstance(found.refusal, TargetNotOurs)
-    assert "it holds sdx1 (ext4 photos)" in str(found.refusal)
-    assert "--discard-data" in found.refusal.hint
+    assert devices.contents == ("sdx1 (ext4 photos)",)
+    assert isinstance(devices.refusal, TargetNotOurs)
+    assert "it holds sdx1 (ext4 photos)" in str(devices.refusal)
+    assert "--discard-data" in devices.refusal.hint
 
 
 def test_what_may_not_be_opened_is_told(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,12 +450,12 @@ def test_what_may_not_be_opened_is_told(host: FakeHost, monkeypatch: pytest.Monk
     host.disk()
     monkeypatch.setattr(os, "access", lambda *_, effective_ids: not effective_ids)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    found = listed(host)
+    devices = listed(host)
 
-    assert isinstance(found.refusal, TargetUnfit)
-    assert "cannot be opened for writing (Permission denied)" in str(found.refusal)
-    assert "root" in found.refusal.hint
-    assert found.contents == ()
+    assert isinstance(devices.refusal, TargetUnfit)
+    assert "cannot be opened for writing (Permission denied)" in str(devices.refusal)
+    assert "root" in devices.refusal.hint
+    assert devices.contents == ()
 
 
 def test_a_drive_that_cannot_be_read_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,10 +468,10 @@ def test_a_drive_that_cannot_be_read_is_refused(host: FakeHost, monkeypatch: pyt
 
     host.disk()
     monkeypatch.setattr(os, "pread", broken)
-    found = listed(host)
+    devices = listed(host)
 
-    assert isinstance(found.refusal, TargetNotOurs)
-    assert "its content cannot be examined (Input/output error)" in str(found.refusal)
+    assert isinstance(devices.refusal, TargetNotOurs)
+    assert "its content cannot be examined (Input/output error)" in str(devices.refusal)
 
 
 def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,7 +482,7 @@ def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch:
         "snia_pts.lab.device.contents._read_error",
         lambda disk: disk.unlink(missing_ok=True) if disk.name == "sdb" else "",
     )
-    found = {Path(each.path).name: each.refusal for each in read_inventory(host.root)}
+    found = {Path(device.path).name: device.refusal for device in read_inventory(host.root)}
 
     assert found["sda"] is None
     assert "its content cannot be examined (wipefs: error:" in str(found["sdb"])

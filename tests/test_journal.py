@@ -366,11 +366,11 @@ def stretch_of(samples_wanted: bool = True) -> tuple[StepEntry, list[OutcomeEntr
 @pytest.mark.parametrize(
     "change",
     [
-        lambda came: [came[1], came[0], *came[2:]],
-        lambda came: [came[0], came[0], *came[1:]],
-        lambda came: came[1:],
-        lambda came: [came[-1], *came[:-1]],
-        lambda came: [*came, came[-1]],
+        lambda item: [item[1], item[0], *item[2:]],
+        lambda item: [item[0], item[0], *item[1:]],
+        lambda item: item[1:],
+        lambda item: [item[-1], *item[:-1]],
+        lambda item: [*item, item[-1]],
     ],
     ids=["exchanged", "twice", "first missing", "whole first", "whole twice"],
 )

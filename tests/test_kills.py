@@ -40,13 +40,13 @@ def test_a_killed_run_leaves_a_note_of_what_it_set(tmp_path: Path) -> None:
         left = selected_value((queue / "scheduler").read_text()), (queue / "nomerges").read_text()
         noted = (folder / "settings.json").exists()
         done = breaking.resumed(run, broken)
-        found = selected_value((queue / "scheduler").read_text()), (queue / "nr_requests").read_text()
+        output = selected_value((queue / "scheduler").read_text()), (queue / "nr_requests").read_text()
 
     assert broken.code == -9
     assert (left, noted) == (("none", "2\n"), True)
     assert done.returncode == 0, done.stderr
     assert f"restored what the run {folder} left: merging of {device.name} 0, scheduler of" in done.stderr
-    assert found == ("mq-deadline", "64\n")
+    assert output == ("mq-deadline", "64\n")
     assert not (folder / "settings.json").exists()
 
 
@@ -77,8 +77,8 @@ def test_a_fault_ends_a_run_in_its_own_way(what: str, tmp_path: Path) -> None:
     with breaking.place(tmp_path / "x", small_disk=fault.small_disk) as (device, folder):
         run = Run(folder=folder, device=device, how=breaking.LONG)
         broken = breaking.broken(run, fault.waited().do)
-        told = json.loads(breaking.snia_pts("assess", str(folder), "--json").stdout)
+        document = json.loads(breaking.snia_pts("assess", str(folder), "--json").stdout)
 
     fault.require(broken)
     kind = "unfinished" if what == "RLIMIT_FSIZE" else "device failed" if fault.code == 12 else "host failed"
-    assert told["ending"] == kind  # a journal that cannot grow has no end
+    assert document["ending"] == kind  # a journal that cannot grow has no end

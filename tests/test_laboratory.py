@@ -67,14 +67,14 @@ class Scripted:
     ) -> Iterator[Measurement]:
         """Answer each stimulus by the script."""
         self.allowed.append(allow_uncounted)
-        for each, answer in zip(stimuli, self.answers, strict=False):
-            before(each)
-            self.asked.append(each.label)
+        for item, answer in zip(stimuli, self.answers, strict=False):
+            before(item)
+            self.asked.append(item.label)
             if isinstance(answer, BaseException):
                 raise answer
             if answer is not None:
                 answer()
-            yield strategies.measurement(each)
+            yield strategies.measurement(item)
 
     def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
         """Give a sample for each answer of the script but the last, and the whole for that."""
@@ -100,8 +100,8 @@ class Scripted:
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
     """A held file."""
-    with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
-        yield held
+    with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as claim:
+        yield claim
 
 
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
@@ -135,16 +135,16 @@ class Forgetful(Scripted):
     ) -> Iterator[Measurement]:
         """Answer each stimulus, but for the starts at which count is lost."""
         self.allowed.append(allow_uncounted)
-        for each in stimuli:
-            before(each)
+        for item in stimuli:
+            before(item)
             self.starts += 1
-            self.asked.append(each.label)
+            self.asked.append(item.label)
             if self.starts in self._lost:
                 refusal = AnswerRejected("host", "count lost", repeatable=self._repeatable)
                 name = f"evidence-{self.starts}"
                 refusal.attempt = RejectedAttempt(reason="lost", seconds=2.0, evidence=name, evidence_sha256="0" * 64)
                 raise refusal
-            yield strategies.measurement(each)
+            yield strategies.measurement(item)
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,13 @@ def test_a_point_that_lost_count_is_measured_again(
 ) -> None:
     """At most twice, and those after it in their order; what was rejected is kept with the measurement."""
     engine = Forgetful(*lost)
-    found = [each for each in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(each, Measurement)]
+    found = [
+        outcome for outcome in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(outcome, Measurement)
+    ]
 
-    assert [each.stimulus for each in found] == list(ROUND.stimuli)
+    assert [entry.stimulus for entry in found] == list(ROUND.stimuli)
     assert engine.asked == [ROUND.stimuli[number].label for number in asked]
-    assert [len(each.rejected) for each in found] == rejected
+    assert [len(item.rejected) for item in found] == rejected
 
 
 @pytest.mark.parametrize(("lost", "repeatable"), [((1, 2, 3), True), ((1,), False)])
@@ -181,12 +183,12 @@ def test_a_point_is_not_measured_a_fourth_time(
 def test_an_access_that_lost_count_is_done_again(target: Target, tmp_path: Path) -> None:
     """A stimulus without samples is a point of its own; the journal keeps what was rejected."""
     step = ContinuousStimulus(phase="access A", stimulus=stimulus(4096))
-    (found,) = laboratory(target, Forgetful(1), tmp_path).perform(step)
+    (outcome,) = laboratory(target, Forgetful(1), tmp_path).perform(step)
 
-    assert isinstance(found, Measurement)
-    assert [each.evidence for each in found.rejected] == ["evidence-1"]
-    line = adapter().dump_json(OutcomeEntry(outcome=found))
-    assert adapter().validate_json(line) == OutcomeEntry(outcome=found)
+    assert isinstance(outcome, Measurement)
+    assert [item.evidence for item in outcome.rejected] == ["evidence-1"]
+    line = adapter().dump_json(OutcomeEntry(outcome=outcome))
+    assert adapter().validate_json(line) == OutcomeEntry(outcome=outcome)
 
 
 def forgetful_fio(folder: Path) -> Path:
@@ -221,10 +223,10 @@ def test_preconditioning_is_not_repeated_for_lost_ios(
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
     step = ContinuousStimulus(phase="WIPC", stimulus=stimulus(65536, access="SEQ", passes=1))
     lab = laboratory(target, engine, tmp_path)
-    found = [each for _ in range(2) for each in lab.perform(step) if isinstance(each, Measurement)]
+    found = [outcome for _ in range(2) for outcome in lab.perform(step) if isinstance(outcome, Measurement)]
 
-    assert [each.uncounted_ios for each in found] == [0, 1]
-    assert [each.rejected for each in found] == [(), ()]
+    assert [entry.uncounted_ios for entry in found] == [0, 1]
+    assert [item.rejected for item in found] == [(), ()]
     assert [each.ios for each in found] == [64, 64]
 
 
@@ -246,13 +248,15 @@ def test_real_points_go_on_where_one_lost_count(
     find, program = process.find, forgetful_fio(tmp_path)
     engine = FioEngine(target.dut.path, tmp_path, seed=1, io_engine="libaio")
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
-    found = [each for each in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(each, Measurement)]
+    found = [
+        outcome for outcome in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(outcome, Measurement)
+    ]
 
-    assert [each.stimulus for each in found] == list(ROUND.stimuli)
-    assert [[attempt.evidence[:5] for attempt in each.rejected] for each in found] == [[], ["00002"], []]
+    assert [entry.stimulus for entry in found] == list(ROUND.stimuli)
+    assert [[attempt.evidence[:5] for attempt in item.rejected] for item in found] == [[], ["00002"], []]
     (rejected,) = found[1].rejected
-    said = (tmp_path / f"{rejected.evidence}.json").read_bytes()
-    assert rejected.evidence_sha256 == hashlib.sha256(said).hexdigest()
+    data = (tmp_path / f"{rejected.evidence}.json").read_bytes()
+    assert rejected.evidence_sha256 == hashlib.sha256(data).hexdigest()
     assert "1 I/O without" in rejected.reason
     assert len({each.seed for each in found}) == 3
     (third,) = tmp_path.glob("00003-*.process.json")  # it did I/O until it was ended, so the drive was not idle
@@ -330,7 +334,7 @@ def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None
     found = [next(iter(lab.perform(Purge())))]
     assert len(list(lab.perform(ROUND))) == 3
     found += lab.perform(Purge(part="128 KiB"))
-    names = [each.evidence for each in found if isinstance(each, PurgeOutcome)]
+    names = [entry.evidence for entry in found if isinstance(entry, PurgeOutcome)]
 
     assert names == ["00000-purge", "00004-purge"]
     assert all((tmp_path / f"{name}.process.json").exists() for name in names)
@@ -557,4 +561,4 @@ def test_what_a_sequential_pattern_differs_in_is_told(test: str, stimulus: str, 
     """A mixed sequential stream that is not broken off to decide is a deviation; a random pattern has none."""
     spec = read_specification(test, "2.0.2", "enterprise", overrides=[("stimulus.name", stimulus)]).spec
 
-    assert [each.what for each in target_deviations(samples.dut(), spec)] == what
+    assert [deviation.what for deviation in target_deviations(samples.dut(), spec)] == what

@@ -69,7 +69,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "lines"),
     [
         ("format = 2\nlimit = []", ["format: 2: expected 1", "limit: expected at least one entry"]),
         (FILE.replace("format = 1", f"format = {10**20}"), [f"format: {10**20}: expected a smaller number"]),
@@ -106,13 +106,13 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (None, ["no such file"]),
     ],
 )
-def test_every_mistake_of_a_file_is_reported(text: str | None, told: list[str], tmp_path: Path) -> None:
+def test_every_mistake_of_a_file_is_reported(text: str | None, lines: list[str], tmp_path: Path) -> None:
     """Each mistake has the key, the value and what was expected."""
     if text is not None:
         (tmp_path / "limits.toml").write_text(text)
     with pytest.raises(SpecError) as raised:
         read_limits(tmp_path / "limits.toml")
-    for words in told:
+    for words in lines:
         assert words in str(raised.value)
 
 

@@ -266,7 +266,7 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "text"),
     [
         (("--mail-to", "a@example.org"), "no mail server"),
         (("--mail-server", "relay"), "no recipient"),
@@ -279,13 +279,13 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_options_without_a_recipient_are_refused(
-    options: Sequence[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: Sequence[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before the run begins: no folder is made, no target."""
     target = tmp_path / "x.img"
     argv = ["iops", str(target), "--size", "1G", "--run-dir", str(tmp_path / "run"), *options]
     assert main(argv) == 2
-    assert says in capsys.readouterr().err
+    assert text in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -307,7 +307,7 @@ def test_the_owner_is_that_of_the_file_that_was_read(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected_text"),
     [
         ('tls = "ssl"', "tls: 'ssl': expected"),
         ("port = 0", "port: 0: expected"),
@@ -331,7 +331,7 @@ def test_the_owner_is_that_of_the_file_that_was_read(tmp_path: Path, monkeypatch
     ],
 )
 def test_every_mistake_of_the_file_is_reported_before_the_run(
-    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, expected_text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each has its key and a remedy, but no secret; no target is created."""
     (tmp_path / "open").write_text("secret\n")
@@ -349,7 +349,7 @@ def test_every_mistake_of_the_file_is_reported_before_the_run(
 
     assert main(["iops", str(target), "--size", "1G", "--mail", str(path)]) == SpecError.exit_code
     err = capsys.readouterr().err
-    assert says in err
+    assert expected_text in err
     assert f"The file of --mail {path} has " in err
     assert "docs/usage.rst" in err
     assert "secret" not in err
@@ -380,7 +380,7 @@ def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("error", "says", "code"),
+    ("error", "text", "code"),
     [
         (Interrupted(cause="Terminated (SIGTERM)", step="Round 2", what="point 3"), "INTERRUPTED", 130),
         (DeviceFailed(step="WIPC", what="128 KiB", reason="Input/output error"), "FAILED", 12),
@@ -394,7 +394,7 @@ def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, caps
 )
 def test_a_run_that_ends_otherwise_is_mailed(
     error: BaseException,
-    says: str,
+    text: str,
     code: int,
     box: Box,
     tmp_path: Path,
@@ -409,7 +409,7 @@ def test_a_run_that_ends_otherwise_is_mailed(
     monkeypatch.setattr(runner_run, "perform", failing)
     assert run(tmp_path / "run", *to(box)) == code
     (mail,) = box.mails
-    assert mail["Subject"].endswith(f": {says}")
+    assert mail["Subject"].endswith(f": {text}")
     if isinstance(error, KeyboardInterrupt):
         assert f"{error.args[0] if error.args else 'Stopped by the operator'} in step" in text_of(mail)
     if isinstance(error, SniaPtsError):

@@ -212,9 +212,9 @@ def test_points_are_keyed_as_the_test_wants() -> None:
     stimuli = [stimulus(thread_count=threads, queue_depth=depth) for threads in (2, 1) for depth in (2, 1)]
     measured = MeasuredRound(number=1, measurements=tuple(map(measurement, stimuli)), complete=True)
 
-    assert [demand.label for demand in measured.keyed_by(lambda each: each.demand)] == ["T2Q2", "T2Q1", "T1Q2", "T1Q1"]
+    assert [demand.label for demand in measured.keyed_by(lambda item: item.demand)] == ["T2Q2", "T2Q1", "T1Q2", "T1Q1"]
     with pytest.raises(ValueError, match="twice"):
-        measured.keyed_by(lambda each: each.cell)
+        measured.keyed_by(lambda value: value.cell)
 
 
 def test_value_at_a_demand() -> None:

@@ -15,7 +15,7 @@ TABLE = """\
 
 
 def told(path: str, root: Path) -> dict[str, str]:
-    return {each.setting.name: each.setting.value for each in mount(path, root)}
+    return {layer.setting.name: layer.setting.value for layer in mount(path, root)}
 
 
 def test_the_nearest_and_latest_mount_is_the_files(tmp_path: Path) -> None:
@@ -32,5 +32,5 @@ def test_the_nearest_and_latest_mount_is_the_files(tmp_path: Path) -> None:
 
 def test_a_host_that_does_not_tell_is_taken_at_its_word(tmp_path: Path) -> None:
     """Without a table of mounts nothing is guessed."""
-    (found,) = mount("/x", tmp_path)
-    assert found.setting.judgement == "unknown"
+    (layer,) = mount("/x", tmp_path)
+    assert layer.setting.judgement == "unknown"

@@ -163,7 +163,7 @@ def test_each_version_has_its_fields(version: int, counts: int, texts: int) -> N
     expected = {name: float(value) for name, (since, value) in COUNTS.items() if since <= version}
     assert of(found) == {"Log Page Version": version, **expected}
     assert len(found.figures) == len(expected) + 1
-    assert {each.name: each.text for each in found.texts} == {
+    assert {item.name: item.text for item in found.texts} == {
         name: text for name, (since, text) in TEXTS.items() if since <= version
     }
     assert (len(found.figures), len(found.texts)) == (counts, texts)
@@ -231,7 +231,7 @@ def test_any_bytes_are_decoded() -> None:
         for _ in range(50):
             found = decode(dice.randbytes(494) + version.to_bytes(2, "little") + GUID)
             assert all(0 <= figure.value <= 10**18 for figure in found.figures)
-            assert all(each.text.isprintable() and each.text == each.text.strip() for each in found.texts)
+            assert all(text.text.isprintable() and text.text == text.text.strip() for text in found.texts)
             assert len(found.figures) > 10
 
 
@@ -241,7 +241,7 @@ def test_texts_are_one_line_and_blank_ones_are_left_out() -> None:
     raw[294:358] = (b"a\n<b> \x01\xff" + bytes(64))[:64]
     raw[278:294] = bytes(16)
     raw[130:134] = b"\0 \0\x02"
-    found = {each.name: each.text for each in decode(bytes(raw)).texts}
+    found = {text.name: text.text for text in decode(bytes(raw)).texts}
 
     assert found["DSSD Firmware Build Label"] == "a <b> \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
     assert "DSSD Firmware Build UUID" not in found
@@ -298,7 +298,7 @@ def test_two_pages_give_differences_and_faults() -> None:
     """Errors that were detected are a fault, those that were corrected are none: nvme-cli 2.3 swaps them."""
     before, after = _reading(10**12, 5, 5), _reading(3 * 10**12, 5, 9)
 
-    grown = {each.name: each.difference for each in changes(before, after) if each.difference}
+    grown = {change.name: change.difference for change in changes(before, after) if change.difference}
     assert grown == {"Physical Media Units Written": 2 * 10**12, "End to End Corrected Errors": 4}
     assert list(alarms(before, after)) == []
     assert write_amplification(before, after) is None  # the host's bytes are in the SMART log

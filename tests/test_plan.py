@@ -44,12 +44,12 @@ def planned(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise",
     ("test", "pts", "test_class", "shortest", "longest"),
     [
         *[
-            ("iops", *each, WIPC_SECONDS + 5 * 56 * 60, WIPC_SECONDS + 25 * 56 * 60)
-            for each in (("2.0.2", "enterprise"), ("2.0.2", "client"), ("1.1", "enterprise"), ("1.1", "client"))
+            ("iops", *item, WIPC_SECONDS + 5 * 56 * 60, WIPC_SECONDS + 25 * 56 * 60)
+            for item in (("2.0.2", "enterprise"), ("2.0.2", "client"), ("1.1", "enterprise"), ("1.1", "client"))
         ],
         *[
-            ("throughput", *each, 2 * (WIPC_SECONDS + 5 * 120), 2 * (WIPC_SECONDS + 25 * 120))
-            for each in (("2.0.2", "enterprise"), ("2.0.2", "client"), ("1.1", "enterprise"))
+            ("throughput", *item, 2 * (WIPC_SECONDS + 5 * 120), 2 * (WIPC_SECONDS + 25 * 120))
+            for item in (("2.0.2", "enterprise"), ("2.0.2", "client"), ("1.1", "enterprise"))
         ],
         ("throughput", "1.1", "client", WIPC_SECONDS + 5 * 120, WIPC_SECONDS + 25 * 120),
         ("latency", "2.0.2", "enterprise", WIPC_SECONDS + 5 * 540 + 1200, WIPC_SECONDS + 25 * 540 + 1200),
@@ -69,10 +69,10 @@ def planned(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise",
 )
 def test_durations(test: str, pts: str, test_class: TestClass, shortest: int, longest: int) -> None:
     """The least and the most that each test lasts on 960 GB at 500 MB/s, without purges."""
-    found = planned(test, pts, test_class)
+    planned_test = planned(test, pts, test_class)
 
-    assert found.shortest.seconds == pytest.approx(shortest)
-    assert found.longest.seconds == pytest.approx(longest)
+    assert planned_test.shortest.seconds == pytest.approx(shortest)
+    assert planned_test.longest.seconds == pytest.approx(longest)
 
 
 @pytest.mark.parametrize("speed", [10, 100, 500, 5000])
@@ -97,18 +97,18 @@ def test_the_shortest_write_saturation_is_the_sooner_of_amount_and_steady_state(
 
 def test_a_plan_names_the_stimuli_whose_numbers_are_reported() -> None:
     """All 56 points of the IOPS test once, whatever the number of rounds, and not the preconditioning."""
-    found = planned("iops").stimuli
+    planned_test = planned("iops").stimuli
 
-    assert len(found) == len(set(found)) == 7 * 8
-    assert {each.access for each in found} == {"RND"}
-    assert {each.access for each in planned("xsr").stimuli} == {"SEQ", "RND"}
+    assert len(planned_test) == len(set(planned_test)) == 7 * 8
+    assert {item.access for item in planned_test} == {"RND"}
+    assert {stimulus.access for stimulus in planned("xsr").stimuli} == {"SEQ", "RND"}
 
 
 def test_steps_of_the_iops_test() -> None:
     """Shortest and longest are the procedure's own steps: the longest goes on where the shortest ends."""
-    found = planned("iops")
+    planned_test = planned("iops")
 
-    assert [step.label for step in found.shortest.steps] == [
+    assert [step.label for step in planned_test.shortest.steps] == [
         "Purge",
         "WIPC SEQ 128 KiB 0/100",
         "Round 1",
@@ -117,17 +117,17 @@ def test_steps_of_the_iops_test() -> None:
         "Round 4",
         "Round 5",
     ]
-    assert found.longest.steps[:7] == found.shortest.steps
+    assert planned_test.longest.steps[:7] == planned_test.shortest.steps
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_longest_is_never_steady(test: str, pts: str, test_class: TestClass) -> None:
     """Five rounds of each loop at least, 25 at most; tests without a loop have none."""
-    found = planned(test, pts, test_class)
+    planned_test = planned(test, pts, test_class)
     loops = {"throughput": 1 if (pts, test_class) == ("1.1", "client") else 2, "wsat": 0, "hir": 0, "xsr": 0}
 
-    assert found.shortest.rounds == 5 * loops.get(test, 1)
-    assert found.longest.rounds == 25 * loops.get(test, 1)
+    assert planned_test.shortest.rounds == 5 * loops.get(test, 1)
+    assert planned_test.longest.rounds == 25 * loops.get(test, 1)
 
 
 @pytest.mark.parametrize("window", range(2, 12))
@@ -219,10 +219,10 @@ IOPS_ROUND = 8 * 60 * (4 + OLTP + 5 / 95)
 )
 def test_bytes_by_hand(test: str, shortest: float, longest: float) -> None:
     """What each test of 2.0.2 writes on 960 GB at 500 MB/s each way, but for some blocks of write saturation."""
-    found = planned(test)
+    planned_test = planned(test)
 
-    assert found.shortest.written_bytes == pytest.approx(shortest, rel=1e-9)
-    assert found.longest.written_bytes == pytest.approx(longest, rel=1e-9, abs=20 * 4096)
+    assert planned_test.shortest.written_bytes == pytest.approx(shortest, rel=1e-9)
+    assert planned_test.longest.written_bytes == pytest.approx(longest, rel=1e-9, abs=20 * 4096)
 
 
 def test_reads_write_nothing() -> None:
@@ -254,7 +254,7 @@ def test_the_longest_time_is_the_slowest_drives() -> None:
 def test_what_is_done_before_it_counts_is_written_too() -> None:
     """A ramp of 10 s before 20 s of writes makes 30 s of them."""
     asked = profiles.workload("write", read_percent=0, seconds=20.0, ramp_seconds=10.0)
-    (step,) = (each for each in plan(profiles.spec(asked), dut(), ASSUMED).longest.steps if each.kind == "round")
+    (step,) = (item for item in plan(profiles.spec(asked), dut(), ASSUMED).longest.steps if item.kind == "round")
     assert (step.seconds, step.written_bytes) == (30, 30 * V)
 
 
@@ -312,8 +312,8 @@ def test_no_run_writes_more_than_planned(
     device = dut(capacity_bytes=capacity_bytes)
     found = plan(spec, device, Assumptions(speed=at(speed), overhead_seconds=0))
     run = course(spec, device, up_to(speed, seed, spread))
-    written = sum(each.write.transferred_bytes for each in run.measurements)
-    largest = max(each.largest_block_bytes for step in run.steps for each in step.stimuli)
+    written = sum(measurement.write.transferred_bytes for measurement in run.measurements)
+    largest = max(stimulus.largest_block_bytes for step in run.steps for stimulus in step.stimuli)
 
     assert written <= found.longest.written_bytes + largest
     assert found.shortest.rounds <= len(run.rounds) <= found.longest.rounds

@@ -25,7 +25,7 @@ SHORTENED: dict[str, dict[str, Any]] = {
     "throughput": {"rounds__point_seconds": 10},
     "wsat": {"settling__stride_samples": 5},
     "hir": {"settling__stride_samples": 2, "wait_states__cycles": 2, "wait_states__access_c_seconds": 60},
-    "xsr": {"groups__sequence": tuple(replace(each, seconds=1800) for each in spec_of("xsr").groups.sequence)},
+    "xsr": {"groups__sequence": tuple(replace(item, seconds=1800) for item in spec_of("xsr").groups.sequence)},
     "composite": {
         "settling__stride_samples": 2,
         "demand__thread_counts": (32, 1),
@@ -50,26 +50,26 @@ def planned(preset: Preset, test: str) -> Plan:
 def rehearsed(preset: Preset, test: str, seed: int, folder: Path) -> tuple[float, int]:
     """Return the seconds that a rehearsal took besides its purges, and the bytes that it wrote."""
     laboratory = SimulatedLaboratory(preset, seed=seed, evidence=folder, started=BEGAN)
-    came: list[Outcome] = []
+    outcomes: list[Outcome] = []
 
     def answered(step: Step) -> Iterator[Outcome]:
         for outcome in laboratory.perform(step):
-            came.append(outcome)
+            outcomes.append(outcome)
             yield outcome
 
     drive(procedure(spec_of(test, **SHORTENED[test]), simulated_dut("own", preset)), answered)
-    purged = sum(each.seconds for each in came if isinstance(each, PurgeOutcome))
-    written = sum(each.write.transferred_bytes for each in came if isinstance(each, Measurement))
+    purged = sum(item.seconds for item in outcomes if isinstance(item, PurgeOutcome))
+    written = sum(entry.write.transferred_bytes for entry in outcomes if isinstance(entry, Measurement))
     return (laboratory.now() - BEGAN).total_seconds() - purged, written
 
 
 def require_bounded(preset: Preset, test: str, seed: int, folder: Path) -> float:
     """Require a rehearsal within its plan; return how much was written of what may be at most."""
-    found, (seconds, written) = planned(preset, test), rehearsed(preset, test, seed, folder)
+    planned_test, (seconds, written) = planned(preset, test), rehearsed(preset, test, seed, folder)
     rounding = 1e-6
-    assert found.shortest.seconds * (1 - rounding) <= seconds <= found.longest.seconds * (1 + rounding)
-    assert written <= found.longest.written_bytes
-    return written / found.longest.written_bytes
+    assert planned_test.shortest.seconds * (1 - rounding) <= seconds <= planned_test.longest.seconds * (1 + rounding)
+    assert written <= planned_test.longest.written_bytes
+    return written / planned_test.longest.written_bytes
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_profile_that_is_not_purged_is_a_difference_from_it(capsys: pytest.Cap
     told = {}
     for options in ((), ("--purge", "none")):
         assert main([*words, *options]) == 0
-        told[options] = [each["actual"] for each in json.loads(capsys.readouterr().out)["deviations"]]
+        told[options] = [deviation["actual"] for deviation in json.loads(capsys.readouterr().out)["deviations"]]
     assert list(told.values()) == [[], ["not purged"]]
 
 
@@ -116,12 +116,12 @@ def test_what_no_time_bounds_is_told(capsys: pytest.CaptureFixture[str]) -> None
     """A profile that ends with so many I/Os takes as long as these do: its longest time is a least one."""
     words = ("profile", "run", "etcd-fsync", "x.img", "--size", "32M", "--plan")
     assert main(list(words)) == 0
-    told = capsys.readouterr().out
-    (longest,) = (line for line in told.splitlines() if line.startswith("  longest: "))
+    output = capsys.readouterr().out
+    (longest,) = (line for line in output.splitlines() if line.startswith("  longest: "))
 
-    assert " or more" in row(told, "fdatasync: Round")
+    assert " or more" in row(output, "fdatasync: Round")
     assert " or more, writes at most 23.07 MB" in longest
-    assert "1 step ends after an amount of data, not after a time" in told
+    assert "1 step ends after an amount of data, not after a time" in output
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["longest"]["open_ended"] == 1
     assert "or more:" not in text_of(spec_of("iops"))
@@ -154,7 +154,7 @@ def test_a_plan_repeats_the_limits_that_it_took(capsys: pytest.CaptureFixture[st
     assert "  3 limits, none on this test\n" in told["throughput"]
     assert "  3 limits: 2 on iops, none on throughput, none on latency, 1 on wsat\n" in told["all"]
     assert main(["iops", "x.img", "--size", "1G", "--plan", "--json", "--limits", "limits.toml"]) == 0
-    assert [each["at"] for each in json.loads(capsys.readouterr().out)["limits"]] == [
+    assert [limit["at"] for limit in json.loads(capsys.readouterr().out)["limits"]] == [
         "RND 4 KiB 0/100",
         "RND 8 KiB 0/100",
     ]
@@ -191,8 +191,8 @@ def test_zones_and_repeats_stand_together() -> None:
     """A row tells how often its step comes, and the sizes that are asked for one by one stay apart."""
     text = text_of(profiles.spec(profiles.workload(zones=16), axes=[Axis(key="queue_depth", values=(1, 2))], repeats=3))
     rows = [line for line in text.splitlines() if ": Round" in line]
-    assert ["48 x" in each for each in rows] == [True, True]
-    assert [each.split(":")[0].strip() for each in rows] == ["random read, Q1", "random read, Q2"]
+    assert ["48 x" in item for item in rows] == [True, True]
+    assert [entry.split(":")[0].strip() for entry in rows] == ["random read, Q1", "random read, Q2"]
 
 
 def test_many_points_stand_together_by_workloads() -> None:
@@ -215,11 +215,11 @@ def both(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     capsys.readouterr()
     before = sorted(Path().rglob("*"))
     code = main([*words, "--plan"])
-    out, told = capsys.readouterr()
+    out, output = capsys.readouterr()
     assert (out, sorted(Path().rglob("*"))) == ("", before)
     assert main([*words, "--progress", "none", "--to", "none"]) == code != 0
-    assert _without_host_facts(capsys.readouterr().err) == _without_host_facts(told)
-    return code, told
+    assert _without_host_facts(capsys.readouterr().err) == _without_host_facts(output)
+    return code, output
 
 
 def _without_host_facts(text: str) -> str:
@@ -269,7 +269,7 @@ def _full_folder(stack: ExitStack) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words", "code", "told"),
+    ("make", "words", "code", "text"),
     [
         (_foreign, "iops x.img", 8, "did not create it"),
         (_linked, "iops x.img --overwrite", 10, "2 names"),
@@ -292,7 +292,7 @@ def _full_folder(stack: ExitStack) -> None:
     ],
 )
 def test_a_plan_refuses_what_its_run_would(
-    make: Any, words: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
+    make: Any, words: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the same sentence and code, before anything is made."""
     if "host." in words:
@@ -301,7 +301,7 @@ def test_a_plan_refuses_what_its_run_would(
         if make is not None:
             make(stack)
         found = both(capsys, *words.split())
-        assert (found[0], told in found[1]) == (code, True), found
+        assert (found[0], text in found[1]) == (code, True), found
 
 
 @pytest.mark.parametrize("option", ["registerfiles", "userspace_reap"])

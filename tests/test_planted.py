@@ -68,7 +68,7 @@ def victim(tmp_path: Path) -> Path:
 
 def untouched(victim: Path, before: str) -> bool:
     """Whether a victim has its bytes, and nothing came into being beside it."""
-    return content(victim) == before and [each.name for each in victim.parent.iterdir()] == ["victim"]
+    return content(victim) == before and [path.name for path in victim.parent.iterdir()] == ["victim"]
 
 
 # -- one file at a time -----------------------------------------------------------------------------------------------
@@ -211,14 +211,14 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "result.xml"
     path.write_bytes(b"old")
     done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
-    names = [each.name for each in tmp_path.iterdir()]
+    names = [item.name for item in tmp_path.iterdir()]
     assert done.returncode == -9
     assert path.read_bytes() == b"old"
     assert any(name.startswith(".result.xml.") for name in names)
 
     files.replace_file(path, b"newer")
 
-    assert [each.name for each in tmp_path.iterdir()] == ["result.xml"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.xml"]
     assert path.read_bytes() == b"newer"
 
 
@@ -521,8 +521,8 @@ def test_what_takes_a_run_folders_place_in_time_is_not_used(
         monkeypatch.setattr(folder_module, "require_empty", appear)
         with pytest.raises(RunFolderError):
             make(place)
-        assert [each.name for each in place.iterdir()] == ["data"]
-    assert [each.name for each in full.iterdir()] == ["data"]
+        assert [item.name for item in place.iterdir()] == ["data"]
+    assert [entry.name for entry in full.iterdir()] == ["data"]
 
 
 def out(run: Path, verb: str, place: Path) -> list[str | Path]:

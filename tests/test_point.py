@@ -52,16 +52,16 @@ class Round:
             yield self.begun[-1]
 
 
-def at_work(asked: Stimulus, seconds: float = 0.0) -> PreparedPoint:
+def at_work(request: Stimulus, seconds: float = 0.0) -> PreparedPoint:
     """Return a point that has been at work for so long."""
-    point = PreparedPoint(stimulus=asked, files=cast("Any", Files()), seed=1, program=cast("Any", Program()))
+    point = PreparedPoint(stimulus=request, files=cast("Any", Files()), seed=1, program=cast("Any", Program()))
     point.program.started_ns = time.monotonic_ns() - round(1e9 * seconds)
     return point
 
 
-def begun_in(asked: Stimulus, at: tuple[float, ...]) -> list[int]:
+def begun_in(request: Stimulus, at: tuple[float, ...]) -> list[int]:
     """Return how many points are begun when one is looked at first after so many seconds, and in ticks after others."""
-    each, point = Round(None, None), at_work(asked, at[0])
+    each, point = Round(None, None), at_work(request, at[0])
     seen: list[float] = []
     tick = each.upcoming.tick_for(point, lambda elapsed, _: seen.append(elapsed))
     counts = [len(each.begun)]

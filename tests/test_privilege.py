@@ -115,13 +115,13 @@ def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capf
     capfd.readouterr()
 
     code = as_nobody(lambda: main(line))
-    said = capfd.readouterr()
+    output = capfd.readouterr()
     if (verb, locked) == ("host", "journal"):
         assert code == 0
         return
     assert code == 14
-    assert "Permission denied" in said.out + said.err
-    assert "as the owner of the run" in said.out + said.err
+    assert "Permission denied" in output.out + output.err
+    assert "as the owner of the run" in output.out + output.err
 
 
 @pytest.mark.root

@@ -36,9 +36,9 @@ def script(evidence: Path, text: str, **how: Any) -> process.Finished:
 
 def record(evidence: Path) -> dict[str, Any]:
     """Return what was kept of a program."""
-    kept = json.loads(evidence.with_suffix(".process.json").read_text(encoding="utf-8"))
-    assert isinstance(kept, dict)
-    return kept
+    document = json.loads(evidence.with_suffix(".process.json").read_text(encoding="utf-8"))
+    assert isinstance(document, dict)
+    return document
 
 
 def lives(pid: int) -> bool:
@@ -441,8 +441,8 @@ def test_a_prepared_program_does_nothing_until_it_begins(tmp_path: Path) -> None
 
 def children() -> list[int]:
     """Return the processes that this one has started."""
-    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(word) for word in found if lives(int(word))]
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(word) for word in text if lives(int(word))]
 
 
 @pytest.mark.parametrize("entered", [False, True], ids=["waiting", "just begun"])
@@ -537,10 +537,10 @@ def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: 
         program.start()
         if not listen:
             program.wait_for_io_end(10)
-        said = b"".join(program.iter_stdout(10))
+        text = b"".join(program.iter_stdout(10))
         program.end()
         spreads.append(program.thread_spread_ns)
-        assert said == (b"said\n" if listen else b"")
+        assert text == (b"said\n" if listen else b"")
         assert program.finished.seconds < 1.1
 
     assert spreads[0] is not None

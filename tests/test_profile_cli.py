@@ -57,7 +57,7 @@ def result(place: Path) -> TestResult:
 
 def figures(found: TestResult) -> dict[str, Any]:
     """Return the key figures of a result by their names."""
-    return {each.name: each for each in key_figures(found)}
+    return {figure.name: figure for figure in key_figures(found)}
 
 
 def test_all_shipped_are_tried_here() -> None:
@@ -81,7 +81,7 @@ def test_a_shipped_profile_runs_in_a_directory(name: str, tmp_path: Path, capsys
     assert isinstance(spec, ProfileSpec)
     assert found.verdict.startswith("COMPLETE")
     assert {len(loop.complete) for loop in found.loops} == {spec.repeats}
-    assert all(each.value > 0 for each in key_figures(found) if each.metric == "iops")
+    assert all(figure.value > 0 for figure in key_figures(found) if figure.metric == "iops")
     assert list(target.iterdir()) == []
 
 
@@ -94,10 +94,10 @@ def test_points_of_a_file_matrix_last_long_enough_for_a_rate(tmp_path: Path) -> 
     new = lasted.pop("write")
 
     assert lasted
-    assert all(each.runtime_ms >= 100 for each in lasted.values())
-    assert all(each.ios == (each.stimulus.amount_bytes or 0) / 16384 for each in lasted.values())
+    assert all(duration.runtime_ms >= 100 for duration in lasted.values())
+    assert all(item.ios == (item.stimulus.amount_bytes or 0) / 16384 for item in lasted.values())
     assert (new.stimulus.passes, new.runtime_ms < 100, math.isnan(new.iops)) == (1, True, True)
-    rated = {each.at for each in key_figures(found) if each.metric == "iops"}
+    rated = {figure.at for figure in key_figures(found) if figure.metric == "iops"}
     assert rated == set(lasted)
 
 
@@ -139,7 +139,7 @@ def test_repeats_at_the_same_places_have_one_seed(tmp_path: Path) -> None:
     loops = result(tmp_path / "run").loops
     seeds = [{round_.measurements[0].seed for round_ in loop.complete} for loop in loops]
 
-    assert {(len(loop.complete), len(found)) for loop, found in zip(loops, seeds, strict=True)} == {(2, 1)}
+    assert {(len(loop.complete), len(seed)) for loop, seed in zip(loops, seeds, strict=True)} == {(2, 1)}
     assert len(set().union(*seeds)) == len(loops)
 
 
@@ -213,7 +213,7 @@ def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
                 ours.append(fio.accept(point.stimulus, 0, False, json.dumps(document))[1].iops)
             else:
                 jobs = document["jobs"]
-                ours.append(sum(1000 * each["write"]["total_ios"] / each["write"]["runtime"] for each in jobs))
+                ours.append(sum(1000 * item["write"]["total_ios"] / item["write"]["runtime"] for item in jobs))
     assert by_awk(tmp_path, "1") == pytest.approx(mean(together), rel=0.005)
     assert by_awk(tmp_path, "0") == pytest.approx(mean(apart), rel=0.005)
 
@@ -346,8 +346,8 @@ def test_wrong_words_are_one_sentence(
     """Each is refused before anything is made, with an exit code of its kind."""
     folder = ("--run-dir", str(tmp_path / "run"))
     assert run(*(word.format(tmp_path) for word in words), *folder) == code
-    told = capsys.readouterr().err
-    assert (why in told, "Traceback" in told, list(tmp_path.iterdir())) == (True, False, [])
+    message = capsys.readouterr().err
+    assert (why in message, "Traceback" in message, list(tmp_path.iterdir())) == (True, False, [])
 
 
 def test_a_drive_alone_can_be_simulated(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_drive_alone_can_be_simulated(tmp_path: Path) -> None:
     one, two = (figures(result(tmp_path / name)) for name in "ab")
 
     assert one["iops at random read, Q16"].value > 5 * one["iops at random read, Q1"].value
-    assert [each.value for each in one.values()] == [each.value for each in two.values()]
+    assert [item.value for item in one.values()] == [entry.value for entry in two.values()]
 
 
 def test_a_simulated_drive_has_the_write_cache_of_the_profile(tmp_path: Path) -> None:
@@ -386,16 +386,16 @@ def test_a_plan_tells_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFi
     """Points and time with the ramps; no purge is a difference from a profile that asks for none."""
     words = ("profile", "run", "queue-depth", str(tmp_path), "--size", "64M", "--plan", "--json")
     assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["shortest"]["seconds"] > 18 * 65, told["deviations"]) == (True, [])
+    output = json.loads(capsys.readouterr().out)
+    assert (output["shortest"]["seconds"] > 18 * 65, output["deviations"]) == (True, [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """By name and title; as they stand in their file."""
     assert main(["profile", "list"]) == 0
-    told = capsys.readouterr().out
-    assert all(name in told and read_profile(name).spec.title in told for name in builtin_profiles())
+    output = capsys.readouterr().out
+    assert all(name in output and read_profile(name).spec.title in output for name in builtin_profiles())
     assert main(["profile", "show", "etcd-fsync"]) == 0
     assert capsys.readouterr().out == profile_path("etcd-fsync").read_text()
 
@@ -430,7 +430,7 @@ def test_schedulers_of_a_real_device_are_gone_through_and_put_back(tmp_path: Pat
         assert (queue / "scheduler").read_text() == before
         assert (queue / "nr_requests").read_text().strip() == "64"
         found = result(tmp_path / "run")
-        assert {each.settings for _, each in found.prepared} == {
+        assert {item.settings for _, item in found.prepared} == {
             (("scheduler", "none"),),
             (("scheduler", "mq-deadline"),),
         }

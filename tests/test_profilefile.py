@@ -25,9 +25,9 @@ WORKLOAD = '[[workload]]\nname = "w"\naccess = "RND"\nread_percent = 0\nblock_si
 
 def profile(path: Path, changes: Changes | None = None) -> ProfileSpec:
     """Return a profile's specification."""
-    found = read_profile(str(path), changes).spec
-    assert isinstance(found, ProfileSpec)
-    return found
+    specification = read_profile(str(path), changes).spec
+    assert isinstance(specification, ProfileSpec)
+    return specification
 
 
 def written(folder: Path, *lines: str, head: str = HEAD, name: str = "p.toml") -> Path:
@@ -139,12 +139,17 @@ def test_changes_are_made_and_told() -> None:
     changes = Changes(
         repeats=1, seconds=0.5, ramp_seconds=0.0, range="1M", axes=(("block_size", ("4 KiB",)), ("fio.direct", (0, 1)))
     )
-    found = read_profile("random-write-matrix", changes)
-    assert isinstance(found.spec, ProfileSpec)
-    workload, _ = next(found.spec.cases())
+    specification = read_profile("random-write-matrix", changes)
+    assert isinstance(specification.spec, ProfileSpec)
+    workload, _ = next(specification.spec.cases())
 
-    assert (found.spec.repeats, workload.seconds, workload.ramp_seconds, workload.range_bytes) == (1, 0.5, 0.0, 1 << 20)
-    assert [each.what for each in found.deviations] == [
+    assert (specification.spec.repeats, workload.seconds, workload.ramp_seconds, workload.range_bytes) == (
+        1,
+        0.5,
+        0.0,
+        1 << 20,
+    )
+    assert [deviation.what for deviation in specification.deviations] == [
         "repeats",
         "axis block_size",
         "axis fio.direct",
@@ -152,16 +157,16 @@ def test_changes_are_made_and_told() -> None:
         "workload.ramp_seconds",
         "workload.range",
     ]
-    assert {each.clause for each in found.deviations} == {"profile random-write-matrix"}
+    assert {item.clause for item in specification.deviations} == {"profile random-write-matrix"}
 
 
 def test_a_range_cuts_the_axis_of_ranges() -> None:
     """Ranges of an axis that are larger are left out, and that is told once."""
-    found = read_profile("file-matrix", Changes(range="5M"))
-    assert isinstance(found.spec, ProfileSpec)
+    specification = read_profile("file-matrix", Changes(range="5M"))
+    assert isinstance(specification.spec, ProfileSpec)
 
-    assert [axis.values for axis in found.spec.axis if axis.key == "range"] == [("1 MiB", "4 MiB")]
-    assert [each.what for each in found.deviations] == ["axis range"]
+    assert [axis.values for axis in specification.spec.axis if axis.key == "range"] == [("1 MiB", "4 MiB")]
+    assert [deviation.what for deviation in specification.deviations] == ["axis range"]
     assert read_profile("etcd-fsync", Changes(range="1G")).deviations == ()  # no workload goes over as much
 
 

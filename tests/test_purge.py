@@ -66,12 +66,12 @@ def refused(path: Path, evidence: Path) -> str:
 def test_punch_hole_empties_a_file(tmp_path: Path) -> None:
     """A file is emptied for real: no room is taken any more, its size is kept, and 64 blocks prove it."""
     target = filled(tmp_path / "x.img", SIZE)
-    found = purged(target, "punch-hole", tmp_path)
+    purge = purged(target, "punch-hole", tmp_path)
 
-    assert (found.method, found.samples, found.survivors) == ("punch-hole", 64, 0)
+    assert (purge.method, purge.samples, purge.survivors) == ("punch-hole", 64, 0)
     assert allocated_bytes(target) == 0
     assert target.read_bytes() == bytes(SIZE)
-    assert [deviation.what for deviation in found.deviations] == ["purge"]
+    assert [deviation.what for deviation in purge.deviations] == ["purge"]
     assert (tmp_path / "00000-purge.process.json").exists()
 
 
@@ -81,9 +81,9 @@ def test_blkdiscard_empties_a_loop_device_on_a_device(tmp_path: Path) -> None:
     with loop_device(tmp_path / "x.img", 2 * SIZE) as below, loop_device(below, 0, "--sizelimit", str(SIZE)) as device:
         with device.open("r+b") as file:
             file.write(random.Random(7).randbytes(SIZE))
-        found = purged(device, "blkdiscard", tmp_path)
+        purge = purged(device, "blkdiscard", tmp_path)
 
-        assert (found.method, found.samples, found.survivors) == ("blkdiscard", 64, 0)
+        assert (purge.method, purge.samples, purge.survivors) == ("blkdiscard", 64, 0)
         assert device.read_bytes() == bytes(SIZE)
 
 
@@ -92,9 +92,9 @@ def test_blkdiscard_empties_a_loop_device(tmp_path: Path) -> None:
     """On a loop device the discard reaches the file below it."""
     image = filled(tmp_path / "x.img", SIZE)
     with loop_device(image) as device:
-        found = purged(device, "blkdiscard", tmp_path)
+        purge = purged(device, "blkdiscard", tmp_path)
 
-    assert (found.method, found.samples, found.survivors) == ("blkdiscard", 64, 0)
+    assert (purge.method, purge.samples, purge.survivors) == ("blkdiscard", 64, 0)
     assert allocated_bytes(image) == 0
 
 
@@ -102,22 +102,22 @@ def test_blkdiscard_empties_a_loop_device(tmp_path: Path) -> None:
 def test_odd_capacities_are_purged_to_the_end(tmp_path: Path, size: int) -> None:
     """A capacity that is no multiple of 4096 is purged as a whole."""
     target = filled(tmp_path / "x.img", size)
-    found = purged(target, "punch-hole", tmp_path)
+    purge = purged(target, "punch-hole", tmp_path)
 
-    assert found.samples == min(64, size // 4096)
+    assert purge.samples == min(64, size // 4096)
     assert target.read_bytes() == bytes(size)
 
 
 def test_a_purge_that_does_nothing_is_a_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that says success and keeps the data is found out."""
     lying(monkeypatch, lambda path: ("true",))
-    said = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
+    message = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
-    assert "reported success, but 64 of 64 blocks" in said
+    assert "reported success, but 64 of 64 blocks" in message
 
 
 @pytest.mark.parametrize(
-    ("kept", "skip", "count"),
+    ("text", "skip", "count"),
     [
         ("second half", 0, SIZE // 2),
         ("first block", 4096, SIZE - 4096),
@@ -126,14 +126,14 @@ def test_a_purge_that_does_nothing_is_a_lie(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_a_purge_of_a_part_is_a_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, skip: int, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, skip: int, count: int
 ) -> None:
     """A command that clears all but a part, be it one sector of the last block, is found out."""
     lying(monkeypatch, lambda path: ("fallocate", "--punch-hole", "-o", str(skip), "-l", str(count), path))
-    said = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
+    message = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
-    expected = "32 of 64" if kept == "second half" else "1 of 64"
-    assert f"reported success, but {expected} blocks" in said
+    expected = "32 of 64" if text == "second half" else "1 of 64"
+    assert f"reported success, but {expected} blocks" in message
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +208,10 @@ def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
     """No purge is told as such, and not a byte is written."""
     target = filled(tmp_path / "x.img", SIZE)
     before = target.read_bytes()
-    found = purged(target, "none", tmp_path)
+    purge = purged(target, "none", tmp_path)
 
-    assert (found.method, found.samples) == ("none", 0)
-    assert [(deviation.what, deviation.actual) for deviation in found.deviations] == [("purge", "not purged")]
+    assert (purge.method, purge.samples) == ("none", 0)
+    assert [(deviation.what, deviation.actual) for deviation in purge.deviations] == [("purge", "not purged")]
     assert target.read_bytes() == before
 
 
@@ -304,7 +304,9 @@ def test_what_may_not_be_asked_is_not_known(tmp_path: Path) -> None:
     drive, file = (samples.dut(kind=kind, path=str(tmp_path / "none")) for kind in ("drive", "file"))
 
     assert "unknown" in Purger(requested="auto").expected_deviations(drive)[0].actual
-    assert [each.actual for each in Purger(requested="auto").expected_deviations(file)] == ["punch-hole"]
+    assert [expected_deviation.actual for expected_deviation in Purger(requested="auto").expected_deviations(file)] == [
+        "punch-hole"
+    ]
 
 
 def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
@@ -327,22 +329,22 @@ def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
 def test_an_unproven_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --allow-unpurged a lie is a Deviation that says so, even for a method of the standard."""
     lying(monkeypatch, lambda path: ("true",))
-    found = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
+    purge = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
 
-    assert (found.method, found.samples, found.survivors) == ("lie", 64, 64)
-    (deviation,) = found.deviations
+    assert (purge.method, purge.samples, purge.survivors) == ("lie", 64, 64)
+    (deviation,) = purge.deviations
     assert deviation.what == "purge"
     assert "lie, NOT PROVEN: the purge reported success, but 64 of 64 blocks" in deviation.actual
-    assert "proven on" not in found.label
+    assert "proven on" not in purge.label
 
 
 def test_a_failed_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --allow-unpurged a method that fails is a Deviation with the tool's last words."""
     lying(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
-    found = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
+    purge = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
 
-    assert found.survivors == 64
-    assert found.deviations[0].actual.endswith("failed: not supported")
+    assert purge.survivors == 64
+    assert purge.deviations[0].actual.endswith("failed: not supported")
 
 
 @pytest.mark.parametrize(("allow", "reads"), [(False, 1), (True, 2)])
@@ -380,10 +382,10 @@ def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(METHODS, "lie", lie)
     target = filled(tmp_path / "x.img", SIZE)
     before = target.read_bytes()
-    found = purged(target, "lie", tmp_path, allow_unpurged=True)
+    purge = purged(target, "lie", tmp_path, allow_unpurged=True)
 
-    assert (found.samples, found.survivors, found.label) == (0, 0, "lie (not proven)")
-    assert found.deviations[0].actual == "lie, NOT PROVEN: the purge is not possible: it is locked"
+    assert (purge.samples, purge.survivors, purge.label) == (0, 0, "lie (not proven)")
+    assert purge.deviations[0].actual == "lie, NOT PROVEN: the purge is not possible: it is locked"
     assert target.read_bytes() == before
 
 
@@ -414,12 +416,12 @@ def test_a_purge_that_changes_the_device_ends_the_run(
 def test_an_overwrite_reaches_every_byte(tmp_path: Path, size: int) -> None:
     """All of a file is zeros after it, its size is kept, nothing beside it is written; it is a Deviation."""
     target = filled(tmp_path / "x.img", size)
-    found = purged(target, "overwrite", tmp_path)
+    purge = purged(target, "overwrite", tmp_path)
 
-    assert found.method == "overwrite with zeros"
-    assert found.survivors == 0
+    assert purge.method == "overwrite with zeros"
+    assert purge.survivors == 0
     assert target.read_bytes() == bytes(size)
-    assert [deviation.actual for deviation in found.deviations] == ["overwrite with zeros"]
+    assert [deviation.actual for deviation in purge.deviations] == ["overwrite with zeros"]
 
 
 @pytest.mark.root

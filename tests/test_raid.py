@@ -200,13 +200,13 @@ def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -
 def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has the exact and the rounded figures, and null for what nothing was told of."""
     assert main([*COMMAND, "--level", "10", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    (asked,) = told["disk_load"]
+    output = json.loads(capsys.readouterr().out)
+    (asked,) = output["disk_load"]
 
     assert asked["disk_iops"] == 12200 / 120
     assert asked["disk_iops_rounded"] == 102
-    assert told["limits"] == {"disk_iops": None, "disks_iops": None, "front_end": []}
-    assert told["mb_per_second"]["bottleneck"] is None
+    assert output["limits"] == {"disk_iops": None, "disks_iops": None, "front_end": []}
+    assert output["mb_per_second"]["bottleneck"] is None
 
     assert (
         main(
@@ -225,15 +225,15 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
-    assert told["disk_load"] == []
-    assert told["mb_per_second"]["full_stripe_writes"] == 1200
-    assert told["mb_per_second"]["links"] == 1
-    assert told["mb_per_second"]["bottleneck"] == "fabric"
+    output = json.loads(capsys.readouterr().out)
+    assert output["disk_load"] == []
+    assert output["mb_per_second"]["full_stripe_writes"] == 1200
+    assert output["mb_per_second"]["links"] == 1
+    assert output["mb_per_second"]["bottleneck"] == "fabric"
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "text"),
     [
         ("--level 7 --disks 5 --iops 1 --read-percent 1", "RAID 7 is not supported"),
         ("--level 5 --disks 2 --iops 1 --read-percent 1", "RAID 5 does not support 2 disks"),
@@ -260,11 +260,11 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("--level 5 --disks 5 --link sas-1 --link-gbit 3", "not allowed"),
     ],
 )
-def test_what_is_no_array_is_refused(options: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_array_is_refused(options: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each mistake is one sentence and a remedy, with the code of a wrong option."""
     assert main(["raid-estimate", *options.split()]) == UsageError.exit_code
     out, err = capsys.readouterr()
 
     assert out == ""
-    assert says in err
+    assert text in err
     assert len(err.splitlines()) == 2

@@ -45,15 +45,15 @@ def test_a_drive_is_left_alone_for_a_fraction_of_what_fio_needs(tmp_path: Path) 
     with loop_device(filled(tmp_path / "x.img", 64 * MIB)) as device:
         with gap.watched(str(device)) as ours:
             engine = FioEngine(str(device), tmp_path / "evidence", seed=1, io_engine="io_uring")
-            found = [each.timing for each in engine.measure([asked] * POINTS)]
+            timings = [point.timing for point in engine.measure([asked] * POINTS)]
         with gap.watched(str(device)) as theirs:
             for _ in range(POINTS):
                 gap.plain_point(str(device), 65, 4, SECONDS)
-    clockings = [{name: getattr(each, name) for name in gap.MOMENTS} for each in found]
+    clockings = [{name: getattr(timing, name) for name in gap.MOMENTS} for timing in timings]
     mine = statistics.median(gap.between(ours, clockings))
 
     assert 0 < mine < 0.5 * statistics.median(gap.longest(theirs, POINTS - 1))
-    told = statistics.median(each.idle_gap_ms or 0 for each in found[1:])
+    told = statistics.median(item.idle_gap_ms or 0 for item in timings[1:])
     assert told > 0.5 * mine - 1  # what is told is what was; fio counts whole milliseconds
 
 
@@ -73,11 +73,11 @@ def test_the_suite_costs_next_to_nothing_beside_a_point(tmp_path: Path) -> None:
     with loop_device(filled(tmp_path / "x.img", 64 * MIB)) as device:
         engine = FioEngine(str(device), tmp_path / "evidence", seed=1, io_engine="io_uring")
         before = time.process_time()
-        (found,) = engine.measure([asked])
+        (point,) = engine.measure([asked])
         used = time.process_time() - before
 
-    assert found.engine_cpu_percent is not None
-    assert used < 0.1 * found.engine_cpu_percent / 100 * found.runtime_ms / 1000
+    assert point.engine_cpu_percent is not None
+    assert used < 0.1 * point.engine_cpu_percent / 100 * point.runtime_ms / 1000
 
 
 def test_what_is_reported_is_what_the_drive_does(tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_a_long_test_costs_no_more_memory_than_a_short_one(tmp_path: Path) -> No
     peaks: dict[str, list[float]] = {"run": [], "assess": []}
     for hours in (0.25, 1.5):
         folder = RunFolder.create(tmp_path / f"{hours:g}")
-        for phase, found in peaks.items():
-            found.append(days.cost(phase, "xsr", hours, folder)[1])
+        for phase, peak in peaks.items():
+            peak.append(days.cost(phase, "xsr", hours, folder)[1])
 
     for short, long in peaks.values():
         assert long < 1.25 * short
@@ -156,9 +156,9 @@ def test_a_rehearsal_is_much_faster_than_the_test(tmp_path: Path) -> None:
     """A test on a simulated drive takes less than a hundredth of the time that it would take on a drive."""
     argv = ("throughput", "sim:enterprise-nvme", "--to", "none", "--run-dir", str(tmp_path / "run"))
     spent = cost((*SUITE, *argv)).cpu_seconds
-    told = json.loads((tmp_path / "run/journal.jsonl").read_text().splitlines()[-1])
+    document = json.loads((tmp_path / "run/journal.jsonl").read_text().splitlines()[-1])
 
-    assert told["entry"]["ending"] == "finished"
+    assert document["entry"]["ending"] == "finished"
     assert spent < 0.01 * _seconds(tmp_path / "run")
 
 

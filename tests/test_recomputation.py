@@ -127,8 +127,8 @@ def interrupt(run: Path) -> None:
     assert main(["resume", str(run), "--progress", "none"]) == 0
 
 
-def same(found: Sequence[float], expected: Sequence[float]) -> None:
-    assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
+def same(numbers: Sequence[float], expected: Sequence[float]) -> None:
+    assert numbers == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 # -- tables against evidence ------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_the_assessment_is_that_of_the_record(run: Path) -> None:
     written, read = (sum(values(row, f"{side}_bytes")[0] for row in everything) for side in ("write", "read"))
     assert [assessment["written_bytes"], assessment["read_bytes"]] == [written, read]
     judged = [assessment["sampling"], *assessment["loops"]]
-    found = [each for part in judged if part for each in part["determinations"]]
+    found = [item for part in judged if part for item in part["determinations"]]
     variables = [rounds for named in series(run).values() for rounds in named.values()]
     for figures, rounds in zip(found, variables, strict=True):
         again = determination(rounds, max(rounds), window_rounds(run))

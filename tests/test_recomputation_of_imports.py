@@ -88,7 +88,7 @@ def test_the_assessment_is_that_of_the_file(run: Path) -> None:
     """The windows and points of ``assess --json`` are those of the file."""
     assessment = assessed(run)
     judged = [part for part in (assessment["sampling"], *assessment["loops"]) if part]
-    found = [each for part in judged for each in part["determinations"]]
+    found = [item for part in judged for item in part["determinations"]]
     variables = [rounds for named in series(run).values() for rounds in named.values()]
     for figures_of, rounds in zip(found, variables, strict=True):
         again = determination(rounds, max(rounds), window_rounds(run))

@@ -27,7 +27,7 @@ SPEEDS = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
 
 def dwelt(kept: Sequence[bool], seconds: float) -> bool:
     """Tell whether the last of them are kept for 5 minutes, or for a quarter of all where that is shorter."""
-    last = next((place for place, each in enumerate(reversed(kept)) if not each), len(kept))
+    last = next((place for place, item in enumerate(reversed(kept)) if not item), len(kept))
     return last * seconds >= min(300, 0.25 * len(kept) * seconds)
 
 

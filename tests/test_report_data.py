@@ -97,11 +97,11 @@ class Book:
     def _calculated(self, sheet: str, formula: str) -> float:
         reference = r"(?:(\w+)!)?(\$?[A-Z]{1,3}\$?[0-9]+)(?::(\$?[A-Z]{1,3}\$?[0-9]+))?"
 
-        def found(match: re.Match[str]) -> str:
+        def find_one(match: re.Match[str]) -> str:
             return f"_at({match[1] or sheet!r}, {match[2]!r}, {match[3]!r})"
 
         with numpy.errstate(all="ignore"):  # both branches of an IF are calculated
-            return float(eval(re.sub(reference, found, formula), {**FUNCTIONS, "_at": self._at}))  # noqa: S307
+            return float(eval(re.sub(reference, find_one, formula), {**FUNCTIONS, "_at": self._at}))  # noqa: S307
 
     def _at(self, sheet: str, first: str, last: str | None) -> float | list[float]:
         if last is None:

@@ -50,10 +50,10 @@ def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
 @pytest.mark.parametrize(
     ("test", "limited", "count", "matrices_of_them"),
     [
-        ("iops", lambda asked: asked.read_percent == 100 and asked.largest_block_bytes <= 4096, 2, 4),
-        ("latency", lambda asked: asked.read_percent == 100, 3, 5),
-        ("throughput", lambda asked: asked.read_percent == 100, 2, 1),
-        ("dirth", lambda asked: asked.total_oio >= 512, 3, 3),
+        ("iops", lambda item: item.read_percent == 100 and item.largest_block_bytes <= 4096, 2, 4),
+        ("latency", lambda item: item.read_percent == 100, 3, 5),
+        ("throughput", lambda item: item.read_percent == 100, 2, 1),
+        ("dirth", lambda item: item.total_oio >= 512, 3, 3),
     ],
 )
 def test_what_the_host_set_is_marked(
@@ -85,7 +85,7 @@ def test_what_the_host_set_is_marked(
 @pytest.mark.parametrize("limited", [True, False])
 def test_the_first_page_marks_host_limited_figures(test: str, limited: bool) -> None:
     """A host-limited key figure has the mark, which page and terminal explain; other figures have none."""
-    result = host_limited(test, lambda asked: limited)
+    result = host_limited(test, lambda item: limited)
     page = build(result).pages[0]
     title = "Operating points" if test == "dirth" else "Key figures"
     (table,) = [block for block in page.blocks if isinstance(block, Table) and block.title.startswith(title)]
@@ -101,7 +101,7 @@ def test_the_first_page_marks_host_limited_figures(test: str, limited: bool) -> 
 def test_a_figure_marks_host_limited_points() -> None:
     """Columns and surface have a mark for each host-limited point, and the caption explains it."""
     for test, name, count in (("iops", "matrix-3d", 8), ("dirth", "demand-variation-surface", 3)):
-        result = host_limited(test, lambda asked: asked.total_oio >= 512 or asked.read_percent == 100)
+        result = host_limited(test, lambda item: item.total_oio >= 512 or item.read_percent == 100)
         (figure,) = [figure for figure in build(result).figures if figure.name == name]
         with drawing.settings():
             (axes,) = figure.draw().axes
@@ -116,7 +116,7 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
     def tables(result: TestResult) -> dict[str, Table]:
         return {block.title: block for block in build(result).pages[-1].blocks if isinstance(block, Table)}
 
-    by_title = tables(host_limited("iops", lambda asked: asked.total_oio >= 1 and asked.largest_block_bytes == 4096))
+    by_title = tables(host_limited("iops", lambda item: item.total_oio >= 1 and item.largest_block_bytes == 4096))
     judged = {row[0]: row[1] for row in by_title["Host or drive?"].rows}
 
     assert judged["Points judged"] == "56 points: 7 host-limited, 49 not host-limited, 0 undetermined"
@@ -135,7 +135,7 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
 
 def test_result_xml_flags_each_measurement_and_point() -> None:
     """Ceilings, and a flag for every measurement and every point of the window; none of a simulated drive."""
-    result = host_limited("iops", lambda asked: asked.largest_block_bytes == 4096)
+    result = host_limited("iops", lambda item: item.largest_block_bytes == 4096)
     root = etree.fromstring(result_xml(result))
     simulated = etree.fromstring(result_xml(samples.result_of("iops", device=samples.dut(kind="simulated"))))
 

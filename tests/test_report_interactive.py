@@ -37,9 +37,9 @@ def figures(result: TestResult) -> list[dict[str, Any]]:
     """Return the figures as a browser reads them."""
     page = interactive.make(result).decode("utf-8")
     (data,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
-    found: list[dict[str, Any]] = json.loads(data)
-    assert page.count('<div class="figure"') == len(found)
-    return found
+    document: list[dict[str, Any]] = json.loads(data)
+    assert page.count('<div class="figure"') == len(document)
+    return document
 
 
 @pytest.mark.parametrize("test", SPEC_TYPES)

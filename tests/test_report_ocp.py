@@ -120,7 +120,7 @@ def test_key_figures_have_their_limits() -> None:
         limit = Limit(**facts, **bounds, tolerance_percent=50)
         outcome = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(limit,)))
         artifacts = steps(outcome)
-        (selected,) = (each for kind, each in artifacts if kind == "measurement" and "validators" in each)
+        (selected,) = (entry for kind, entry in artifacts if kind == "measurement" and "validators" in entry)
         expected = [("GREATER_THAN_OR_EQUAL", bounds["minimum"] / 2)]
         expected += [("LESS_THAN_OR_EQUAL", 3.0)] if "maximum" in bounds else []
         assert [(item["type"], item["value"]) for item in selected["validators"]] == expected
@@ -149,7 +149,7 @@ def test_deviations_and_warnings_are_logged() -> None:
     """None of them is left out."""
     result = samples.result_of("iops", found=samples.deviations(3))
     logs = [line["testRunArtifact"]["log"] for line in lines(result) if "log" in line.get("testRunArtifact", {})]
-    assert {"severity": "WARNING", "message": "PTS conformant: NO, 3 deviations"} in [each for _, each in steps(result)]
+    assert {"severity": "WARNING", "message": "PTS conformant: NO, 3 deviations"} in [item for _, item in steps(result)]
     assert len(logs) == len(result.deviations) + len(run_warnings(result)) >= 3
     assert {log["severity"] for log in logs} == {"WARNING"}
 
@@ -175,7 +175,7 @@ def test_validators_are_those_of_the_figures_unit() -> None:
         Limit(**facts, unit="ms", maximum=9e9),
     )
     artifacts = steps(dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits)))
-    (selected,) = (each for kind, each in artifacts if kind == "measurement" and "validators" in each)
+    (selected,) = (entry for kind, entry in artifacts if kind == "measurement" and "validators" in entry)
     assert [(item["type"], item["value"]) for item in selected["validators"]] == [
         ("GREATER_THAN_OR_EQUAL", 0.0),
         ("LESS_THAN_OR_EQUAL", 9e9),
@@ -188,6 +188,6 @@ def test_an_interrupted_run_is_not_complete() -> None:
     result = samples.result_of("iops", stop_after=150, ending="device failed", ending_detail="it is gone")
     assert not result.loops[0].rounds[-1].complete
     artifacts = steps(result)
-    assert [each["status"] for kind, each in artifacts if kind == "testStepEnd"][-2:] == ["ERROR", "COMPLETE"]
-    kinds = {each["verdict"]: each["type"] for kind, each in artifacts if kind == "diagnosis"}
+    assert [item["status"] for kind, item in artifacts if kind == "testStepEnd"][-2:] == ["ERROR", "COMPLETE"]
+    kinds = {entry["verdict"]: entry["type"] for kind, entry in artifacts if kind == "diagnosis"}
     assert (kinds["steady state"], kinds["test"]) == ("UNKNOWN", "UNKNOWN")

@@ -311,18 +311,18 @@ def test_missing_doubled_shrunk_and_misplaced_figures_are_reported() -> None:
     good = sheet_of(report)
     pdf.check(report, good, pages=len(report.pages))
 
-    def said(figures: Sequence[tuple[str, Placement]]) -> str:
+    def say(figures: Sequence[tuple[str, Placement]]) -> str:
         with pytest.raises(ReportError) as raised:
             pdf.check(report, dataclasses.replace(good, figures=list(figures)), pages=len(report.pages))
         return str(raised.value)
 
     (name, at), rest = good.figures[0], good.figures[1:]
-    assert "convergence is in the PDF 0 times" in said(rest)
-    assert "convergence is in the PDF 2 times" in said([(name, at), *good.figures])
-    assert "not as planned" in said([(name, dataclasses.replace(at, width=34.0)), *rest])
-    assert "extends beyond its page" in said([(name, dataclasses.replace(at, y=10.0)), *rest])
-    assert "not on its page" in said([(name, dataclasses.replace(at, page=9)), *rest])
-    assert "was not planned" in said([*good.figures, ("other", at)])
+    assert "convergence is in the PDF 0 times" in say(rest)
+    assert "convergence is in the PDF 2 times" in say([(name, at), *good.figures])
+    assert "not as planned" in say([(name, dataclasses.replace(at, width=34.0)), *rest])
+    assert "extends beyond its page" in say([(name, dataclasses.replace(at, y=10.0)), *rest])
+    assert "not on its page" in say([(name, dataclasses.replace(at, page=9)), *rest])
+    assert "was not planned" in say([*good.figures, ("other", at)])
 
 
 def test_wrong_pages_are_reported() -> None:

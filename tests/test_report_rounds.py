@@ -429,8 +429,8 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
         half = len(measured.measurements) // 2
         count = [measured.number > number or (measured.number == number and at > half) for at in range(2 * half + 1)]
         measurements = tuple(
-            dataclasses.replace(each, timing=dataclasses.replace(each.timing, interruptions=int(after)))
-            for each, after in zip(measured.measurements, count, strict=False)
+            dataclasses.replace(measurement, timing=dataclasses.replace(measurement.timing, interruptions=int(after)))
+            for measurement, after in zip(measured.measurements, count, strict=False)
         )
         return dataclasses.replace(measured, measurements=measurements)
 
@@ -448,8 +448,8 @@ def test_no_excursion_is_reported_across_a_missing_round() -> None:
         sampling, rounds=tuple(measured_round for measured_round in sampling.rounds if measured_round.number != 8)
     )
     expected = {}
-    for name, each in (("whole", sampling), ("holed", holed)):
-        (page,) = steady.rounds_page(result, each)
+    for name, item in (("whole", sampling), ("holed", holed)):
+        (page,) = steady.rounds_page(result, item)
         table, note = page.blocks[0], page.blocks[-1]
         assert isinstance(table, Table)
         assert isinstance(note, Prose)
@@ -475,11 +475,11 @@ def test_no_excursion_is_reported_across_an_interruption() -> None:
     assert not page.blocks[-1].text.count("*")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("number", "told"), [(8, "3 complete rounds since the interruption"), (11, "No complete")])
-def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, told: str) -> None:
+@pytest.mark.parametrize(("number", "text"), [(8, "3 complete rounds since the interruption"), (11, "No complete")])
+def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, text: str) -> None:
     """The number of rounds missing for a window counts from the interruption."""
     result = interrupted(samples.result_of("iops", rounds=11), number=number)
     (loop,) = result.loops
     assert loop.window is None
-    assert steady.too_few(loop.complete, loop_rule(result.facts.spec)).startswith(told)  # type: ignore[arg-type]
+    assert steady.too_few(loop.complete, loop_rule(result.facts.spec)).startswith(text)  # type: ignore[arg-type]
     assert len(build(result).pages) > 2

@@ -148,7 +148,7 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop_after", "pages", "said"),
+    ("stop_after", "pages", "message"),
     [
         (0, ["Summary", "Provenance"], "No complete round; a measurement window needs 5"),
         (1, ["Summary", "Provenance"], "No complete round; a measurement window needs 5"),
@@ -160,7 +160,7 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
         ),
     ],
 )
-def test_a_stopped_run_shows_its_data_and_lists_missing_pages(stop_after: int, pages: list[str], said: str) -> None:
+def test_a_stopped_run_shows_its_data_and_lists_missing_pages(stop_after: int, pages: list[str], message: str) -> None:
     """Pages without data are omitted; the summary has INCOMPLETE, the reason, and the omitted pages."""
     result = samples.iops_result(
         rounds=9, stop_after=stop_after, ending="interrupted", ending_detail="Ctrl-C in round 4"
@@ -170,7 +170,7 @@ def test_a_stopped_run_shows_its_data_and_lists_missing_pages(stop_after: int, p
     text = words(report.pages[0])
     assert "INCOMPLETE (interrupted)" in text
     assert "Ctrl-C in round 4" in text
-    assert said in text
+    assert message in text
     assert "NOT PTS conformant: the run did not finish" in text
     assert any("none (INCOMPLETE)" in row for row in report.header.blocks.rows)
 

@@ -474,17 +474,17 @@ def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop_after", "said"),
+    ("stop_after", "message"),
     [(None, "recovered"), (845, "NOT RECOVERED within 2 min 00 s of AG 3"), (500, "was not measured")],
 )
-def test_recovery_is_reported_with_its_definition(stop_after: int | None, said: str) -> None:
+def test_recovery_is_reported_with_its_definition(stop_after: int | None, message: str) -> None:
     """The page states when it recovered, or that it did not or was not measured, and what this means."""
     ending = "interrupted" if stop_after else "finished"
     result = samples.result_of("xsr", stop_after=stop_after, ending=ending)  # type: ignore[arg-type]
     by_group = page(build(result).pages, "Summary by Access Group")
     text = " ".join(cell for table in tables(by_group) for row in table.rows for cell in row)
 
-    assert said.lower() in text.lower()
+    assert message.lower() in text.lower()
     assert any(
         "90 % of the baseline until the end of the group" in getattr(block, "text", "") for block in by_group.blocks
     )

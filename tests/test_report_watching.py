@@ -176,7 +176,7 @@ def test_a_sampled_point_is_drawn_once() -> None:
     A single sample goes from its beginning to its end.
     """
     profile = profiles.spec(
-        *(profiles.workload(name, seconds=10.0, sample_seconds=each) for name, each in (("a", 1.0), ("b", 10.0))),
+        *(profiles.workload(name, seconds=10.0, sample_seconds=item) for name, item in (("a", 1.0), ("b", 10.0))),
         profiles.workload("c", seconds=10.0),
         repeats=3,
     )
@@ -201,14 +201,14 @@ def test_times_of_an_interruption_are_left_out() -> None:
 
     def later(measurement: Measurement) -> Measurement:
         clocking = measurement.timing
-        begun = loop.rounds[3].measurements[0].timing.started_monotonic_ns
+        timings = loop.rounds[3].measurements[0].timing.started_monotonic_ns
         return replace(
             measurement,
             timing=replace(
                 clocking,
                 interruptions=1,
-                started_monotonic_ns=clocking.started_monotonic_ns - begun + 10**9,
-                ended_monotonic_ns=clocking.ended_monotonic_ns - begun + 10**9,
+                started_monotonic_ns=clocking.started_monotonic_ns - timings + 10**9,
+                ended_monotonic_ns=clocking.ended_monotonic_ns - timings + 10**9,
             ),
         )
 

@@ -137,13 +137,15 @@ def test_steady_by_other_rules_is_not_plainly_steady(altered: str) -> None:
 # -- runs that did not finish ----------------------------------------------------------------------------------------
 
 
-def counted(told: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
+def counted(steps: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
     """Return the bytes written, from the wholes, and from the samples of a stretch that has no whole."""
     total = 0
-    for _, outcomes in told:
-        wholes = [each for each in outcomes if isinstance(each, Measurement)]
-        cut = [each for each in outcomes if isinstance(each, Sample)]
-        total += sum(each.write.transferred_bytes for each in wholes) or sum(each.write_bytes for each in cut)
+    for _, outcomes in steps:
+        wholes = [outcome for outcome in outcomes if isinstance(outcome, Measurement)]
+        cut = [item for item in outcomes if isinstance(item, Sample)]
+        total += sum(whole_value.write.transferred_bytes for whole_value in wholes) or sum(
+            part.write_bytes for part in cut
+        )
     return total
 
 
@@ -157,7 +159,7 @@ def test_any_beginning_of_a_run_is_a_result(
 ) -> None:
     """However many outcomes came before it was stopped, the run folds, is INCOMPLETE, and counts what it wrote."""
     run = course(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes), iops)
-    outcomes = round(share * sum(len(each) for _, each in run.told))
+    outcomes = round(share * sum(len(item) for _, item in run.told))
     result = run.result(ending, outcomes)
 
     assert result.verdict == f"INCOMPLETE ({ending})"
@@ -168,14 +170,14 @@ def test_any_beginning_of_a_run_is_a_result(
     assert isinstance(result.steady, bool)
     assert set(result.unsteady) <= {"test loop", "preconditioning", "1024 KiB", "128 KiB"}
     assert len(list(result.measurements)) <= len(run.measurements)
-    assert {each.what for each in run_warnings(result)} <= {"stall"}
+    assert {warning.what for warning in run_warnings(result)} <= {"stall"}
 
 
 def beginning(run: Course, outcomes: int) -> Iterator[tuple[Step, Sequence[Outcome]]]:
     """Give the first so many outcomes of a run, with their steps."""
-    for step, each in run.told:
-        yield step, each[:outcomes]
-        outcomes = max(0, outcomes - len(each))
+    for step, item in run.told:
+        yield step, item[:outcomes]
+        outcomes = max(0, outcomes - len(item))
 
 
 @whole_runs
@@ -185,7 +187,7 @@ def test_written_bytes_of_a_whole_run(entry: tuple[str, str, TestClass], iops: B
     run = course(brief(spec_of(*entry)), iops=iops)
     result = run.result()
 
-    assert result.written_bytes == sum(each.write.transferred_bytes for each in run.measurements)
+    assert result.written_bytes == sum(item.write.transferred_bytes for item in run.measurements)
     assert result.read_bytes == sum(each.read.transferred_bytes for each in run.measurements)
     assert sorted(id(each) for each in result.measurements) == sorted(id(each) for each in run.measurements)
 
@@ -229,7 +231,7 @@ def test_every_part_must_be_steady(test: str) -> None:
     """A run that is steady in one part and was stopped before another is not steady."""
     run = course(brief(spec_of(test)))
     first = next(place for place, (step, _) in enumerate(run.told) if step.kind == "round" and step.number == 5)
-    outcomes = sum(len(each) for _, each in run.told[: first + (test == "throughput")])
+    outcomes = sum(len(item) for _, item in run.told[: first + (test == "throughput")])
 
     assert run.result("interrupted", outcomes).unsteady == ("128 KiB" if test == "throughput" else "test loop",)
     assert not run.result("interrupted", outcomes).steady
@@ -258,21 +260,21 @@ def test_step_without_outcome() -> None:
 def test_rounds_are_counted_over_all_stretches(which_phase: tuple[str, Any], lengths: list[int]) -> None:
     """However a stimulus is cut into stretches, its minutes 1, 31, 61, ... stand for rounds, and no others."""
     test, phase = which_phase
-    folding, drive = ResultBuilder(samples.run_facts(spec_of(test))), ScriptedDrive(lambda step, each, number: number)
+    folding, drive = ResultBuilder(samples.run_facts(spec_of(test))), ScriptedDrive(lambda step, item, number: number)
     for minutes in lengths:
         step = ContinuousStimulus(phase=phase, stimulus=stimulus(seconds=60.0 * minutes), sample_seconds=60)
         folding.add(step, drive(step))
     sampling = folding.result(ending="unfinished", ending_detail="", finished="").sampling
 
     assert sampling is not None
-    assert [each.minute for each in sampling.rounds] == list(range(1, sum(lengths) + 1, 30))
+    assert [entry.minute for entry in sampling.rounds] == list(range(1, sum(lengths) + 1, 30))
     assert [each.sample.iops for each in sampling.rounds] == [each.minute for each in sampling.rounds]
     assert (sampling.window is None) == (len(sampling.rounds) < 5)
 
 
 def test_a_long_stimulus_has_all_its_samples_and_rounds() -> None:
     """5000 minutes are 5000 samples, and hold 167 rounds."""
-    folding, drive = ResultBuilder(samples.run_facts(spec_of("wsat"))), ScriptedDrive(lambda step, each, number: number)
+    folding, drive = ResultBuilder(samples.run_facts(spec_of("wsat"))), ScriptedDrive(lambda step, item, number: number)
     step = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=5000 * 60.0), sample_seconds=60)
     folding.add(step, drive(step))
     result = folding.result(ending="unfinished", ending_detail="", finished="")
@@ -281,7 +283,7 @@ def test_a_long_stimulus_has_all_its_samples_and_rounds() -> None:
     assert line is not None
     assert sampling is not None
     assert len(line) == 5000
-    assert [each.sample.iops for each in sampling.rounds] == list(range(1, 5001, 30))
+    assert [entry.sample.iops for entry in sampling.rounds] == list(range(1, 5001, 30))
 
 
 def test_other_phases_are_not_judged() -> None:
@@ -302,7 +304,7 @@ def test_a_stopped_stretch_keeps_its_samples() -> None:
     assert line is not None
     assert (len(line), line.complete) == (70, False)
     assert result.sampling is not None
-    assert [each.minute for each in result.sampling.rounds] == [1, 31, 61]
+    assert [item.minute for item in result.sampling.rounds] == [1, 31, 61]
     assert result.written_bytes == 70 * 60 * 1000 * 4096
 
 
@@ -386,7 +388,7 @@ def test_pause_that_was_asked_for_is_no_warning() -> None:
     result = replace(run, told=(run.told[0], *waited)).result()
     asked = [gap for gap in result.gaps if gap.requested_seconds is not None]
 
-    assert [gap.requested_seconds for gap in asked] == [each for each in (5, 10, 15, 25, 50) for _ in range(2)]
+    assert [gap.requested_seconds for gap in asked] == [item for item in (5, 10, 15, 25, 50) for _ in range(2)]
     assert asked[0] == Gap(part="Wait State 1", requested_seconds=5, idle_ms=5060, suite_us=900)
     assert "pause" not in told(result)
 
@@ -454,7 +456,7 @@ def test_25_samples_end_it_where_the_range_was_not_written() -> None:
 def test_latency_is_not_judged_by_what_it_does_not_track() -> None:
     """The result finds a variable by its key: a wild neighbour of the tracked cell does not make it unsteady."""
 
-    def response_us(step: Step, each: Stimulus, number: int) -> float:
-        return 10 * number**3 if each.label == "RND 8 KiB 0/100" else 100
+    def response_us(step: Step, request: Stimulus, number: int) -> float:
+        return 10 * number**3 if request.label == "RND 8 KiB 0/100" else 100
 
     assert course(spec_of("latency"), response_us=response_us).result().verdict == "STEADY STATE"

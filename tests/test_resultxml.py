@@ -341,21 +341,21 @@ def test_an_equal_document_has_no_difference(test: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "text"),
     [
         (b'verdict="STEADY STATE"', b'verdict="STEADY STATE NOT ACHIEVED"', "verdict"),
         (b'<point access="RND" read_percent="100"', b'<point access="RND" read_percent="99"', "read_percent"),
         (b'conformant="true"', b'conformant="false"', "conformant"),
     ],
 )
-def test_a_changed_document_is_reported(old: bytes, new: bytes, told: str, tmp_path: Path) -> None:
+def test_a_changed_document_is_reported(old: bytes, new: bytes, text: str, tmp_path: Path) -> None:
     """If the stored document differs from the journal, the line and both values are reported."""
     assert old in DOCUMENT
     (tmp_path / "result.xml").write_bytes(DOCUMENT.replace(old, new, 1))
 
     (difference,) = differences(tmp_path / "result.xml", result_xml(RESULT))
 
-    assert told in difference
+    assert text in difference
     assert ": stored " in difference
     assert ", expected " in difference
 

@@ -76,16 +76,16 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
 @pytest.mark.parametrize("test", TESTS)
 def test_a_run_killed_anywhere_goes_on(test: str, seed: int, references: Any, tmp_path: Path) -> None:
     """Killed at a random byte of its journal, perhaps again and again, a run loses no entry and measures the same."""
-    found, home = references(test)
+    reference, home = references(test)
     policy: ResumePolicy = ("rule", "continue", "purge")[seed % 3]
-    killing.kill_and_resume(found, home, tmp_path / "killed", 100 + seed, policy)
+    killing.kill_and_resume(reference, home, tmp_path / "killed", 100 + seed, policy)
 
 
 @pytest.mark.parametrize("test", ["wsat", "hir", "xsr"])
 def test_what_has_no_rounds_begins_again_and_gives_the_same(test: str, references: Any, tmp_path: Path) -> None:
     """A continuous test begins again at its purge; but for the interruption its result is that of one in one piece."""
-    found, home = references(test)
-    half = found.journal[: len(found.journal) // 2]
+    reference, home = references(test)
+    half = reference.journal[: len(reference.journal) // 2]
 
     result = killing.went_on(killed := killing.killed(home, tmp_path / "killed", half), "rule")
 
@@ -93,16 +93,16 @@ def test_what_has_no_rounds_begins_again_and_gives_the_same(test: str, reference
     assert interruption.next_step == "Purge"
     assert interruption.discarded_outcomes > 1
     assert interruption.discarded_bytes > 0
-    assert [step for step, _ in answered(JournalReader(killed.journal))] == [step for step, _ in found.course]
-    assert result.verdict == found.result.verdict
-    assert result.written_bytes == found.result.written_bytes
+    assert [step for step, _ in answered(JournalReader(killed.journal))] == [step for step, _ in reference.course]
+    assert result.verdict == reference.result.verdict
+    assert result.written_bytes == reference.result.written_bytes
 
 
 def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references: Any, tmp_path: Path) -> None:
     """Rounds before the interruption, and the one it fell into, are kept and shown; the window comes after them."""
-    found, home = references("iops")
+    reference, home = references("iops")
     last = 4
-    folder = killing.killed(home, tmp_path / "killed", _until(found, last, points=4))
+    folder = killing.killed(home, tmp_path / "killed", _until(reference, last, points=4))
 
     result = killing.went_on(folder, "rule")
 
@@ -118,8 +118,8 @@ def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references
 
 def test_an_interruption_between_rounds_breaks_none(references: Any, tmp_path: Path) -> None:
     """Stopped after a whole round, the next one is the first that may be in a window."""
-    found, home = references("iops")
-    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=9))
+    reference, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=9))
 
     (loop,) = killing.went_on(folder, "rule").loops
 
@@ -129,30 +129,30 @@ def test_an_interruption_between_rounds_breaks_none(references: Any, tmp_path: P
 
 def test_a_run_without_room_for_a_window_begins_again(references: Any, tmp_path: Path) -> None:
     """When the rounds that are left make no window, going on could only end unsteady: it begins at the purge."""
-    found, home = references("throughput")
-    short = dataclasses.replace(found.facts.spec.rounds, maximum=5)
-    spec = dataclasses.replace(found.facts.spec, rounds=short)
-    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=1))
+    reference, home = references("throughput")
+    short = dataclasses.replace(reference.facts.spec.rounds, maximum=5)
+    spec = dataclasses.replace(reference.facts.spec, rounds=short)
+    folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=1))
 
     lines = list(_entries(folder))
     asked = [entry.step for entry in lines if isinstance(entry, StepEntry)]
     broken = asked.pop()
 
     assert resumable_step_count(spec, asked, broken, "rule", started=True) == 0
-    assert resumable_step_count(found.facts.spec, asked, broken, "rule", started=True) == len(asked) + 1
+    assert resumable_step_count(reference.facts.spec, asked, broken, "rule", started=True) == len(asked) + 1
 
 
-def _until(found: killing.Reference, number: int, points: int) -> bytes:
+def _until(link: killing.Reference, number: int, points: int) -> bytes:
     """Return the journal until so many points of the first round of that number came."""
-    kept, came = b"", None
-    for line in found.journal.splitlines(keepends=True):
+    kept, count = b"", None
+    for line in link.journal.splitlines(keepends=True):
         entry = json.loads(line)["entry"]
-        if entry["kind"] == "step" and came is None and entry["step"].get("number") == number:
-            came = 0
-        elif came is not None and (came == points or entry["kind"] != "outcome"):
+        if entry["kind"] == "step" and count is None and entry["step"].get("number") == number:
+            count = 0
+        elif count is not None and (count == points or entry["kind"] != "outcome"):
             return kept
-        elif came is not None:
-            came += 1
+        elif count is not None:
+            count += 1
         kept += line
     return kept
 
@@ -222,8 +222,8 @@ def test_an_idle_time_is_of_the_stimulus(references: Any) -> None:
 
 def test_what_a_crash_left_of_a_line_is_cut_off_and_told(references: Any, tmp_path: Path) -> None:
     """The torn line is gone, the reason tells of it, and the journal reads from end to end."""
-    found, home = references("iops")
-    folder = killing.killed(home, tmp_path / "killed", found.journal[:-100])
+    reference, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", reference.journal[:-100])
     assert " bytes ignored)" in inspect_run(folder, "rule").reason
 
     result = killing.went_on(folder, "rule")
@@ -236,8 +236,8 @@ def test_a_torn_resume_entry_is_stated_and_truncated(
     references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """assess and status say how many bytes are ignored, and so does the interruption of the next resume."""
-    found, home = references("iops")
-    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=3))
+    reference, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=3))
     stopped = inspect_run(folder, "rule")
     with Journal(folder.journal, existing=True) as journal:
         journal.continue_after(stopped.length, stopped.checksum)
@@ -273,8 +273,8 @@ def test_bytes_after_the_end_of_a_finished_run_are_refused(
 
 def test_nothing_is_written_before_the_first_step_is_performed(references: Any, tmp_path: Path) -> None:
     """A drive that is not the run's is noticed while the journal is gone through, which stays as it is."""
-    found, home = references("iops")
-    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=3))
+    reference, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=3))
     before = folder.journal.read_bytes()
     other = SimulatedLaboratory(read_preset("enterprise-sata"), seed=1, evidence=folder.evidence, started=killing.BEGAN)
 
@@ -286,47 +286,47 @@ def test_nothing_is_written_before_the_first_step_is_performed(references: Any, 
 
 def test_an_existing_journal_takes_nothing_before_it_is_known_where_it_ends(references: Any, tmp_path: Path) -> None:
     """An entry appended blindly would spoil the checksums of the journal."""
-    found, home = references("wsat")
-    folder = killing.killed(home, tmp_path / "killed", found.journal)
+    reference, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", reference.journal)
     with Journal(folder.journal, existing=True) as journal, pytest.raises(RuntimeError, match="continue_after"):
         journal.append(EndEntry(ending="finished", detail="", at=""))
-    assert folder.journal.read_bytes() == found.journal
+    assert folder.journal.read_bytes() == reference.journal
 
 
 def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path: Path) -> None:
     """Two processes never write one journal."""
-    found, home = references("wsat")
-    folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
+    reference, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", reference.journal[: len(reference.journal) // 2])
     with Journal(folder.journal, existing=True), pytest.raises(NotResumable, match="still in progress"):
         killing.went_on(folder, "rule")
 
 
 def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references: Any, tmp_path: Path) -> None:
     """What would continue with other steps than the operator saw is refused."""
-    found, home = references("wsat")
-    folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
+    reference, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", reference.journal[: len(reference.journal) // 2])
     resume_plan = inspect_run(folder, "rule")
-    folder.journal.write_bytes(killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
+    folder.journal.write_bytes(killing.whole_lines(reference.journal[: len(reference.journal) * 3 // 4]))
     with pytest.raises(RecordError, match="changed after it was inspected"):
-        resume(resume_plan, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
+        resume(resume_plan, killing.laboratory(reference.facts, folder), folder, lambda _: None, command_line=())
 
 
 @pytest.mark.parametrize("kept", [-1, 4, 99])
 def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, references: Any, tmp_path: Path) -> None:
     """A journal cannot claim more steps than it has."""
-    found, _ = references("wsat")
+    reference, _ = references("wsat")
     (tmp_path / "run").mkdir()
     folder = RunFolder(path=tmp_path / "run")
     with Journal(folder.journal, durable=False) as journal:
-        journal.append(StartEntry(facts=found.facts))
-        for step, outcomes in found.course[:2]:
+        journal.append(StartEntry(facts=reference.facts))
+        for step, outcomes in reference.course[:2]:
             journal.append(StepEntry(step=step))
             for outcome in outcomes:
                 journal.append(OutcomeEntry(outcome=outcome))
         journal.append(
             ResumeEntry(kept_steps=kept, policy="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=())
         )
-        journal.append(StepEntry(step=found.course[0][0]))
+        journal.append(StepEntry(step=reference.course[0][0]))
     with pytest.raises(
         RecordError, match=r"more steps than the journal has|which steps are valid|greater than or equal"
     ):
@@ -339,9 +339,9 @@ def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, refere
 @pytest.mark.parametrize("test", ["iops", "wsat"])
 def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references: Any, tmp_path: Path) -> None:
     """The point, or sample, that runs is kept; the run is stopped by its operator, and goes on as if killed."""
-    found, _ = references(test)
+    reference, _ = references(test)
     folder = RunFolder.create(tmp_path / "run")
-    simulated, count = killing.laboratory(found.facts, folder), 0
+    simulated, count = killing.laboratory(reference.facts, folder), 0
 
     def asking(step: Step) -> Iterator[Outcome]:
         nonlocal count
@@ -352,7 +352,7 @@ def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references:
             yield outcome
 
     with pytest.raises(Interrupted):
-        run(found.facts, asking, folder, lambda _: None, now=simulated.now)
+        run(reference.facts, asking, folder, lambda _: None, now=simulated.now)
 
     assert not folder.stop_requested
     stopped = assess(folder)
@@ -363,9 +363,9 @@ def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references:
 
 def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(references: Any, tmp_path: Path) -> None:
     """What was read when the run was stopped stays in its result, beside what is read at its end."""
-    found, _ = references("iops")
+    reference, _ = references("iops")
     folder = RunFolder.create(tmp_path / "run")
-    simulated = killing.laboratory(found.facts, folder)
+    simulated = killing.laboratory(reference.facts, folder)
 
     def stopped(step: Step) -> Iterator[Outcome]:
         yield from simulated.perform(step)
@@ -373,9 +373,16 @@ def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(re
             raise Interrupted(cause="the operator", step=step.label, what="x")
 
     with pytest.raises(Interrupted):
-        run(found.facts, stopped, folder, lambda _: None, now=simulated.now, lost_values=lambda: ("the cache is on",))
+        run(
+            reference.facts,
+            stopped,
+            folder,
+            lambda _: None,
+            now=simulated.now,
+            lost_values=lambda: ("the cache is on",),
+        )
 
-    (warning,) = [each for each in run_warnings(assess(folder)) if each.what == "changed during the run"]
+    (warning,) = [item for item in run_warnings(assess(folder)) if item.what == "changed during the run"]
     assert warning.detail.endswith(": the cache is on")
     result = killing.went_on(folder, "rule")
     assert warning in run_warnings(result)
@@ -386,9 +393,9 @@ def test_a_disk_without_room_stops_the_run_before_the_next_point(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Space is looked at ahead: the run ends between two points, with a sentence, and what came is kept."""
-    found, _ = references("iops")
+    reference, _ = references("iops")
     folder = RunFolder.create(tmp_path / "run")
-    simulated, real, looks = killing.laboratory(found.facts, folder), shutil.disk_usage, 0
+    simulated, real, looks = killing.laboratory(reference.facts, folder), shutil.disk_usage, 0
 
     def filling(path: Any) -> Any:
         nonlocal looks
@@ -397,7 +404,7 @@ def test_a_disk_without_room_stops_the_run_before_the_next_point(
 
     monkeypatch.setattr(shutil, "disk_usage", filling)
     with pytest.raises(HostFailed, match=r"disk of the run folder is full \(1 MB left\)"):
-        run(found.facts, simulated.perform, folder, lambda _: None, now=simulated.now)
+        run(reference.facts, simulated.perform, folder, lambda _: None, now=simulated.now)
 
     assert assess(folder).ending == "host failed"
 
@@ -437,9 +444,9 @@ def test_the_command_line_resumes_what_it_began(
     assert main(["resume", str(place)]) == 0
     assert not (place / "report.ocp.jsonl").exists()
 
-    said = capsys.readouterr()
-    assert re.search(r"stopped \S+ \S+ \(virtual\) at .*\n  continues with ", said.err)
-    assert "interruption: stopped" in said.out
+    output = capsys.readouterr()
+    assert re.search(r"stopped \S+ \S+ \(virtual\) at .*\n  continues with ", output.err)
+    assert "interruption: stopped" in output.out
     assert "interruption" in (place / "report.rst").read_text()
     assert main(["assess", str(place)]) == 0
 
@@ -524,27 +531,27 @@ def test_a_drive_that_is_not_there_can_be_named(
 
     assert main(["resume", str(place), "--target", name]) == TargetMissing.exit_code
 
-    said = capsys.readouterr().err
-    assert "give the new one with --target" in said
-    assert "--size" not in said
+    message = capsys.readouterr().err
+    assert "give the new one with --target" in message
+    assert "--size" not in message
 
 
 def test_a_journal_without_options_is_refused(
     references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A journal that does not hold what the run was asked for starts nothing."""
-    found, _ = references("iops")
+    reference, _ = references("iops")
     (tmp_path / "evidence").mkdir()
     with Journal(tmp_path / "journal.jsonl", durable=False) as journal:
-        journal.append(StartEntry(facts=dataclasses.replace(found.facts, options=None)))
+        journal.append(StartEntry(facts=dataclasses.replace(reference.facts, options=None)))
     assert main(["resume", str(tmp_path)]) == NotResumable.exit_code
     assert "does not contain its options" in capsys.readouterr().err
 
 
 def test_the_command_line_of_a_journal_is_not_read(references: Any, tmp_path: Path) -> None:
     """A run goes on whatever its recorded command line says: options may have other names by now."""
-    found, _ = references("iops")
-    facts = dataclasses.replace(found.facts, command_line=("snia-pts", "--unheard-of"))
+    reference, _ = references("iops")
+    facts = dataclasses.replace(reference.facts, command_line=("snia-pts", "--unheard-of"))
     assert resumed_options(facts, tmp_path, ResumeOptions()).test == "iops"
 
 
@@ -566,9 +573,9 @@ def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys:
     assert "STEADY STATE" in lines[2]
 
     assert main(["status", "--json", str(tmp_path)]) == RecordError.exit_code
-    told = json.loads(capsys.readouterr().out)
-    assert [each["state"] for each in told] == ["unreadable", "stopped", "finished"]
-    assert [each["virtual"] for each in told] == [False, True, True]
+    output = json.loads(capsys.readouterr().out)
+    assert [item["state"] for item in output] == ["unreadable", "stopped", "finished"]
+    assert [entry["virtual"] for entry in output] == [False, True, True]
 
 
 def test_a_test_that_cannot_be_read_hides_no_other(
@@ -582,9 +589,9 @@ def test_a_test_that_cannot_be_read_hides_no_other(
     special(suite / "latency" / "journal.jsonl", "fifo")
 
     assert main(["status", "--json", str(suite)]) == RecordError.exit_code
-    told = json.loads(capsys.readouterr().out)
-    assert [each["state"] for each in told] == ["finished", "unreadable", "not started"]
-    assert "latency" in told[1]["detail"]
+    output = json.loads(capsys.readouterr().out)
+    assert [item["state"] for item in output] == ["finished", "unreadable", "not started"]
+    assert "latency" in output[1]["detail"]
 
 
 def test_status_names_runs_as_a_shell_takes_them(
@@ -609,8 +616,8 @@ def test_commands_that_are_told_can_be_pasted(
     shutil.copytree(finished, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     assert main(["resume", f"./{name}"]) == NotResumable.exit_code
-    told = capsys.readouterr().err
-    command = shlex.split(told[told.index("snia-pts report ") :].partition(" reports it")[0])
+    message = capsys.readouterr().err
+    command = shlex.split(message[message.index("snia-pts report ") :].partition(" reports it")[0])
 
     assert command[:2] == ["snia-pts", "report"]
     assert len(command) == 3
@@ -639,21 +646,23 @@ def test_status_and_stop_of_a_run_that_goes_on(
 
 def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where a run would begin again at its purge, stop and status say so, and what --continue keeps; rounds go on."""
-    found, home = references("hir")
-    folder = killing.killed(home, tmp_path / "hir", killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
+    reference, home = references("hir")
+    folder = killing.killed(
+        home, tmp_path / "hir", killing.whole_lines(reference.journal[: len(reference.journal) * 3 // 4])
+    )
     rule, keeping = inspect_run(folder, "rule"), inspect_run(folder, "continue")
     assert rule.discarded_outcomes == rule.recoverable_outcomes > 0 == keeping.discarded_outcomes
 
     assert main(["status", str(folder.path)]) == 0
     option = "resume --continue keeps all of them, without a new purge"
-    kept = f"Purge, {rule.discarded_outcomes} outcomes discarded ({option})"
-    assert f"would continue with {kept}" in capsys.readouterr().out
+    text = f"Purge, {rule.discarded_outcomes} outcomes discarded ({option})"
+    assert f"would continue with {text}" in capsys.readouterr().out
     with Journal(folder.journal, existing=True):
         assert main(["stop", str(folder.path)]) == 0
-    assert f"Resumed from where it is now, it would start again at {kept}." in capsys.readouterr().out
+    assert f"Resumed from where it is now, it would start again at {text}." in capsys.readouterr().out
 
-    found, home = references("iops")
-    folder = killing.killed(home, tmp_path / "iops", _until(found, 2, points=4))
+    reference, home = references("iops")
+    folder = killing.killed(home, tmp_path / "iops", _until(reference, 2, points=4))
     with Journal(folder.journal, existing=True):
         assert main(["stop", str(folder.path)]) == 0
     assert "As it stands" not in capsys.readouterr().out
@@ -676,9 +685,9 @@ def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
 
     assert main(["status", str(place)]) == 0
-    said = capsys.readouterr().out
-    assert [line.split()[2] for line in said.splitlines()[:3]] == ["finished", "finished", "stopped"]
-    assert "not started" in said
+    output = capsys.readouterr().out
+    assert [line.split()[2] for line in output.splitlines()[:3]] == ["finished", "finished", "stopped"]
+    assert "not started" in output
 
     assert main(["resume", str(place), "--progress", "none"]) == 0
 
@@ -697,7 +706,7 @@ def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.Capt
 
 def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A journal chooses neither the program that purges nor the file that is overwritten."""
-    found, _ = references("wsat")
+    reference, _ = references("wsat")
     target, place = tmp_path / "theirs.img", tmp_path / "run"
     target.write_bytes(b"precious" * (1 << 20))
     place.mkdir()
@@ -706,8 +715,8 @@ def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys
     for extra, code in (({"overwrite": True}, 8), ({"purge_command": "rm -rf {device}"}, NotResumable.exit_code)):
         asked = RunOptions(test="wsat", target=str(target), **extra).stored()
         (place / "journal.jsonl").unlink(missing_ok=True)
-        deviations = target_deviations(device, found.facts.spec) + found.facts.deviations
-        facts = dataclasses.replace(found.facts, options=asked, dut=device, deviations=deviations)
+        deviations = target_deviations(device, reference.facts.spec) + reference.facts.deviations
+        facts = dataclasses.replace(reference.facts, options=asked, dut=device, deviations=deviations)
         with Journal(place / "journal.jsonl", durable=False) as journal:
             journal.append(StartEntry(facts=facts))
         assert main(["resume", str(place), "--progress", "none"]) == code
@@ -748,15 +757,15 @@ def test_a_file_is_not_written_again_unasked(
 
     One that goes on with its next point asks nothing.
     """
-    found, home = references(test)
+    reference, home = references(test)
     target = tmp_path / "drive.img"
     target.touch()
-    os.truncate(target, found.facts.dut.capacity_bytes)
-    half = _until(found, 2, points=4) if test == "iops" else found.journal[: len(found.journal) // 2]
+    os.truncate(target, reference.facts.dut.capacity_bytes)
+    half = _until(reference, 2, points=4) if test == "iops" else reference.journal[: len(reference.journal) // 2]
     folder = killing.killed(home, tmp_path / "run", half)
     asked = RunOptions(test=test, target=str(target))
     whole = half[: half.rindex(b"\n") + 1].split(b"\n", 1)[1]
-    _rewrite(folder.journal, dataclasses.replace(found.facts, options=asked, dut=read_dut(target)), whole)
+    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=read_dut(target)), whole)
     before = folder.journal.read_bytes()
     reached: list[RunFolder] = []
 
@@ -771,11 +780,11 @@ def test_a_file_is_not_written_again_unasked(
 
     code = main(["resume", str(folder.path), "--overwrite", "--target", str(target), *argv])
 
-    said = capsys.readouterr().err
-    assert code == (Interrupted.exit_code if goes_on else NotConfirmed.exit_code), said
+    message = capsys.readouterr().err
+    assert code == (Interrupted.exit_code if goes_on else NotConfirmed.exit_code), message
     assert bool(reached) == goes_on
-    assert ("Type yes" in said) == (typed is not None)
-    assert goes_on or ("--from-purge" in said and "--continue keeps" in said)
+    assert ("Type yes" in message) == (typed is not None)
+    assert goes_on or ("--from-purge" in message and "--continue keeps" in message)
     assert folder.journal.read_bytes() == before
     assert target.stat().st_blocks == 0
 
@@ -784,21 +793,21 @@ def test_a_journal_does_not_name_the_file_to_overwrite(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """resume --overwrite needs --target: a file that only an edited journal names stays untouched."""
-    found, home = references("iops")
+    reference, home = references("iops")
     victim = filled(tmp_path / "victim", 4096)
-    os.truncate(victim, found.facts.dut.capacity_bytes)
-    half = _until(found, 2, points=4)
+    os.truncate(victim, reference.facts.dut.capacity_bytes)
+    half = _until(reference, 2, points=4)
     folder = killing.killed(home, tmp_path / "run", half)
     asked = RunOptions(test="iops", target=str(victim))
     dut = dataclasses.replace(read_dut(victim), instance=None)
-    _rewrite(folder.journal, dataclasses.replace(found.facts, options=asked, dut=dut), half.split(b"\n", 1)[1])
+    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=dut), half.split(b"\n", 1)[1])
 
     monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
     code = main(["resume", str(folder.path), "--overwrite", "--from-purge"])
 
-    said = capsys.readouterr().err
-    assert code == UsageError.exit_code, said
-    assert "--overwrite needs --target FILE" in said
+    message = capsys.readouterr().err
+    assert code == UsageError.exit_code, message
+    assert "--overwrite needs --target FILE" in message
     with victim.open("rb") as file:
         assert file.read(4096) == filled(tmp_path / "copy", 4096).read_bytes()
 
@@ -814,15 +823,15 @@ def test_another_file_of_the_suite_is_not_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A journal that was changed to name another file, which the suite made too, does not lead the run there."""
-    found, home = references("iops")
-    first, other = (make_target(tmp_path / name, found.facts.dut.capacity_bytes) for name in ("a.img", "b.img"))
-    half = _until(found, 2, points=4)
+    reference, home = references("iops")
+    first, other = (make_target(tmp_path / name, reference.facts.dut.capacity_bytes) for name in ("a.img", "b.img"))
+    half = _until(reference, 2, points=4)
     folder = killing.killed(home, tmp_path / "run", half)
     forged = dataclasses.replace(
         read_dut(other), instance=read_dut(first).instance if instance == "of the first" else instance
     )
     asked = RunOptions(test="iops", target=str(first))
-    _rewrite(folder.journal, dataclasses.replace(found.facts, options=asked, dut=forged), half.split(b"\n", 1)[1])
+    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=forged), half.split(b"\n", 1)[1])
     before, blocks = folder.journal.read_bytes(), [path.stat().st_blocks for path in (first, other)]
     monkeypatch.setattr(filetarget, "_require_space", lambda *_: None)  # it is as large as the drive of the reference
     monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
@@ -830,8 +839,8 @@ def test_another_file_of_the_suite_is_not_written(
     monkeypatch.setattr("snia_pts.runner.session.resume", lambda *_, **__: pytest.fail("it goes on with another file"))
     assert main(["resume", str(folder.path), policy]) == NotResumable.exit_code
 
-    assert str(other) in (said := capsys.readouterr().err)
-    assert "start a new run" in said.lower()
+    assert str(other) in (message := capsys.readouterr().err)
+    assert "start a new run" in message.lower()
     assert folder.journal.read_bytes() == before
     assert [path.stat().st_blocks for path in (first, other)] == blocks
 
@@ -848,15 +857,17 @@ def test_a_stop_that_changes_nothing_sets_nothing_aside(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a disk without room a resume ends before it is journaled: what stood still stands."""
-    found, home = references("iops")
+    reference, home = references("iops")
     for policy, points in (("purge", 4), ("rule", 4), ("rule", 9)):
-        folder = killing.killed(home, tmp_path / f"{policy}{points}", _until(found, 2, points=points))
+        folder = killing.killed(home, tmp_path / f"{policy}{points}", _until(reference, 2, points=points))
         before, full = folder.journal.read_bytes(), shutil.disk_usage(tmp_path)._replace(free=1_000_000)
         with monkeypatch.context() as patched:
             patched.setattr(shutil, "disk_usage", lambda _, full=full: full)
             resume_plan = inspect_run(folder, policy)  # type: ignore[arg-type]
             with pytest.raises(HostFailed, match="is full"):
-                resume(resume_plan, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
+                resume(
+                    resume_plan, killing.laboratory(reference.facts, folder), folder, lambda _: None, command_line=()
+                )
         assert folder.journal.read_bytes() == before
 
 
@@ -879,9 +890,9 @@ def test_operating_points_are_taken_from_a_window(references: Any) -> None:
 
 def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, tmp_path: Path) -> None:
     """One journal that no run can have written does not keep status from telling of the others."""
-    found, _ = references("dirth")
+    reference, _ = references("dirth")
     (tmp_path / "run").mkdir()
-    odd = dataclasses.replace(found.facts, dut=dataclasses.replace(found.facts.dut, logical_sector_bytes=513))
+    odd = dataclasses.replace(reference.facts, dut=dataclasses.replace(reference.facts.dut, logical_sector_bytes=513))
     with Journal(tmp_path / "run" / "journal.jsonl", durable=False) as journal:
         journal.append(StartEntry(facts=odd))
     with pytest.raises(RecordError, match="cannot run this test"):

@@ -107,8 +107,8 @@ def test_a_file_that_the_journal_does_not_name_is_not_the_same(recorded: str | N
         with pytest.raises(NotResumable, match="cannot identify") as refused:
             changes(before, now)
         assert "--overwrite" in refused.value.hint
-        (told,) = changes(before, now, overwrite=True)
-        assert "may be another" in told
+        (change,) = changes(before, now, overwrite=True)
+        assert "may be another" in change
     with pytest.raises(NotResumable, match="is another file"):
         changes(known, dataclasses.replace(known, instance="inode 7, generation 9"), overwrite=True)
 
@@ -118,8 +118,8 @@ def test_what_tells_nothing_is_told() -> None:
     plain = dut(serial="", instance="boot x, disk 7")
     assert changes(plain, plain) == []
     for before, now in ((plain, "boot y, disk 7"), (plain, None), (dataclasses.replace(plain, instance=None), None)):
-        (told,) = changes(before, dataclasses.replace(plain, instance=now))
-        assert told.startswith("identity of the drive: /dev/sdx has no serial number")
+        (change,) = changes(before, dataclasses.replace(plain, instance=now))
+        assert change.startswith("identity of the drive: /dev/sdx has no serial number")
 
 
 def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
@@ -258,10 +258,10 @@ def test_a_resume_that_is_stopped_at_once_says_what_it_is(tmp_path: Path, monkey
 
     monkeypatch.setattr("snia_pts.runner.resume.require_resumable", stop)
     corpora.stored("throughput", RunFolder.create(tmp_path / "run"))
-    with pytest.raises(Interrupted) as told:
+    with pytest.raises(Interrupted) as error:
         resume(tmp_path / "run", ResumeOptions(), Caller())
-    assert "no test had begun" not in str(told.value)
-    assert told.value.hint == f"The run is unchanged. snia-pts resume {tmp_path / 'run'} continues it."
+    assert "no test had begun" not in str(error.value)
+    assert error.value.hint == f"The run is unchanged. snia-pts resume {tmp_path / 'run'} continues it."
 
 
 # -- a drive that does not answer -------------------------------------------------------------------------------------
@@ -282,8 +282,8 @@ def test_a_drive_that_does_not_answer_is_told(tmp_path: Path, capsys: pytest.Cap
 
         for options in ((), ("--discard-data",)):
             assert main(["resume", str(folder.path), *options]) == DeviceFailed.exit_code
-            told = capsys.readouterr().err
-            assert f"({device}): it does not answer (Input/output error)" in told
+            message = capsys.readouterr().err
+            assert f"({device}): it does not answer (Input/output error)" in message
         os.truncate(image, 8 * MIB)
         assert main(["resume", str(folder.path), "--serial", "no"]) != DeviceFailed.exit_code
     assert folder.journal.read_bytes() == before

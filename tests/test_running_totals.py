@@ -28,8 +28,8 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     job.write_text(fio.job_file(ASKED, str(target), "libaio", SEED), encoding="utf-8")
     environment = {**os.environ, fio.TARGET: str(target)}
     command = [*fio.command(job, sampled=True), "--status-interval=100ms"]
-    said = subprocess.run(command, check=True, capture_output=True, env=environment).stdout
-    answers = [json.loads(answer) for answer in fio.StatusStream().feed(said)]
+    text = subprocess.run(command, check=True, capture_output=True, env=environment).stdout
+    answers = [json.loads(answer) for answer in fio.StatusStream().feed(text)]
     assert len(answers) > CHANGED + 10
     return answers
 

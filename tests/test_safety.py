@@ -62,7 +62,7 @@ def held(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, 
 
 def listed(path: Path) -> SniaPtsError | None:
     """Return why the list of devices says that one may not be tested."""
-    (found,) = (each for each in read_inventory() if each.path == str(path))
+    (found,) = (item for item in read_inventory() if item.path == str(path))
     return found.refusal
 
 
@@ -422,19 +422,19 @@ def with_osd(path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("write", "told"),
+    ("write", "text"),
     [(with_file_system, "ext4 photos"), (with_swap, "swap"), (with_gpt, "gpt partition table, PMBR partition table")],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_device_with_somebodys_data_is_refused(tmp_path: Path, write: Callable[[Path], None], told: str) -> None:
+def test_a_device_with_somebodys_data_is_refused(tmp_path: Path, write: Callable[[Path], None], text: str) -> None:
     """What is recognised on a device that nobody uses is told and refused, unless it may be discarded."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         write(path)
-        refused(path, TargetNotOurs, f"it holds {told}")
-        refused(path, TargetNotOurs, f"it holds {told}", overwrite=True)
+        refused(path, TargetNotOurs, f"it holds {text}")
+        refused(path, TargetNotOurs, f"it holds {text}", overwrite=True)
         before = content(path)
         with held(path, discard_data=True) as target:
-            assert contents(target, tmp_path) == tuple(told.split(", "))
+            assert contents(target, tmp_path) == tuple(text.split(", "))
         assert content(path) == before
 
 
@@ -527,7 +527,7 @@ def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_pat
                 refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
             subprocess.run(["partx", "--delete", path], check=True, capture_output=True)
         no_node = Path(f"{path}p2")  # the kernel knows the partition, and a container has no node for it
-        assert any(found.member_of for found in read_contents({path: [no_node]})[path].signatures)
+        assert any(signature.member_of for signature in read_contents({path: [no_node]})[path].signatures)
 
 
 @pytest.mark.root
@@ -875,7 +875,7 @@ def test_only_the_file_that_was_made_is_taken_away(tmp_path: Path, monkeypatch: 
             path.symlink_to(tmp_path / "victim.img")
         elif by != "nothing":
             victims[filled(path)] = ""
-        victims.update((each, content(each)) for each in victims)
+        victims.update((item, content(item)) for item in victims)
         raise TargetUnfit(path=path, reason="its file system takes no direct I/O")
 
     monkeypatch.setattr(filetarget, "direct_sector_bytes", exchange)
@@ -885,7 +885,7 @@ def test_only_the_file_that_was_made_is_taken_away(tmp_path: Path, monkeypatch: 
 
     assert unfit.value.exit_code == 10
     assert os.path.lexists(path) == (by != "nothing")
-    assert {each: content(each) for each in victims} == victims
+    assert {victim: content(victim) for victim in victims} == victims
     assert not (tmp_path / "moved/new.img").exists()
     assert descriptors() == still_open
 
@@ -932,10 +932,10 @@ def mistyped() -> Iterator[str]:
         (Path("/dev") / name).unlink()
 
 
-@pytest.mark.parametrize("way", ["/dev", "/dev/../dev", "/dev/disk/..", "/etc/../dev"])
-def test_no_file_is_made_among_the_devices(mistyped: str, way: str) -> None:
+@pytest.mark.parametrize("text", ["/dev", "/dev/../dev", "/dev/disk/..", "/etc/../dev"])
+def test_no_file_is_made_among_the_devices(mistyped: str, text: str) -> None:
     """A mistyped drive with --size is a mistake, not a file in the memory of the host."""
-    refused(Path(way) / mistyped, TargetMissing, "does not exist", MIB)
+    refused(Path(text) / mistyped, TargetMissing, "does not exist", MIB)
 
     assert not (Path("/dev") / mistyped).exists()
 
@@ -1124,7 +1124,7 @@ def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
     if size_bytes is None:
         filled(victims / "x.img")
         filled(place / "disk/x.img")
-    files = {each: content(each) for each in victims.iterdir()}
+    files = {path: content(path) for path in victims.iterdir()}
 
     def exchange(*given: Any, **how: Any) -> Any:
         (place / "disk").rename(place / "own")
@@ -1141,7 +1141,7 @@ def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
     with pytest.raises((TargetBusy, TargetUnfit)), held(place / "disk/x.img", size_bytes, overwrite=True):
         raise AssertionError("it was held")
 
-    assert {each: content(each) for each in victims.iterdir()} == files
+    assert {item: content(item) for item in victims.iterdir()} == files
 
 
 # -- while it is held -------------------------------------------------------------------------------------------------
@@ -1161,8 +1161,8 @@ def test_a_file_that_changes_during_the_run_is_noticed(tmp_path: Path, by: str) 
         with pytest.raises(HostFailed) as failed:
             target.require_same("Round 2", "RND 4 KiB 0/100")
 
-    told = "no longer there" if by == "nothing" else "no longer leads to the file or device"
-    assert f"in step Round 2 (RND 4 KiB 0/100): {path} {'is ' if by == 'nothing' else ''}{told}" in str(failed.value)
+    text = "no longer there" if by == "nothing" else "no longer leads to the file or device"
+    assert f"in step Round 2 (RND 4 KiB 0/100): {path} {'is ' if by == 'nothing' else ''}{text}" in str(failed.value)
 
 
 @pytest.mark.parametrize("size_bytes", [MIB // 2, 2 * MIB])

@@ -133,7 +133,7 @@ def test_percentiles_come_from_merged_bins(times: Times, reads: int, writes: int
     bins = Counter(map(middle_ns, times))
 
     def many(count: int) -> Side:
-        counted = {middle: count * each for middle, each in bins.items()}
+        counted = {middle: count * item for middle, item in bins.items()}
         total = sum(counted.values())
         return Side(
             ios=total,

@@ -103,5 +103,7 @@ def test_the_operating_points_of_any_loop_agree(rounds: list[list[int]], art_ms:
     for point in operating_points(first, rule):
         again = choices[point.name]
         assert again.target == pytest.approx(point.target_iops)
-        assert [each.label for each in again.candidates] == [each.demand.label for each in point.candidates]
-        assert [each.label for each in again.alternatives] == [each.demand.label for each in others[point.name]]
+        assert [candidate.label for candidate in again.candidates] == [item.demand.label for item in point.candidates]
+        assert [alternative.label for alternative in again.alternatives] == [
+            other.demand.label for other in others[point.name]
+        ]

@@ -21,15 +21,15 @@ _SHORT = ("dirth", "composite", "latency", "throughput")
 _EXCLUDING_0_SHARE = 0.1
 
 
-def printed(said: str, point: str) -> set[str]:
+def printed(text: str, point: str) -> set[str]:
     """Return the points that the terminal lists as alternatives, with the selected one."""
-    told = " ".join(said.split()).partition(f"{point}, alternatives ")[2]
-    chosen, _, others = told.partition(": ")
+    output = " ".join(text.split()).partition(f"{point}, alternatives ")[2]
+    chosen, _, others = output.partition(": ")
     labels = {chosen}
     for threads, depths in re.findall(r"T(\d+)Q([\d/-]+)", others.partition(";")[0] if others[0].isdigit() else ""):
         first, dash, last = depths.partition("-")
-        among = [each for each in COUNTS if dash and int(first) <= each <= int(last)] or depths.split("/")
-        labels |= {f"T{threads}Q{each}" for each in among}
+        among = [item for item in COUNTS if dash and int(first) <= item <= int(last)] or depths.split("/")
+        labels |= {f"T{threads}Q{entry}" for entry in among}
     return labels
 
 
@@ -52,8 +52,8 @@ def test_another_seed_changes_nothing_but_what_its_report_states(
         options = ("--seed", str(seed), "--run-dir", str(tmp_path / str(seed)), "--to", "none", "--progress", "none")
         assert main([test, "sim:enterprise-nvme", *options]) == 0
         results.append(assess(RunFolder.existing(tmp_path / str(seed))))
-        said = capsys.readouterr().out
-        assert all(printed(said, name) == set(labels) for name, labels in listed(results[-1]).items())
+        output = capsys.readouterr().out
+        assert all(printed(output, name) == set(labels) for name, labels in listed(results[-1]).items())
     found = agreement(results)
     assert len(found.verdicts) == 1
     assert not found.unlisted

@@ -87,8 +87,8 @@ class Host:
         """Hold changes."""
         find = partial(settings_list.find, root=self.root)
         asked = changes or tuple(self.changes)
-        with applied(asked, folder or self.folder, find=find, report=self.told.append, root=self.root) as held:
-            yield held
+        with applied(asked, folder or self.folder, find=find, report=self.told.append, root=self.root) as status:
+            yield status
 
     def restore(self, folder: Path | None = None) -> tuple[str, ...]:
         """Put back what is left."""
@@ -135,7 +135,7 @@ def test_settings_are_set_for_a_run_and_put_back(host: Host) -> None:
     """In the block they are as wished, each told with what it was; after it they are as found, and no note is left."""
     with host.hold() as held:
         assert set_as_wished(host) == SET
-        assert [(each.before, each.error) for each in held] == [("mq-deadline", ""), ("powersave", "")]
+        assert [(claim.before, claim.error) for claim in held] == [("mq-deadline", ""), ("powersave", "")]
         assert (host.folder / RESTORE_FILE).exists()
         assert len(host.register) == 1
 
@@ -184,7 +184,7 @@ def test_a_setting_that_is_not_there_is_told_and_hinders_nothing(host: Host) -> 
     missing = host.change("energy preference", "policy0", "performance")
     with host.hold(missing, *host.changes) as held:
         assert set_as_wished(host) == SET
-        assert [each.error for each in held if each.change is missing] == ["it cannot be read"]
+        assert [claim.error for claim in held if claim.change is missing] == ["it cannot be read"]
 
 
 def test_what_could_not_be_put_back_is_not_touched(host: Host) -> None:
@@ -257,8 +257,8 @@ def test_the_note_is_there_before_the_first_change(host: Host) -> None:
     with odd(host, {"a": "1", "b": "1"}) as made, held_odd(host, made, {"a": "2", "b": "2"}):
         pass
 
-    assert all(seen for each in made.values() for seen in each.seen)  # type: ignore[attr-defined]
-    assert [len(each.seen) for each in made.values()] == [2, 2]  # type: ignore[attr-defined]
+    assert all(seen for product in made.values() for seen in product.seen)  # type: ignore[attr-defined]
+    assert [len(item.seen) for item in made.values()] == [2, 2]  # type: ignore[attr-defined]
 
 
 def test_a_setting_that_does_not_take_is_told(host: Host) -> None:
@@ -298,8 +298,8 @@ def test_what_only_goes_when_another_went_is_put_back(host: Host) -> None:
     wishes = {"governor": "performance", "preference": "performance"}
     with odd(host, {"governor": "powersave", "preference": "balance"}, refuses) as made:
         with held_odd(host, made, wishes) as held:
-            assert [(each.before, each.error) for each in held] == [("powersave", ""), ("balance", "")]
-        assert [each.read() for each in made.values()] == ["powersave", "balance"]
+            assert [(claim.before, claim.error) for claim in held] == [("powersave", ""), ("balance", "")]
+        assert [product.read() for product in made.values()] == ["powersave", "balance"]
     assert not host.told
     assert not (host.folder / RESTORE_FILE).exists()
 
@@ -516,9 +516,9 @@ def test_the_last_of_two_runs_puts_back_what_both_want(host: Host, first_ends: b
     one.__enter__()
     (held,) = other.__enter__()
     assert held.before == "powersave"
-    for each in (one, other) if first_ends else (other, one):
+    for item in (one, other) if first_ends else (other, one):
         assert host.read(GOVERNOR) == "performance"
-        each.__exit__(None, None, None)
+        item.__exit__(None, None, None)
 
     assert host.read(GOVERNOR) == "powersave"
     assert not host.register
@@ -573,8 +573,8 @@ def test_the_note_of_these_tests_would_be_followed(host: Host) -> None:
         b'{"format": 1}',
         b" " * (2 << 20),
         *(
-            json.dumps(each).encode()
-            for each in (
+            json.dumps(item).encode()
+            for item in (
                 {**noted(), "format": 2},
                 {**noted(), "changes": {}},
                 noted(kind="shutdown"),

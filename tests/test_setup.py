@@ -57,11 +57,11 @@ def refusal(checkout: Path, *options: str) -> str:
 def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
     """The packages, the apt command, and what no package solves are in one message."""
     program(checkout, "python3", '[ "$1" = -V ] && echo "Python 3.10.12"')
-    said = refusal(checkout, "--test")
+    message = refusal(checkout, "--test")
 
-    assert "Python 3.11 or newer" in said
-    assert "Python 3.10.12" in said
-    packages = re.search(r"apt install ([^)]*)\)", said)
+    assert "Python 3.11 or newer" in message
+    assert "Python 3.10.12" in message
+    packages = re.search(r"apt install ([^)]*)\)", message)
     assert packages is not None
     assert {"fio", "libxml2-utils", "openssl"} <= set(packages[1].split())
 
@@ -69,10 +69,10 @@ def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
 def test_a_run_needs_less_than_the_tests(checkout: Path) -> None:
     """Without --test, only fio and Python are asked for."""
     program(checkout, "python3", "exit 1")
-    said = refusal(checkout)
+    message = refusal(checkout)
 
-    assert "fio" in said
-    assert "libxml2-utils" not in said
+    assert "fio" in message
+    assert "libxml2-utils" not in message
 
 
 @pytest.mark.parametrize(("version", "named"), [("fio-3.28", True), ("fio-3.33", False), ("fio-3.100", False)])
@@ -80,6 +80,6 @@ def test_an_fio_that_is_too_old_is_named(checkout: Path, version: str, named: bo
     """No package of the same system is newer: its version is told, and the one that is needed."""
     program(checkout, "python3", "exit 1")
     program(checkout, "fio", f"echo {version}")
-    said = refusal(checkout)
+    message = refusal(checkout)
 
-    assert (f"fio 3.33 or newer is needed (found: {version})" in said) is named
+    assert (f"fio 3.33 or newer is needed (found: {version})" in message) is named

@@ -42,12 +42,12 @@ def test_a_whole_test_is_rehearsed(test_class: str, tmp_path: Path, capsys: pyte
     """A test of full length ends with a report whose every page says SIMULATED, the cache as the class wants it."""
     assert run(tmp_path / "run", "latency", "sim:enterprise-sata", "--class", test_class, "--seed", "7") == 0
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     result = assess(RunFolder.existing(tmp_path / "run"))
-    assert "STEADY STATE" in said
-    assert "; all times are virtual\n" in said
+    assert "STEADY STATE" in output
+    assert "; all times are virtual\n" in output
     assert result.facts.dut.write_cache == result.facts.spec.setup.write_cache
-    assert [each.what for each in result.deviations] == ["device under test"]
+    assert [deviation.what for deviation in result.deviations] == ["device under test"]
     found = pages(tmp_path / "run" / "report.pdf")
     assert len(found) > 5
     assert all(MARK in page for page in found)

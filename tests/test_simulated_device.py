@@ -293,8 +293,8 @@ def measured(drive: SimulatedDrive, evidence: Path, stall_seconds: float) -> Mea
         seconds=6.0,
     )
     engine = FioEngine(str(drive.path), evidence, seed=1, io_engine="libaio", stall_seconds=stall_seconds)
-    (found,) = engine.measure([stimulus])
-    return found
+    (point,) = engine.measure([stimulus])
+    return point
 
 
 @pytest.mark.root

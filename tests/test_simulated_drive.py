@@ -40,9 +40,9 @@ def iops(done: Slice) -> float:
     return (done.read.ios + done.write.ios) / done.seconds
 
 
-def run(drive: SimulatedDrive, asked: Stimulus, seconds: float = 60.0) -> Slice:
-    drive.start(asked)
-    return drive.run(asked, seconds)
+def run(drive: SimulatedDrive, request: Stimulus, seconds: float = 60.0) -> Slice:
+    drive.start(request)
+    return drive.run(request, seconds)
 
 
 def preconditioned(name: str, seed: int = 1) -> SimulatedDrive:
@@ -164,10 +164,10 @@ def demands() -> Iterator[tuple[int, int]]:
 def test_littles_law_at_every_point(steady: SimulatedDrive) -> None:
     """At every demand, mix and size, response times of all I/Os add up to the time of all outstanding I/Os."""
     for (threads, depth), reads, block in itertools.product(demands(), (100, 65, 0), (512, 4 * KIB, MIB)):
-        asked = stimulus(steady.preset, reads, block, thread_count=threads, queue_depth=depth)
-        done = run(steady, asked, 20)
+        request = stimulus(steady.preset, reads, block, thread_count=threads, queue_depth=depth)
+        done = run(steady, request, 20)
         waited_seconds = (done.read.sum_ns + done.write.sum_ns) / 1e9
-        assert waited_seconds == pytest.approx(done.seconds * asked.total_oio, rel=1e-6)
+        assert waited_seconds == pytest.approx(done.seconds * request.total_oio, rel=1e-6)
 
 
 def test_more_demand_never_gives_less(steady: SimulatedDrive) -> None:
@@ -187,8 +187,8 @@ def test_no_drive_exceeds_its_link(name: str) -> None:
     drive = SimulatedDrive(read_preset(name), 1)
     most = drive.preset.controller.link_mb_per_second
     for access, reads, block in itertools.product(("RND", "SEQ"), (100, 95, 65, 50, 35, 5, 0), (4 * KIB, MIB)):
-        asked = stimulus(drive.preset, reads, block, access=access, thread_count=4, queue_depth=32)
-        done = run(drive, asked, 5)
+        request = stimulus(drive.preset, reads, block, access=access, thread_count=4, queue_depth=32)
+        done = run(drive, request, 5)
         moved = [part.transferred_bytes / done.seconds / MB for part in (done.read, done.write)]
         transferred = sum(moved) if drive.preset.controller.half_duplex else max(moved)
         assert transferred <= most * 1.001
@@ -210,8 +210,8 @@ def test_fob_is_faster_and_a_purge_brings_it_back(name: str) -> None:
 def test_reads_of_a_purged_drive_look_too_good() -> None:
     """Where nothing was written nothing is read from the medium: a run without preconditioning flatters the drive."""
     fresh, worn = SimulatedDrive(read_preset("enterprise-nvme"), 1), preconditioned("enterprise-nvme")
-    asked = stimulus(fresh.preset, 100, thread_count=1, queue_depth=1)
-    assert iops(run(fresh, asked)) > 2 * iops(run(worn, asked))
+    request = stimulus(fresh.preset, 100, thread_count=1, queue_depth=1)
+    assert iops(run(fresh, request)) > 2 * iops(run(worn, request))
 
 
 def test_idle_time_lets_writes_recover() -> None:
@@ -230,16 +230,16 @@ def test_idle_time_lets_writes_recover() -> None:
 def test_the_pseudo_slc_has_a_cliff() -> None:
     """A client drive writes fast until its pseudo-SLC is full, then at less than a fifth of that."""
     drive = SimulatedDrive(read_preset("client-qlc"), 1)
-    asked = stimulus(drive.preset, block=128 * KIB, access="SEQ", thread_count=1)
-    speeds = [run_on(drive, asked, 10) for _ in range(60)]
+    request = stimulus(drive.preset, block=128 * KIB, access="SEQ", thread_count=1)
+    speeds = [run_on(drive, request, 10) for _ in range(60)]
     full = next(place for place, speed in enumerate(speeds) if speed < speeds[0] / 5)
     written = sum(speeds[:full]) * 10
     assert written == pytest.approx(0.25 * drive.preset.drive.capacity_bytes, rel=0.1)
 
 
-def run_on(drive: SimulatedDrive, asked: Stimulus, seconds: float) -> float:
+def run_on(drive: SimulatedDrive, request: Stimulus, seconds: float) -> float:
     """Go on with a stream and return its bytes a second."""
-    done = drive.run(asked, seconds)
+    done = drive.run(request, seconds)
     return (done.read.transferred_bytes + done.write.transferred_bytes) / done.seconds
 
 
@@ -255,8 +255,8 @@ def test_a_volatile_cache_that_is_off_is_felt() -> None:
     """Without a protected buffer, a disabled write cache makes every write wait for the medium."""
     preset = read_preset("client-qlc")
     without = dataclasses.replace(preset, drive=dataclasses.replace(preset.drive, write_cache="disabled"))
-    asked = stimulus(preset, thread_count=1, queue_depth=1)
-    cached, direct = (iops(run(SimulatedDrive(each, 1), asked)) for each in (preset, without))
+    request = stimulus(preset, thread_count=1, queue_depth=1)
+    cached, direct = (iops(run(SimulatedDrive(item, 1), request)) for item in (preset, without))
     assert direct < cached / 10
 
 
@@ -312,7 +312,7 @@ def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "instead", "key"),
+    ("message", "instead", "key"),
     [
         ("write_iops = 97_000.0", "write_iops = 1e-300", "controller.write_iops"),
         ("program_us = 1350.0", "program_us = 1e18", "media.program_us"),
@@ -322,12 +322,12 @@ def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
         ("[media]", "[medium]", "medium"),
     ],
 )
-def test_numbers_beyond_reason_are_refused(told: str, instead: str, key: str, tmp_path: Path) -> None:
+def test_numbers_beyond_reason_are_refused(message: str, instead: str, key: str, tmp_path: Path) -> None:
     """What the model could not follow, or would take for ever, is a mistake with its key."""
     text = (PRESETS / "enterprise-sata.toml").read_text(encoding="utf-8")
-    assert told in text
+    assert message in text
     path = tmp_path / "mine.toml"
-    path.write_text(text.replace(told, instead), encoding="utf-8")
+    path.write_text(text.replace(message, instead), encoding="utf-8")
     with pytest.raises(SpecError) as caught:
         read_preset(str(path))
     assert key in str(caught.value)

@@ -221,9 +221,9 @@ def test_whatever_the_drive_does_the_journal_tells_the_same(
     except (DeviceFailed, PurgeFailed):
         ends = "device failed"
         assert found.error_after_bytes or found.hang_after_bytes or found.purge_keeps_data
-    kept = assess(folder)
-    assert kept.ending == ends
-    if kept.steady and kept.ending == "finished":
-        assert kept.verdict.startswith(("STEADY STATE", "COMPLETE"))
+    assessment = assess(folder)
+    assert assessment.ending == ends
+    if assessment.steady and assessment.ending == "finished":
+        assert assessment.verdict.startswith(("STEADY STATE", "COMPLETE"))
     limit = found.error_after_bytes or found.hang_after_bytes
-    assert not limit or kept.written_bytes + kept.read_bytes <= limit
+    assert not limit or assessment.written_bytes + assessment.read_bytes <= limit

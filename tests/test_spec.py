@@ -301,8 +301,8 @@ def test_composite_pattern_adds_up() -> None:
     """Twelve sizes whose shares make 100 %, and a skew that shares out all accesses over all LBAs."""
     read = list(composites())
     assert len(read) == 2 + 4 + 4
-    for each in read:
-        pattern = each.patterns[-1]
+    for item in read:
+        pattern = item.patterns[-1]
         assert len(pattern.block_sizes) == 12
         assert sum(size.percent for size in pattern.block_sizes) == 100
         assert [size.size_bytes for size in pattern.block_sizes][:8] == list(range(512, 4097, 512))
@@ -394,7 +394,7 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("test", "key", "value", "told"),
+    ("test", "key", "value", "text"),
     [
         ("iops", "rounds.maximum", 4, "expected rounds.maximum of at least steady_state.window_rounds (5)"),
         ("hir", "conditioning.maximum", 4, "expected conditioning.maximum of at least settling.window_rounds (5)"),
@@ -546,9 +546,9 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() and len(value) < 40 else "value",
 )
-def test_meaningless_numbers_are_told(test: str, key: str, value: object, told: str) -> None:
+def test_meaningless_numbers_are_told(test: str, key: str, value: object, text: str) -> None:
     """A number that a test could not run with is refused in a sentence that says what was expected, where."""
-    assert refused(test, (key, value))[0] == told
+    assert refused(test, (key, value))[0] == text
 
 
 def test_mistaken_entries_are_told_once() -> None:

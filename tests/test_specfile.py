@@ -78,7 +78,9 @@ def changed(test: str = "iops", *overrides: tuple[str, Any], pts: str = "2.0.2")
 
 def deviating(test: str, key: str, value: Any) -> list[tuple[str, str, str]]:
     """Return what deviates, with the standard's value and the actual one, after an override."""
-    return [(each.what, each.standard, each.actual) for each in changed(test, (key, value)).deviations]
+    return [
+        (deviation.what, deviation.standard, deviation.actual) for deviation in changed(test, (key, value)).deviations
+    ]
 
 
 def mistakes(path: Path, test: str = "iops", pts: str = "2.0.2") -> list[str]:
@@ -153,8 +155,8 @@ def test_repeating_the_standard_is_no_deviation(test: str, pts: str) -> None:
 def test_what_a_specification_says_is_its_file(test: str, pts: str, test_class: Any) -> None:
     """All that a specification holds, said again, deviates in nothing: also what its file leaves out."""
     own = read_specification(test, pts, test_class)
-    said = json.loads(json.dumps(asdict(own.spec)))
-    patterns = [("patterns", said["patterns"])] if isinstance(own.spec, PatternSpec) else []
+    document = json.loads(json.dumps(asdict(own.spec)))
+    patterns = [("patterns", document["patterns"])] if isinstance(own.spec, PatternSpec) else []
 
     assert read_specification(test, pts, test_class, overrides=patterns) == own
 
@@ -165,7 +167,7 @@ def test_thread_count_and_queue_depth_are_settings(pts: str) -> None:
     read = changed("iops", ("setup.thread_count", 8), ("setup.queue_depth", 64), pts=pts)
 
     assert read.deviations == ()
-    assert [each.what for each in read.settings] == ["setup.thread_count", "setup.queue_depth"]
+    assert [setting.what for setting in read.settings] == ["setup.thread_count", "setup.queue_depth"]
 
 
 @pytest.mark.parametrize(
@@ -187,10 +189,10 @@ def test_bounds_tell_a_setting_from_a_deviation(
     """What the standard leaves to the operator is a setting as far as its bounds reach, and a deviation beyond them."""
     for value in within:
         read = changed(test, (key, value))
-        assert (read.deviations, [each.what for each in read.settings]) == ((), [key])
+        assert (read.deviations, [setting.what for setting in read.settings]) == ((), [key])
     for value in outside:
         read = changed(test, (key, value))
-        assert ([each.what for each in read.deviations], read.settings) == ([key], ())
+        assert ([deviation.what for deviation in read.deviations], read.settings) == ([key], ())
 
 
 def test_a_number_of_this_suite_is_not_called_the_standard_s() -> None:
@@ -215,7 +217,7 @@ def test_a_file_of_one_s_own_widens_no_bounds(tmp_path: Path) -> None:
     own["rounds"]["point_seconds"] |= {"value": 30, "bounds": [1, 60]}
     read = read_specification("iops", "2.0.2", "enterprise", path=written(tmp_path, toml_document(own)))
 
-    assert "rounds.point_seconds" in [each.what for each in read.deviations]
+    assert "rounds.point_seconds" in [deviation.what for deviation in read.deviations]
     assert read.settings == ()
 
 
@@ -359,7 +361,9 @@ def test_own_file_without_a_part(tmp_path: Path) -> None:
     read = read_specification("latency", "2.0.2", "enterprise", path=path)
     assert set(read.deviations) > set(spec_deviations(read.spec, "enterprise"))
 
-    assert {(each.what, each.actual) for each in read.deviations if each.what.startswith("histogram.")} == {
+    assert {
+        (deviation.what, deviation.actual) for deviation in read.deviations if deviation.what.startswith("histogram.")
+    } == {
         (f"histogram.{name}", "none")
         for name in ("seconds", "read_percent", "block_size_kib", "thread_count", "queue_depth")
     }
@@ -372,7 +376,7 @@ def test_own_file_with_a_part_more(tmp_path: Path) -> None:
     own = {**table("wsat", "1.1"), "histogram": table("wsat")["histogram"]}
     read = read_specification("wsat", "1.1", "enterprise", path=written(tmp_path, toml_document(own)))
 
-    assert [(each.what, each.standard, each.actual) for each in read.deviations][:2] == [
+    assert [(deviation.what, deviation.standard, deviation.actual) for deviation in read.deviations][:2] == [
         ("histogram.seconds", "none", "1200 s"),
         ("histogram.read_percent", "none", "0 %"),
     ]
@@ -767,7 +771,10 @@ def test_every_difference_is_told(data: st.DataObject) -> None:
     assert isinstance(read, Specification)
 
     assert bool(read.deviations) + bool(read.settings) == (read.spec != changed(test).spec)
-    assert all(each.standard and each.actual and each.standard != each.actual for each in read.deviations)
+    assert all(
+        deviation.standard and deviation.actual and deviation.standard != deviation.actual
+        for deviation in read.deviations
+    )
 
 
 @given(st.text())

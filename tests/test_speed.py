@@ -120,8 +120,8 @@ def test_who_knows_better_is_believed(capsys: pytest.CaptureFixture[str], tmp_pa
     assert main(["iops", path, "--size", "1G", "--plan", "--assume", "750"]) == 0
     assert "  assuming exactly 750 MB/s (--assume)\n" in capsys.readouterr().out
     assert main(["iops", path, "--size", "1G", "--plan"]) == 0
-    told = capsys.readouterr().out
-    assert f"at most 15754 MB/s each way: {UNKNOWN} (--assume" in told
-    assert "streams of at least 500 MB/s" in told
+    output = capsys.readouterr().out
+    assert f"at most 15754 MB/s each way: {UNKNOWN} (--assume" in output
+    assert "streams of at least 500 MB/s" in output
     assert main(["iops", "sim:enterprise-sata", "--plan"]) == 0
     assert "at most 569 MB/s of reads and 538 MB/s of writes: its preset" in capsys.readouterr().out

@@ -72,8 +72,8 @@ class Host:
                 report=self.told.append,
                 varied=staged,
                 root=self.host.root,
-            ) as found:
-                yield found
+            ) as status:
+                yield status
         finally:
             os.close(descriptor)
 
@@ -130,8 +130,8 @@ def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
         report=host.told.append,
         root=host.host.root,
         find=lambda kind, place: find(kind, place, host.host.root),
-    ) as held:
-        stage.require_applied(held)
+    ) as status:
+        stage.require_applied(status)
         stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
         (block / "nr_requests").write_text("256\n")
         assert (block / "scheduler").read_text().startswith("bfq")
@@ -150,8 +150,8 @@ def test_a_killed_run_is_put_back(host: Host) -> None:
         place.write_bytes(note)  # as SIGKILL leaves it
     for number in (0, 1):
         host.host.write(f"{CPU}/policy{number}/scaling_governor", "performance\n")
-    (told,) = restore_settings(host.folder, root=host.host.root)
-    assert (host.governors(), "governor powersave" in told) == ({"powersave"}, True)
+    (restore_setting,) = restore_settings(host.folder, root=host.host.root)
+    assert (host.governors(), "governor powersave" in restore_setting) == ({"powersave"}, True)
 
 
 def test_tune_leaves_alone_what_an_axis_goes_through(host: Host) -> None:

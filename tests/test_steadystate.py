@@ -385,7 +385,9 @@ def test_all_known_series() -> None:
     series = json.loads(path.read_text(encoding="utf-8"))
 
     assert len(series) == 1016
-    assert [each["first_pass_pts"] for each in series] == [first_steady_round(each["values"]) for each in series]
+    assert [one_series["first_pass_pts"] for one_series in series] == [
+        first_steady_round(item["values"]) for item in series
+    ]
 
 
 # -- rules that are not the standard's ------------------------------------------------------------------------------

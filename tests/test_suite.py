@@ -141,7 +141,7 @@ def test_each_test_has_its_own_seed(seed: int) -> None:
 
     assert len(set(seeds)) == len(TESTS)
     assert seeds == [derive_seed(seed, test) for test in TESTS]
-    assert all(0 <= each < 2**63 for each in seeds)
+    assert all(0 <= item < 2**63 for item in seeds)
 
 
 # -- the summary -----------------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def test_every_test_has_key_figures() -> None:
         "dirth": ("Min IOPS", "T1Q1"),
     }
     for test, texts in wanted.items():
-        told = "; ".join(key_figures(samples.result_of(test)))
-        assert all(text in told for text in texts), told
+        output = "; ".join(key_figures(samples.result_of(test)))
+        assert all(text in output for text in texts), output
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -386,7 +386,7 @@ def test_assess_judges_all_that_was_run(stored: SuiteFolder, capsys: pytest.Capt
     assert main(["assess", str(stored.path)]) == 0
     out = capsys.readouterr().out
     assert main(["assess", str(stored.path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
 
     for text in (
         "Throughput test",
@@ -394,8 +394,8 @@ def test_assess_judges_all_that_was_run(stored: SuiteFolder, capsys: pytest.Capt
         "1 of 3 tests finished; Latency unfinished; NOT RUN: Write Saturation",
     ):
         assert text in out
-    assert [each["test"] for each in told["tests"]] == ["throughput", "latency"]
-    assert [each["ending"] for each in told["summary"]] == ["finished", "unfinished", "NOT RUN"]
+    assert [test["test"] for test in output["tests"]] == ["throughput", "latency"]
+    assert [item["ending"] for item in output["summary"]] == ["finished", "unfinished", "NOT RUN"]
 
 
 def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -412,9 +412,9 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     assert main(["report", str(stored.path), "--to", "rst", "--about", str(about)]) == 0
     for place in (stored.path / "summary.rst", stored.run_path("throughput") / "report.rst"):
         assert "Example Storage" in place.read_text()
-    told = capsys.readouterr().err
-    assert f"report.pdf, report.html, report.xlsx in {stored.run_path('throughput')};" in told
-    assert f"summary.pdf, summary.html in {stored.path};" in told
+    message = capsys.readouterr().err
+    assert f"report.pdf, report.html, report.xlsx in {stored.run_path('throughput')};" in message
+    assert f"summary.pdf, summary.html in {stored.path};" in message
     assert "throughput/report.rst" in (stored.path / "summary.rst").read_text(), "the summary names an older report"
 
 
@@ -495,7 +495,7 @@ def test_a_point_has_one_response_time() -> None:
     result = samples.result_of("latency")
     printed = {line for line in key_figures(result) if "ART" in line}
     known = {
-        f"{each.at}: ART {number(each.value)} ms" for each in numbers(result) if each.metric == "average_response_ms"
+        f"{item.at}: ART {number(item.value)} ms" for item in numbers(result) if item.metric == "average_response_ms"
     }
 
     assert printed

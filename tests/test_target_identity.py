@@ -423,8 +423,8 @@ def erofs(folder: Path) -> tuple[Path, Path]:
     """Return an image of an erofs file system, and a folder to mount it on."""
     need_program("mkfs.erofs", "erofs-utils")
     image, place = folder / "disk.erofs", folder / "mnt"
-    for each in (folder / "files", place):
-        each.mkdir()
+    for item in (folder / "files", place):
+        item.mkdir()
     filled(folder / "files/photo")
     subprocess.run(["mkfs.erofs", image, folder / "files"], check=True, capture_output=True)
     return image, place
@@ -593,7 +593,7 @@ def test_bytes_that_anybody_uses_are_refused(
                     attempt(target, size_bytes=None, overwrite=overwrite, discard_data=discard_data)
                 assert refused.value.exit_code == (7 if refusal is TargetBusy else 10)
         if target.is_block_device():
-            (listed,) = (each for each in read_inventory() if each.path == str(target))
+            (listed,) = (device for device in read_inventory() if device.path == str(target))
             assert str(listed.refusal) == str(refused.value)
         assert content(image) == before
 
@@ -613,7 +613,7 @@ def test_a_loop_device_on_a_file_of_its_own_is_held(tmp_path: Path, options: tup
     if options:
         with_file_system(image)
     with loop(image, *options) as device:
-        (listed,) = (each for each in read_inventory() if each.path == str(device))
+        (listed,) = (item for item in read_inventory() if item.path == str(device))
         assert listed.refusal is None
         before = content(image)
         with claim_target(device, size_bytes=None, overwrite=False) as target:
@@ -801,8 +801,8 @@ def test_a_lock_of_an_inherited_descriptor_is_not_told_as_another_run(tmp_path: 
     assert (done.returncode, "snia-pts itself has locked it" in done.stderr) == (7, True)
 
 
-@pytest.mark.parametrize("way", ["socket", "accounting", "overlay"])
-def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("text", ["socket", "accounting", "overlay"])
+def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, text: str) -> None:
     """The kernel counts what is in flight over a socket, open in the kernel, or open through overlayfs."""
     need_root()
     image = image_of(tmp_path)
@@ -814,17 +814,17 @@ def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, way: str) -> No
     )
     with ExitStack() as stack:
         opened = image
-        if way == "overlay":
-            for each in ("upper", "work"):
-                (tmp_path / each).mkdir()
+        if text == "overlay":
+            for item in ("upper", "work"):
+                (tmp_path / item).mkdir()
             layers = f"lowerdir={image.parent},upperdir={tmp_path}/upper,workdir={tmp_path}/work"
             opened = stack.enter_context(mounted("none", tmp_path / "all", "-t", "overlay", "-o", layers)) / image.name
-        code = {"accounting": accounting, "socket": socket, "overlay": OPENS}[way]
-        within = ("unshare", "--pid", "--fork", "--kill-child") if way == "accounting" else ()
+        code = {"accounting": accounting, "socket": socket, "overlay": OPENS}[text]
+        within = ("unshare", "--pid", "--fork", "--kill-child") if text == "accounting" else ()
         stack.enter_context(program(code, opened, within=within))
         done = run(tmp_path, "iops", image, "--overwrite", "--size", "16M")
         assert (done.returncode, "has it open" in done.stderr) == (7, True)
-        if way != "accounting":  # which writes to the file when a process ends
+        if text != "accounting":  # which writes to the file when a process ends
             assert content(image) == before
         assert image.stat().st_size >= SIZE_BYTES
 
@@ -1038,7 +1038,7 @@ def test_a_file_of_another_mount_namespace_is_refused(tmp_path: Path) -> None:
         refused_as_another(theirs, None, "another file than its resolved path ")  # below a chroot it has more parts
         refused_as_another(theirs.with_name("new.img"), MIB, "another folder than its resolved path ")
         assert (content(visible), content(theirs)) == before
-        assert [each.name for each in (*place.iterdir(), *theirs.parent.iterdir())] == ["disk.img", "disk.img"]
+        assert [item.name for item in (*place.iterdir(), *theirs.parent.iterdir())] == ["disk.img", "disk.img"]
 
 
 def test_a_relative_name_below_a_later_mount_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1054,7 +1054,7 @@ def test_a_relative_name_below_a_later_mount_is_refused(tmp_path: Path, monkeypa
         refused_as_another(hidden, None, f"another file than its resolved path {visible}")
         refused_as_another(Path("new.img"), MIB, "another folder than its resolved path")
         assert (content(visible), content(hidden)) == before
-        assert [each.name for each in (*place.iterdir(), *Path().iterdir())] == ["disk.img", "disk.img"]
+        assert [item.name for item in (*place.iterdir(), *Path().iterdir())] == ["disk.img", "disk.img"]
 
 
 def test_a_working_directory_that_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ class Drive:
             CPU.format(f"cpu{number}", busy // 2, busy - busy // 2, idle - idle // 5, idle // 5)
             for number, (busy, idle) in enumerate(times)
         ]
-        busy, idle = (sum(each) for each in zip(*times, strict=True))
+        busy, idle = (sum(item) for item in zip(*times, strict=True))
         whole = CPU.format("cpu ", busy // 2, busy - busy // 2, idle - idle // 5, idle // 5)
         self.host.write("proc/stat", f"{whole}{''.join(lines)}intr 1 2 3\nctxt 5\n")
 
@@ -213,8 +213,8 @@ def test_the_greatest_temperature_between_two_readings_is_told(tmp_path: Path, c
     observer.start()
     found = []
     for degrees in ((40.0, 44.0), (42.0, 41.0), ()):
-        for each in degrees:
-            drive.celsius(each)
+        for degree in degrees:
+            drive.celsius(degree)
             clock.now_ns += 10 * 10**9
             observer.tick()
         found.append(observer.lap().celsius)
@@ -368,20 +368,20 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
         before = diskstats(device)
-        (found,) = laboratory.measure([stimulus()])
+        (point,) = laboratory.measure([stimulus()])
         after = diskstats(device)
     grown = {name: after[name] - before[name] for name in before}
-    vitals, block = found.telemetry, found.telemetry and found.telemetry.block
+    vitals, block = point.telemetry, point.telemetry and point.telemetry.block
 
     assert vitals
     assert block
-    assert (block.read_ios, block.write_ios) == (found.read.ios, found.write.ios) == (grown["reads"], grown["writes"])
-    assert block.read_bytes == found.read.transferred_bytes == 512 * grown["sectors_read"]
-    assert block.write_bytes == found.write.transferred_bytes == 512 * grown["sectors_written"]
+    assert (block.read_ios, block.write_ios) == (point.read.ios, point.write.ios) == (grown["reads"], grown["writes"])
+    assert block.read_bytes == point.read.transferred_bytes == 512 * grown["sectors_read"]
+    assert block.write_bytes == point.write.transferred_bytes == 512 * grown["sectors_written"]
     assert block.queue == pytest.approx(grown["weighted_ms_io"] / 1000 / vitals.seconds, abs=1e-6)
     assert block.busy_percent == pytest.approx(min(100, grown["ms_io"] / 10 / vitals.seconds), abs=1e-6)
     assert vitals.seconds > 0.3
-    assert found.host_cpu_percent == vitals.cpu_percent
+    assert point.host_cpu_percent == vitals.cpu_percent
     assert vitals.cpu_percent is not None
     assert vitals.busiest_cpu_percent is not None
     assert 0 < vitals.cpu_percent < vitals.busiest_cpu_percent + 1 <= 101  # the kernel counts all, and each, in ticks
@@ -419,10 +419,10 @@ def test_io_that_the_device_did_not_get_is_refused(tmp_path: Path) -> None:
     """The kernel counts on the observed device; where it counted less than fio reports, fio worked elsewhere."""
     with loop_device(tmp_path / "x.img", 16 * MIB) as device, loop_device(tmp_path / "y.img", 16 * MIB) as other:
         list(engine(other, tmp_path / "e").measure([stimulus(seconds=0.1)]))  # its counters are no longer 0
-        asked = stimulus(seconds=0.3, block_size_bytes=MIB, access="SEQ")
+        request = stimulus(seconds=0.3, block_size_bytes=MIB, access="SEQ")
         with pytest.raises(AnswerRejected) as refused:
-            list(engine(device, tmp_path / "f", observer=observe(str(other))).measure([asked]))
-        sampled = ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=0.1)
+            list(engine(device, tmp_path / "f", observer=observe(str(other))).measure([request]))
+        sampled = ContinuousStimulus(phase="stimulus", stimulus=request, sample_seconds=0.1)
         with pytest.raises(AnswerRejected, match="but the kernel counted"):
             list(engine(device, tmp_path / "g", observer=observe(str(other))).measure_continuous(sampled))
 
@@ -443,17 +443,17 @@ def test_io_that_the_device_did_not_get_is_refused(tmp_path: Path) -> None:
 )
 def test_the_kernel_may_count_a_little_less(tmp_path: Path, reported: int, counted: int, *, accepted: bool) -> None:
     """By a fiftieth or 8 MB, as other I/O may be more; never with the page cache, which has I/O of its own time."""
-    seen = vitals(block=block_statistics(read_bytes=0, write_bytes=counted))
+    data = vitals(block=block_statistics(read_bytes=0, write_bytes=counted))
     nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=1, transferred_bytes=reported)
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
         for asked, believed in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
             with nullcontext() if believed else pytest.raises(AnswerRejected, match="the kernel counted"):
-                laboratory._require_counted(asked, nothing, written, seen)
+                laboratory._require_counted(asked, nothing, written, data)
         laboratory._require_counted(stimulus(), nothing, written, vitals())
         iostats = Path(f"/sys/block/{device.name}/queue/iostats")
         iostats.write_text("0")
-        laboratory._require_counted(stimulus(), nothing, written, seen)
+        laboratory._require_counted(stimulus(), nothing, written, data)
         iostats.write_text("1")
 
 
@@ -470,15 +470,15 @@ def test_the_kernel_counts_direction_and_size(
     tmp_path: Path, changes: dict[str, Any], counted_ios: int, *, accepted: bool
 ) -> None:
     """Other bytes in the same direction, or the same bytes in larger blocks or in the other direction, are refused."""
-    asked = stimulus(**({"range_bytes": GB, "block_size_bytes": 4096, "thread_count": 1, "queue_depth": 4} | changes))
+    request = stimulus(**({"range_bytes": GB, "block_size_bytes": 4096, "thread_count": 1, "queue_depth": 4} | changes))
     nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=100_000, transferred_bytes=409_600_000)
-    seen = vitals(block=block_statistics(read_bytes=0, read_ios=0, write_bytes=409_600_000, write_ios=counted_ios))
+    data = vitals(block=block_statistics(read_bytes=0, read_ios=0, write_bytes=409_600_000, write_ios=counted_ios))
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
         with nullcontext() if accepted else pytest.raises(AnswerRejected, match="100000 I/Os written, but the kernel"):
-            laboratory._require_counted(asked, nothing, written, seen)
+            laboratory._require_counted(request, nothing, written, data)
         with pytest.raises(AnswerRejected, match=r"fio reports 409\.6 MB .* read, but the kernel counted 0 bytes"):
-            laboratory._require_counted(asked, written, nothing, seen)
+            laboratory._require_counted(request, written, nothing, data)
 
 
 def test_only_a_device_with_request_queues_counts_every_byte(drive: Drive, tmp_path: Path) -> None:
@@ -501,18 +501,18 @@ def test_iostat_tells_the_same(tmp_path: Path) -> None:
         argv = ["iostat", "-x", "-k", "-o", "JSON", "-y", device.name, "2", "1"]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"}) as beside:
             time.sleep(0.3)
-            (found,) = laboratory.measure([stimulus(seconds=0.5)])
+            (point,) = laboratory.measure([stimulus(seconds=0.5)])
             said, _ = beside.communicate()
-    (told,) = json.loads(said)["sysstat"]["hosts"][0]["statistics"][0]["disk"]
-    block, seconds = found.telemetry and found.telemetry.block, found.telemetry and found.telemetry.seconds
+    (document,) = json.loads(said)["sysstat"]["hosts"][0]["statistics"][0]["disk"]
+    block, seconds = point.telemetry and point.telemetry.block, point.telemetry and point.telemetry.seconds
 
     assert block
     assert seconds
-    assert (2 * told["r/s"], 2 * told["w/s"]) == pytest.approx((block.read_ios, block.write_ios), rel=0.02)
-    assert (2048 * told["rkB/s"], 2048 * told["wkB/s"]) == pytest.approx(
+    assert (2 * document["r/s"], 2 * document["w/s"]) == pytest.approx((block.read_ios, block.write_ios), rel=0.02)
+    assert (2048 * document["rkB/s"], 2048 * document["wkB/s"]) == pytest.approx(
         (block.read_bytes, block.write_bytes), rel=0.02
     )
-    assert 2 * told["aqu-sz"] == pytest.approx(block.queue * seconds, rel=0.05, abs=0.05)
+    assert 2 * document["aqu-sz"] == pytest.approx(block.queue * seconds, rel=0.05, abs=0.05)
 
 
 def test_samples_of_a_stretch_have_their_own_and_are_the_whole_together(tmp_path: Path) -> None:
@@ -525,22 +525,22 @@ def test_samples_of_a_stretch_have_their_own_and_are_the_whole_together(tmp_path
     assert isinstance(whole, Measurement)
     assert whole.telemetry
     assert whole.telemetry.block
-    parts = [each.telemetry.block for each in outcomes if isinstance(each, Sample) and each.telemetry]
+    parts = [outcome.telemetry.block for outcome in outcomes if isinstance(outcome, Sample) and outcome.telemetry]
 
     assert len(parts) == len(outcomes) - 1 > 2
-    assert sum(each.write_ios for each in parts if each) == whole.write.ios == whole.telemetry.block.write_ios
-    assert sum(each.read_bytes for each in parts if each) == whole.read.transferred_bytes
+    assert sum(part.write_ios for part in parts if part) == whole.write.ios == whole.telemetry.block.write_ios
+    assert sum(item.read_bytes for item in parts if item) == whole.read.transferred_bytes
 
 
 def test_a_file_has_no_block_statistics(tmp_path: Path) -> None:
     """Of a file on a file system nobody knows which I/O of the disk below is its own."""
     target = tmp_path / "x.img"
     target.write_bytes(bytes(16 * MIB))
-    (found,) = engine(target, tmp_path / "e").measure([stimulus(seconds=0.1)])
+    (point,) = engine(target, tmp_path / "e").measure([stimulus(seconds=0.1)])
 
-    assert found.telemetry
-    assert found.telemetry.block is None
-    assert found.host_cpu_percent is not None
+    assert point.telemetry
+    assert point.telemetry.block is None
+    assert point.host_cpu_percent is not None
 
 
 class Silent(Observer):

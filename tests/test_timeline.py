@@ -31,7 +31,7 @@ def taken(
     for step in stretches:
         *cut, whole = drive(step)
         assert isinstance(whole, Measurement)
-        here = [each for each in cut if isinstance(each, Sample)]
+        here = [part for part in cut if isinstance(part, Sample)]
         made.add(here, whole)
         samples += here
         wholes.append(whole)
@@ -45,8 +45,8 @@ def cut_stretches(draw: st.DrawFn) -> list[ContinuousStimulus]:
     for _ in range(draw(st.integers(1, 5))):
         changes = {"seconds": draw(st.integers(60, 400)), "read_percent": draw(st.sampled_from([0, 40, 65, 100]))}
         limit = draw(st.none() | st.integers(1, 4 * 10**5))
-        asked = stimulus(**changes, limit_bytes=limit and limit * 4 * KIB)
-        found.append(ContinuousStimulus(phase="PC", stimulus=asked, sample_seconds=60))
+        request = stimulus(**changes, limit_bytes=limit and limit * 4 * KIB)
+        found.append(ContinuousStimulus(phase="PC", stimulus=request, sample_seconds=60))
     return found
 
 
@@ -56,9 +56,9 @@ def test_columns_add_up_to_the_measurements(stretches: list[ContinuousStimulus],
     made, samples, wholes = taken(stretches, ScriptedDrive(noisy(seed, 0.9)))
 
     assert len(made) == len(samples)
-    assert list(made.write_ios) == [each.write_ios for each in samples]
-    assert sum(made.read_ios) == sum(each.read.ios for each in wholes)
-    assert sum(made.write_ios) == sum(each.write.ios for each in wholes)
+    assert list(made.write_ios) == [item.write_ios for item in samples]
+    assert sum(made.read_ios) == sum(whole_value.read.ios for whole_value in wholes)
+    assert sum(made.write_ios) == sum(entry.write.ios for entry in wholes)
     assert sum(made.read_bytes) == sum(each.read.transferred_bytes for each in wholes)
     assert made.written_bytes == sum(each.write.transferred_bytes for each in wholes)
     assert list(made.written_by_sample()) == list(accumulate(made.write_bytes))
@@ -71,8 +71,8 @@ def test_rates_are_the_samples_own(stretches: list[ContinuousStimulus], seed: in
     """IOPS and MB/s of a row are those of its sample."""
     made, samples, _ = taken(stretches, ScriptedDrive(noisy(seed, 0.9)))
 
-    assert made.iops == pytest.approx([each.iops for each in samples], nan_ok=True)
-    assert made.mb_per_second == pytest.approx([each.mb_per_second for each in samples], nan_ok=True)
+    assert made.iops == pytest.approx([item.iops for item in samples], nan_ok=True)
+    assert made.mb_per_second == pytest.approx([entry.mb_per_second for entry in samples], nan_ok=True)
 
 
 @given(cut_stretches(), st.integers(0, 10**6), st.lists(st.floats(0, 900), min_size=5, max_size=5))
@@ -82,10 +82,10 @@ def test_time_between_stretches_counts(stretches: list[ContinuousStimulus], seed
     for step, pause in zip(stretches, pauses, strict=False):
         *cut, whole = drive(step)
         assert isinstance(whole, Measurement)
-        samples = [each for each in cut if isinstance(each, Sample)]
+        samples = [part for part in cut if isinstance(part, Sample)]
         now += pause
         began = now if began is None else began
-        expected += [now - began + each.ended_seconds for each in samples]
+        expected += [now - began + item.ended_seconds for item in samples]
         now += whole.runtime_ms / 1000
         made.add(samples, replace(whole, timing=replace(whole.timing, ended_monotonic_ns=round(1e9 * now))))
 
@@ -97,7 +97,7 @@ def test_time_between_stretches_counts(stretches: list[ContinuousStimulus], seed
 def test_a_stretch_that_is_not_cut_is_a_row(ios: list[int]) -> None:
     """Stretches without samples are a row each, with their whole counts, time and response times."""
     made = line()
-    wholes = [measurement(write=transfers(each, runtime_ms=5000, response_max_ns=7000)) for each in ios]
+    wholes = [measurement(write=transfers(io, runtime_ms=5000, response_max_ns=7000)) for io in ios]
     for whole in wholes:
         made.add((), whole)
 

@@ -107,7 +107,10 @@ def test_each_test_of_a_file_is_a_run(version: str) -> None:
 def test_a_value_stands_at_its_point() -> None:
     """Each cell of a matrix is found by R/W mix and block size, and has the value of its place in the file."""
     measured = results()["iops"].loops[0].rounds[2].measurements
-    cells = {(each.stimulus.read_percent, each.stimulus.block_size_bytes): each.iops for each in measured}
+    cells = {
+        (measurement.stimulus.read_percent, measurement.stimulus.block_size_bytes): measurement.iops
+        for measurement in measured
+    }
 
     assert cells[0, 4096] == tkperf_files.value(2, 6, 6)
     assert cells[100, 1 << 20] == tkperf_files.value(2, 0, 0)
@@ -146,7 +149,7 @@ def test_write_saturation_is_a_stretch_a_sample() -> None:
 def test_sectors_of_4096_bytes_have_a_size_less() -> None:
     """On a 4Kn drive the file has no column of 512 bytes; the 4 KiB column is found all the same."""
     result = results(sector=4096)["iops"]
-    sizes = {each.stimulus.block_size_bytes for each in result.loops[0].rounds[0].measurements}
+    sizes = {measurement.stimulus.block_size_bytes for measurement in result.loops[0].rounds[0].measurements}
 
     assert result.facts.dut.logical_sector_bytes == 4096
     assert min(size for size in sizes if isinstance(size, int)) == 4096
@@ -158,9 +161,9 @@ def test_the_wrong_column_of_4096_byte_sectors_is_told() -> None:
     """There TKperf judged 8 KiB for 4 KiB: that is a Deviation, and the numbers that it claims are a warning."""
     result = results(sector=4096)["iops"]
 
-    assert any("8 KiB" in each.actual for each in result.deviations)
-    assert [each for each in run_warnings(result) if each.what == "steady state claimed"]
-    assert not [each for each in run_warnings(results()["iops"]) if each.what == "steady state claimed"]
+    assert any("8 KiB" in deviation.actual for deviation in result.deviations)
+    assert [warning for warning in run_warnings(result) if warning.what == "steady state claimed"]
+    assert not [item for item in run_warnings(results()["iops"]) if item.what == "steady state claimed"]
 
 
 def test_old_files_have_their_own_demand_and_time() -> None:
@@ -207,7 +210,7 @@ def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None
         assert points["random, 50/50, 16 KiB, zone 7"].iops == 100 + 6 + 1
     else:
         assert points["sequential, 0/100, 4 KiB, zone 128"].mb_per_second == (200_000 - 127) * 1024 / 1e6
-    assert any("capacity of the disk" in each.detail for each in run_warnings(result))
+    assert any("capacity of the disk" in warning.detail for warning in run_warnings(result))
     assert etree.fromstring(result_xml(result)).find(".//measurement[@range_bytes]") is None
 
 
@@ -268,7 +271,7 @@ def test_a_command_line_is_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (("iops/reachstdystate", False), "says not steady, but by the rule it is steady"),
         (("iops/stdyavg", 1.0), "its average is 1"),
@@ -277,18 +280,18 @@ def test_a_command_line_is_understood() -> None:
         (("iops/stdyslope", [900.0, 0.0]), "its best fit has the slope"),
     ],
 )
-def test_a_claim_that_does_not_come_out_is_a_warning(change: tuple[str, Any], told: str) -> None:
+def test_a_claim_that_does_not_come_out_is_a_warning(change: tuple[str, Any], text: str) -> None:
     """What a file says of its steady state is held against its own rounds."""
     result = result_of(made(ssd("iops", changes=[change]))["iops"])
 
-    assert any(told in each.detail for each in run_warnings(result) if each.what == "steady state claimed")
+    assert any(text in warning.detail for warning in run_warnings(result) if warning.what == "steady state claimed")
     assert result.steady
 
 
 def test_known_faults_are_deviations() -> None:
     """What versions up to 2.2 are known to do is told, each with its clause; by the command line where that decides."""
     two, one = results(), made(ssd(jobs=1))
-    whats = {test: {each.what: each.actual for each in two[test].deviations} for test in TESTS}
+    whats = {test: {entry.what: entry.actual for entry in two[test].deviations} for test in TESTS}
 
     assert "same blocks in every round" in whats["iops"]["random offsets"]
     assert "writes 4 x user capacity" in whats["iops"]["preconditioning"]
@@ -297,15 +300,15 @@ def test_known_faults_are_deviations() -> None:
     assert "only purges" in whats["throughput"]["preconditioning"]
     assert {"end of the rounds", "sequential streams"} <= whats["throughput"].keys()
     assert "continuous stimulus" in whats["wsat"]
-    assert "sequential streams" not in {each.what for each in one["throughput"].facts.deviations}
-    assert all(each.clause for result in two.values() for each in result.deviations)
+    assert "sequential streams" not in {deviation.what for deviation in one["throughput"].facts.deviations}
+    assert all(item.clause for result in two.values() for item in result.deviations)
     assert not any(result.conformant for result in two.values())
 
 
 def test_faults_of_other_versions_are_not_made_up() -> None:
     """A version that nobody looked at, and a file that this suite wrote, have none of TKperf's known faults."""
     for version in ("2.3", "snia-pts 0.1.0"):
-        told = {each.what for each in made(ssd("iops", version=version))["iops"].facts.deviations}
+        told = {deviation.what for deviation in made(ssd("iops", version=version))["iops"].facts.deviations}
 
         assert "random offsets" not in told
         assert {"measured by another tool", "purge"} <= told
@@ -313,7 +316,7 @@ def test_faults_of_other_versions_are_not_made_up() -> None:
 
 def test_an_end_that_nobody_can_tell_is_a_warning() -> None:
     """Write saturation of six minutes that did not write the drive four times over did not end as TKperf ends."""
-    assert any(each.what == "end of the stimulus" for each in run_warnings(results()["wsat"]))
+    assert any(warning.what == "end of the stimulus" for warning in run_warnings(results()["wsat"]))
 
 
 # -- what is not known stays unknown ----------------------------------------------------------------------------------
@@ -330,10 +333,14 @@ def test_the_result_leaves_out_what_the_file_does_not_tell(test: str) -> None:
     measured = root.findall(".//measurement")
 
     assert measured
-    assert not {name for each in measured for name in each.attrib} & {*_COUNTS, "evidence", "three_nines_response_us"}
-    timed = {each.get("average_response_us") is not None for each in measured}
+    assert not {name for measurement in measured for name in measurement.attrib} & {
+        *_COUNTS,
+        "evidence",
+        "three_nines_response_us",
+    }
+    timed = {item.get("average_response_us") is not None for item in measured}
     assert timed == {test in ("latency", "wsat")}
-    assert {each.get("iops") is not None for each in measured} == {test != "latency"}
+    assert {entry.get("iops") is not None for entry in measured} == {test != "latency"}
     run = root.find("run")
     assert run is not None
     assert ("written_bytes" in run.attrib) == (test == "wsat")
@@ -347,7 +354,7 @@ def test_the_tables_have_no_column_that_nobody_filled(test: str) -> None:
 
     Rates have a column in any case.
     """
-    tables = {each.name: each for each in data_tables(results()[test])}
+    tables = {data_table.name: data_table for data_table in data_tables(results()[test])}
     measurements = tables["measurements"]
     fields = set(measurements.fields)
 
@@ -396,7 +403,9 @@ def test_whose_numbers_they_are_is_flagged() -> None:
     """A comparison with a run of ours says that another tool measured one of them."""
     imported, ours = results()["iops"], samples.result_of("iops", pts="1.1")
 
-    found = {each.what: each for each in context_differences([ours, imported])}
+    found = {
+        context_difference.what: context_difference for context_difference in context_differences([ours, imported])
+    }
     assert found["measured by"].values == ("snia-pts", "TKperf 2.2")
     assert found["measured by"].weight == "flagged"
     assert found["host-limited points"].values[1] == "unknown"
@@ -416,7 +425,7 @@ def test_there_and_back_nothing_is_lost(version: str, sector: int) -> None:
 
     assert (name, lost) == ("intel320", ())
     assert not [
-        warning for each in twice.values() for warning in run_warnings(each) if warning.what == "steady state claimed"
+        warning for item in twice.values() for warning in run_warnings(item) if warning.what == "steady state claimed"
     ]
     assert matrices(again) == matrices(first)
     assert twice.keys() == once.keys()
@@ -424,7 +433,7 @@ def test_there_and_back_nothing_is_lost(version: str, sector: int) -> None:
         other = twice[test]
         assert (other.loops, other.time_lines, other.verdict) == (result.loops, result.time_lines, result.verdict)
         assert other.deviations == result.deviations
-        facts = (replace(each.facts, warnings=(), imported=None) for each in (result, other))
+        facts = (replace(entry.facts, warnings=(), imported=None) for entry in (result, other))
         assert next(facts) == next(facts)
         assert result.facts.imported is not None
         assert replace(result.facts.imported, claim=None) == replace(other.facts.imported or IMPORTED, claim=None)
@@ -450,8 +459,8 @@ def test_golden_files_come_back_byte_by_byte(name: str) -> None:
 
     assert (f"{stem}.xml", lost) == (name, ())
     assert matrices(again) == matrices(first)
-    assert [(each.tag, each.text) for each in one if not len(each)] == [
-        (each.tag, each.text) for each in other if not len(each)
+    assert [(item.tag, item.text) for item in one if not len(item)] == [
+        (entry.tag, entry.text) for entry in other if not len(entry)
     ]
     for before, after in zip(one, other, strict=True):
         assert [each.tag for each in before] == [each.tag for each in after]
@@ -467,7 +476,10 @@ def test_golden_verdicts_are_ours() -> None:
 
     assert [found[test].steady for test in ("iops", "latency", "throughput")] == [True, False, True]
     assert not [
-        each for result in found.values() for each in run_warnings(result) if each.what == "steady state claimed"
+        warning
+        for result in found.values()
+        for warning in run_warnings(result)
+        if warning.what == "steady state claimed"
     ]
 
 
@@ -499,20 +511,20 @@ def test_our_runs_come_back_with_their_rounds(test: str, pts: str) -> None:
 
     assert lost
     assert [loop.steady for loop in back.loops] == [
-        loop.steady for loop in ours.loops if loop.part in [each.part for each in back.loops]
+        loop.steady for loop in ours.loops if loop.part in [entry.part for entry in back.loops]
     ]
     for loop in back.loops:
         its = ours.loop(loop.part)
         assert its is not None
         for mine, other in zip(its.complete, loop.complete, strict=True):
-            known = {(each.stimulus.read_percent, each.stimulus.block_size_bytes): each for each in mine.measurements}
-            for each in other.measurements:
-                same = known[each.stimulus.read_percent, each.stimulus.block_size_bytes]
+            known = {(item.stimulus.read_percent, item.stimulus.block_size_bytes): item for item in mine.measurements}
+            for measurement in other.measurements:
+                same = known[measurement.stimulus.read_percent, measurement.stimulus.block_size_bytes]
                 if test == "latency":
-                    assert each.average_response_us == same.average_response_us
-                    assert each.maximum_response_us == same.maximum_response_us
+                    assert measurement.average_response_us == same.average_response_us
+                    assert measurement.maximum_response_us == same.maximum_response_us
                 else:
-                    assert each.mb_per_second == pytest.approx(same.mb_per_second, rel=1e-12)
+                    assert measurement.mb_per_second == pytest.approx(same.mb_per_second, rel=1e-12)
     if test == "wsat":
         assert back.time_lines[0].average_response_us == ours.time_lines[0].average_response_us
     assert back.facts.dut.serial == ours.facts.dut.serial
@@ -537,8 +549,10 @@ def test_a_rehearsal_stays_one() -> None:
     assert b"SIMULATED" in document
     facts = made(document)["iops"].facts
     assert facts.dut.simulated
-    assert [each.actual for each in facts.deviations if each.what == "device under test"] == ["SIMULATED: a model"]
-    assert "device under test" not in {each.what for each in made(ssd("iops"))["iops"].facts.deviations}
+    assert [deviation.actual for deviation in facts.deviations if deviation.what == "device under test"] == [
+        "SIMULATED: a model"
+    ]
+    assert "device under test" not in {item.what for item in made(ssd("iops"))["iops"].facts.deviations}
 
 
 # -- TKperf itself ----------------------------------------------------------------------------------------------------
@@ -591,10 +605,10 @@ def test_an_imported_run_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["status", str(run)]) == 0
     assert main(["report", str(run), "--to", "rst"]) == 0
     assert main(["resume", str(run)]) == 16
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert "STEADY STATE in rounds 2 - 6" in (run / "report.rst").read_text()
     assert "IMPORTED: measured by TKperf 2.2" in (run / "report.rst").read_text()
-    assert "finished" in said
+    assert "finished" in output
     sheet = zipfile.ZipFile(run / "report.xlsx").read("xl/worksheets/sheet5.xml").decode()
     assert "<f>" not in sheet  # nothing is calculated from counts that nobody has
 
@@ -607,9 +621,9 @@ def test_several_tests_are_a_folder_as_all_leaves(tmp_path: Path, capsys: pytest
     assert main(["import", str(path), "--run-dir", str(place), "--to", "rst"]) == 0
     assert json.loads((place / "suite.json").read_text())["tests"] == ["iops", "wsat"]
     assert (place / "summary.rst").is_file()
-    said = capsys.readouterr().out
-    assert re.search(r"\n  IOPS +NO, \d deviations +\S +not reported +\S\n", said)
-    assert "nan" not in said.split("run folder:")[-1]
+    output = capsys.readouterr().out
+    assert re.search(r"\n  IOPS +NO, \d deviations +\S +not reported +\S\n", output)
+    assert "nan" not in output.split("run folder:")[-1]
     assert main(["assess", str(place), "--json"]) == 0
     assert main(["export", str(place), "--to", "tkperf", "--out", str(out)]) == 0
     assert matrices(out.read_bytes()) == matrices(path.read_bytes())
@@ -625,9 +639,9 @@ def test_what_cannot_be_exported_is_told_as_that(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
 
     assert main(["export", str(run), "--to", "tkperf", "--out", str(tmp_path / "none" / "x.xml")]) == 20
-    told = capsys.readouterr().err
-    assert f"cannot be exported: {tmp_path / 'none' / 'x.xml'}: No such file or directory." in told
-    assert "Name another place with --out." in told
+    message = capsys.readouterr().err
+    assert f"cannot be exported: {tmp_path / 'none' / 'x.xml'}: No such file or directory." in message
+    assert "Name another place with --out." in message
     with pytest.raises(NotExportable, match=r"run x cannot be exported: .*: TKperf has no such test\.") as raised:
         written([samples.result_of("hir")], "x")
     assert "A file of TKperf holds IOPS" in raised.value.hint
@@ -642,9 +656,9 @@ def test_an_export_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     before = path.read_bytes()
 
     assert [main(["export", str(run), "--to", "tkperf", "--out", str(place)]) for place in (path, dangling)] == [20, 20]
-    told = capsys.readouterr().err
-    assert f"{path}: it already exists." in told
-    assert "not in the file" not in told
+    message = capsys.readouterr().err
+    assert f"{path}: it already exists." in message
+    assert "not in the file" not in message
     assert (path.read_bytes(), dangling.is_symlink()) == (before, True)
 
 
@@ -673,7 +687,7 @@ def test_a_run_of_an_unknown_importer_cannot_be_verified(
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "text"),
     [
         (b"no xml", "invalid XML"),
         (b"<a/>", "no test of TKperf"),
@@ -687,14 +701,14 @@ def test_a_run_of_an_unknown_importer_cannot_be_verified(
     ],
 )
 def test_a_file_that_is_none_gets_a_sentence(
-    document: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: bytes, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever lies in a file: a sentence, an exit code, and no folder."""
     path = tmp_path / "f.xml"
     path.write_bytes(document)
 
     assert main(["import", str(path), "--run-dir", str(tmp_path / "run")]) == 14
-    assert told in capsys.readouterr().err
+    assert text in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

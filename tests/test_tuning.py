@@ -38,14 +38,14 @@ POLICY = f"{CPU}/cpufreq/policy"
 def seen(host: FakeHost, block: Path | None = None) -> dict[str, Finding]:
     """Return what is seen of a host, by name."""
     found = tuning.inspect(block, root=host.root, sample_seconds=0)
-    assert len({each.name for each in found}) == len(found)
-    assert all(each.setting.reason and each.setting.value for each in found)
+    assert len({entry.name for entry in found}) == len(found)
+    assert all(item.setting.reason and item.setting.value for item in found)
     return {each.name: each for each in found}
 
 
 def judged(host: FakeHost, block: Path | None = None) -> dict[str, tuple[str, str]]:
     """Return value and judgement of each setting."""
-    return {name: (each.setting.value, each.setting.judgement) for name, each in seen(host, block).items()}
+    return {name: (item.setting.value, item.setting.judgement) for name, item in seen(host, block).items()}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_host_that_tells_nothing(host: FakeHost) -> None:
     """Nothing is guessed, nothing fails, and nothing would be set."""
     found = seen(host)
 
-    assert {each.setting.judgement for each in found.values()} <= {"unknown", "good"}
+    assert {entry.setting.judgement for entry in found.values()} <= {"unknown", "good"}
     assert found["governor"].setting.judgement == "unknown"
     assert tuning.changes(found.values(), host.root) == ()
 
@@ -311,12 +311,14 @@ def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> Non
     block = tuned(host)
     before, found = sysfs(host), tuning.inspect(block, root=host.root, sample_seconds=0)
     changes = tuning.changes(found, host.root)
-    with applied(changes, tmp_path, find=partial(find, root=host.root), report=print, root=host.root) as held:
+    with applied(changes, tmp_path, find=partial(find, root=host.root), report=print, root=host.root) as status:
         now = tuning.inspect(block, root=host.root, sample_seconds=0)
-        told = {each.name: each for each in tuning.to_host_settings(now, found, held, {})}
+        told = {
+            to_host_setting.name: to_host_setting for to_host_setting in tuning.to_host_settings(now, found, status, {})
+        }
     names = ("governor", "energy preference", "scheduler", "merging", "largest I/O", "PCIe power saving")
 
-    assert {each.change.setting.kind for each in held} == {*names, "requests"}
+    assert {item.change.setting.kind for item in status} == {*names, "requests"}
     assert {told[name].judgement for name in names} == {"good"}
     assert [told[name].before for name in names] == [
         "powersave",
@@ -326,7 +328,7 @@ def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> Non
         "128 KiB",
         "powersave",
     ]
-    assert {each.before for name, each in told.items() if name not in names} == {""}
+    assert {text.before for name, text in told.items() if name not in names} == {""}
     assert sysfs(host) == before
 
 
@@ -343,7 +345,7 @@ def test_what_could_not_be_set_says_why() -> None:
         [Finding(setting=bad), Finding(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"}
     )
 
-    assert [each.reason for each in told] == ["slow; it could not be set: busy", "exact"]
+    assert [text.reason for text in told] == ["slow; it could not be set: busy", "exact"]
 
 
 def test_the_suite_is_placed_beside_the_drive(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +389,7 @@ def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
     """When a run is resumed: but for what is another every moment, and for what nobody knew before."""
     before = samples.platform()
     changed = [
-        dataclasses.replace(each, value="kyber") if each.name == "scheduler" else each for each in samples.SETTINGS
+        dataclasses.replace(item, value="kyber") if item.name == "scheduler" else item for item in samples.SETTINGS
     ]
     new = [HostSetting(name=name, value="9", judgement="good", reason="") for name in ("other load", "requests")]
     now = samples.platform(settings=(*changed, *new))
@@ -399,9 +401,9 @@ def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
 def test_a_report_tells_what_matters_first() -> None:
     """The page Provenance has a table of them; what the host does not tell is one line; a simulation has none."""
     (table,) = (
-        each
-        for each in provenance(samples.iops_result()).blocks
-        if isinstance(each, Table) and each.title == "Host settings"
+        block
+        for block in provenance(samples.iops_result()).blocks
+        if isinstance(block, Table) and block.title == "Host settings"
     )
     assert [row[:4] for row in table.rows] == [
         ("scheduler", "mq-deadline", "affects results", "none"),
@@ -410,7 +412,7 @@ def test_a_report_tells_what_matters_first() -> None:
     ]
     assert table.rows[-1][-1] == "turbo"
     without = provenance(samples.iops_result(host=samples.platform(settings=())))
-    assert all(each.title != "Host settings" for each in without.blocks if isinstance(each, Table))
+    assert all(item.title != "Host settings" for item in without.blocks if isinstance(item, Table))
 
 
 # -- a real device, and the verb -------------------------------------------------------------------------------------
@@ -437,7 +439,7 @@ def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
                 target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, report=print
             ) as state,
         ):
-            told = {each.name: each for each in state.settings}
+            told = {setting.name: setting for setting in state.settings}
             assert (told["scheduler"].value, told["scheduler"].before) == ("none", "mq-deadline")
             assert (told["merging"].value, told["merging"].before) == ("off", "on")
             assert state.apply_to(target.dut).write_cache_source.startswith("as reported by the kernel; a loop device")
@@ -453,13 +455,13 @@ def queue_of(folder: Path) -> dict[str, str]:
 def test_the_verb_tells_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON for programs, and a row each in a pipe."""
     assert main(["host", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["format"], told["target"]) == (1, None)
-    assert {"governor", "swap", "other load"} <= {each["name"] for each in told["settings"]}
+    output = json.loads(capsys.readouterr().out)
+    assert (output["format"], output["target"]) == (1, None)
+    assert {"governor", "swap", "other load"} <= {setting["name"] for setting in output["settings"]}
     assert main(["host"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["judgement", "setting", "value", "recommended", "reason"]
-    assert [row[1] for row in rows[1:]] == [each["name"] for each in told["settings"]]
+    assert [row[1] for row in rows[1:]] == [item["name"] for item in output["settings"]]
 
 
 def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str]) -> None:
@@ -487,7 +489,7 @@ def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "text"),
     [
         (["host", "/nowhere"], 6, "/nowhere does not exist"),
         (["host", __file__], 10, "it is a file"),
@@ -498,11 +500,11 @@ def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_the_verb_and_options_refuse(
-    argv: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    argv: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each with a sentence and its code."""
     assert main(argv) == code
-    assert said in capsys.readouterr().err
+    assert text in capsys.readouterr().err
 
 
 def test_restore_tells_that_nothing_is_left(

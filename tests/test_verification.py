@@ -204,8 +204,8 @@ def test_changed_numbers_are_refused(what: str, runs: Path, tmp_path: Path, caps
 
     for words in (["assess"], ["report", "--to", "rst"], ["compare", str(runs / name)], ["export", "--to", "tkperf"]):
         assert main([*words, str(folder.path)]) == 14, words
-        told = capsys.readouterr()
-        assert sentence in told.out + told.err, words
+        output = capsys.readouterr()
+        assert sentence in output.out + output.err, words
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
@@ -265,7 +265,7 @@ def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Pa
 
 def measured(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the entries of measurements."""
-    return [each for each in entries if each["kind"] == "outcome" and each["outcome"]["kind"] == "measurement"]
+    return [entry for entry in entries if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "measurement"]
 
 
 @pytest.mark.parametrize("suffixes", [(".json",), (".json", ".fio")])
@@ -274,11 +274,15 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
     contents: dict[str, bytes] = {}
 
     def change(entries: list[dict[str, Any]]) -> None:
-        found = measured(entries)
-        one = found[-1]
-        other = next(each for each in found if each["outcome"]["stimulus"] == one["outcome"]["stimulus"])
+        measured_points = measured(entries)
+        one = measured_points[-1]
+        other = next(
+            measured_point
+            for measured_point in measured_points
+            if measured_point["outcome"]["stimulus"] == one["outcome"]["stimulus"]
+        )
         assert one is not other
-        names = [each["outcome"]["evidence"] for each in (one, other)]
+        names = [item["outcome"]["evidence"] for item in (one, other)]
         for suffix in suffixes:
             for name, theirs in zip(names, reversed(names), strict=True):
                 contents[f"{name}{suffix}"] = (runs / "points" / "evidence" / f"{theirs}{suffix}").read_bytes()
@@ -294,10 +298,10 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
     for name, content in contents.items():
         (folder.evidence / name).write_bytes(content)
 
-    found = check_evidence(folder, assess(folder)).differences
+    differences = check_evidence(folder, assess(folder)).differences
     sentence = "answer belongs to another job: " if len(suffixes) == 1 else "is the job of another stimulus: "
-    assert len(found) == 2
-    assert all(sentence in difference and "expected randseed=" in difference for difference in found)
+    assert len(differences) == 2
+    assert all(sentence in difference and "expected randseed=" in difference for difference in differences)
 
 
 STIMULI = {
@@ -313,10 +317,10 @@ def test_the_jobs_of_other_stimuli_are_refused(what: str, runs: Path, tmp_path: 
 
     def change(entries: list[dict[str, Any]]) -> None:
         entries[0]["facts"]["spec"][section][spec_name] = value
-        steps = [each["step"] for each in entries if each["kind"] == "step"]
+        steps = [entry["step"] for entry in entries if entry["kind"] == "step"]
         stimuli = [step["stimulus"] for step in steps if step["kind"] == "continuous"]
         stimuli += [stimulus for step in steps if step["kind"] == "round" for stimulus in step["stimuli"]]
-        stimuli += [each["stimulus"] for each in outcomes(entries, "measurement")]
+        stimuli += [outcome["stimulus"] for outcome in outcomes(entries, "measurement")]
         for stimulus in stimuli:
             if stimulus[name] is not None:
                 stimulus[name] = value
@@ -356,11 +360,13 @@ def test_an_answer_stands_for_one_point(runs: Path, tmp_path: Path) -> None:
         second["evidence"][name] = first["outcome"]["evidence_sha256"]
 
     folder = changed(runs / "points", tmp_path / "run", change)
-    one, two = (folder.evidence / f"{each.evidence}.json" for each in list(assess(folder).measurements)[-2:])
+    one, two = (
+        folder.evidence / f"{measurement.evidence}.json" for measurement in list(assess(folder).measurements)[-2:]
+    )
     two.write_bytes(one.read_bytes())
 
-    found = check_evidence(folder, assess(folder)).differences
-    assert any("is identical to the answer of another point" in difference for difference in found)
+    differences = check_evidence(folder, assess(folder)).differences
+    assert any("is identical to the answer of another point" in difference for difference in differences)
 
 
 def test_a_round_that_was_cut_out_is_missed(runs: Path, tmp_path: Path) -> None:
@@ -368,7 +374,7 @@ def test_a_round_that_was_cut_out_is_missed(runs: Path, tmp_path: Path) -> None:
 
     def change(entries: list[dict[str, Any]]) -> None:
         rounds = [
-            place for place, each in enumerate(entries) if each["kind"] == "step" and each["step"]["kind"] == "round"
+            place for place, item in enumerate(entries) if item["kind"] == "step" and item["step"]["kind"] == "round"
         ]
         for entry in entries[rounds[0] : rounds[1]]:
             entries[-1]["evidence"].update(entry.get("evidence", {}))
@@ -401,8 +407,8 @@ def test_a_deviation_that_was_taken_out_is_missed(what: str, runs: Path, tmp_pat
 
     def change(entries: list[dict[str, Any]]) -> None:
         facts = entries[0]["facts"]
-        assert any(each["what"] == what for each in facts["deviations"])
-        facts["deviations"] = [each for each in facts["deviations"] if each["what"] != what]
+        assert any(deviation["what"] == what for deviation in facts["deviations"])
+        facts["deviations"] = [item for item in facts["deviations"] if item["what"] != what]
 
     folder = changed(runs / "points", tmp_path / "run", change)
 
@@ -416,7 +422,7 @@ def test_a_deviation_with_another_value_is_missed(what: str, part: str, runs: Pa
     """A deviation has the value of the standard, and that of the run."""
 
     def change(entries: list[dict[str, Any]]) -> None:
-        (deviation,) = (each for each in entries[0]["facts"]["deviations"] if each["what"] == what)
+        (deviation,) = (item for item in entries[0]["facts"]["deviations"] if item["what"] == what)
         deviation[part] = "as the standard"
 
     folder = changed(runs / "points", tmp_path / "run", change)

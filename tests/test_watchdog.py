@@ -164,9 +164,9 @@ def target(tmp_path: Path) -> Iterator[Target]:
     """A held loop device."""
     with (
         loop_device(tmp_path / "x.img", 4 * MIB) as device,
-        claim_target(device, size_bytes=None, overwrite=False, discard_data=True) as held,
+        claim_target(device, size_bytes=None, overwrite=False, discard_data=True) as claim,
     ):
-        yield held
+        yield claim
 
 
 def perform(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> list[object]:
@@ -237,9 +237,9 @@ def test_a_device_that_has_no_room_within_its_size_has_failed(
 
 def test_a_full_file_system_is_the_hosts(tmp_path: Path) -> None:
     """A file whose file system is full is no device that failed."""
-    with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
+    with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as claim:
         engine = Scripted(AnswerRejected("host", "error 28", errno.ENOSPC))
-        assert type(failure(held, tmp_path / "evidence", engine)) is HostFailed
+        assert type(failure(claim, tmp_path / "evidence", engine)) is HostFailed
 
 
 @pytest.mark.root
@@ -283,12 +283,12 @@ def test_what_the_kernel_says_of_an_error_is_kept(tmp_path: Path) -> None:
     (tmp_path / "evidence").mkdir()
     with (
         loop_drive(tmp_path) as drive,
-        claim_target(drive.path, size_bytes=None, overwrite=False, discard_data=True) as held,
+        claim_target(drive.path, size_bytes=None, overwrite=False, discard_data=True) as claim,
     ):
         engine = FioEngine(str(drive.path), tmp_path / "evidence", seed=1, io_engine="libaio")
         step = Round(number=1, stimuli=(stimulus(4096, range_bytes=slow.CAPACITY_BYTES, seconds=0.5),))
         drive.fail_after(20)
-        failed = failure(held, tmp_path / "evidence", engine, step)
+        failed = failure(claim, tmp_path / "evidence", engine, step)
 
     assert isinstance(failed, DeviceFailed)
     assert "fio reports error 5, Input/output error" in str(failed)
@@ -328,10 +328,10 @@ def test_a_point_that_was_begun_twice_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [(3600.0, "forward by 3600.0 s"), (-7.25, "back by 7.2 s"), (0.4, ""), (0.0, "")],
 )
-def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, told: str) -> None:
+def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, text: str) -> None:
     """A result warns when the wall clock was set, and by how much, where times of day would mislead."""
     result = samples.iops_result()
     loop = result.loops[0]
@@ -340,7 +340,7 @@ def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, told: str) -> No
     rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
     found = replace(result, loops=(replace(loop, rounds=rounds),))
 
-    expected = [f"the wall clock was set {told} at about {first.timing.started}: "] if told else []
+    expected = [f"the wall clock was set {text} at about {first.timing.started}: "] if text else []
     assert [
         warning.detail[: len(expected[0])] for warning in run_warnings(found) if warning.what == "clock"
     ] == expected

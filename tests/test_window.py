@@ -96,7 +96,7 @@ def settling(**changes: Any) -> SampledSteadyStateRule:
 
 def judged(samples: Iterable[Sample], rule_of: SampledSteadyStateRule, before: int = 0) -> list[SampledRound]:
     """Return the rounds that samples of one stretch stand for."""
-    return [found for each in samples if (found := sampled_round(before, each, rule_of, 1.0)) is not None]
+    return [found for item in samples if (found := sampled_round(before, item, rule_of, 1.0)) is not None]
 
 
 @given(st.integers(0, 800))
@@ -104,8 +104,8 @@ def test_minutes_that_stand_for_rounds(count: int) -> None:
     """Minutes 1, 31, 61, 91, 121, ... are rounds 1, 2, 3, 4, 5, ..., and no other minute is."""
     found = judged(map(sample, range(1, count + 1)), settling())
 
-    assert [each.minute for each in found] == list(range(1, count + 1, 30))
-    assert [each.number for each in found] == list(range(1, len(found) + 1))
+    assert [entry.minute for entry in found] == list(range(1, count + 1, 30))
+    assert [item.number for item in found] == list(range(1, len(found) + 1))
     assert [each.sample.number for each in found] == [each.minute for each in found]
 
 
@@ -115,7 +115,7 @@ def test_phase_and_stride_are_the_rule_s(first: int, stride: int, count: int) ->
     rule_of = settling(first_sample=first, stride_samples=stride)
     numbered = map(sample, range(1, count + 1))
 
-    assert [each.sample.number for each in judged(numbered, rule_of)] == list(range(first, count + 1, stride))
+    assert [item.sample.number for item in judged(numbered, rule_of)] == list(range(first, count + 1, stride))
     for rounds in range(1, 6):
         enough = rule_of.samples(rounds)
         assert len(judged(map(sample, range(1, enough + 1)), rule_of)) == rounds
@@ -174,7 +174,7 @@ def test_time_tells_which_sample_stands_for_a_round() -> None:
 def test_a_missing_round_breaks_the_window() -> None:
     """A window is made of consecutive samples: after a hole it begins anew."""
     rounds = judged((sample(31 + 30 * place, write_ios=1000) for place in range(9)), settling())
-    holed = [each for each in rounds if each.number != 5]
+    holed = [item for item in rounds if item.number != 5]
 
     assert sampled_window(rounds, settling()) is not None
     assert sampled_window(holed, settling()) is not None
@@ -191,7 +191,7 @@ def test_a_window_of_samples_holds_consecutive_rounds_only(stand: set[int]) -> N
     window = sampled_window(rounds, settling())
 
     assert (window.numbers if window else None) == (tuple(range(last - 4, last + 1)) if whole else None)
-    taken = [each.number for each in consecutive_rounds(rounds, settling())]
+    taken = [consecutive_round.number for consecutive_round in consecutive_rounds(rounds, settling())]
     assert taken == list(range(last - len(taken) + 1, last + 1))
     assert len(taken) == 5 if whole else last - len(taken) not in stand
 
@@ -214,7 +214,7 @@ def counted(measured: MeasuredRound, counts: Sequence[int]) -> MeasuredRound:
     found = zip(measured.measurements, counts, strict=True)
     return replace(
         measured,
-        measurements=tuple(replace(each, timing=replace(each.timing, interruptions=count)) for each, count in found),
+        measurements=tuple(replace(item, timing=replace(item.timing, interruptions=count)) for item, count in found),
     )
 
 
@@ -240,7 +240,7 @@ def test_a_window_lies_wholly_after_the_last_interruption(stops: list[tuple[int,
 def test_a_round_that_was_broken_off_is_in_no_window() -> None:
     """Neither alone nor with what comes after it; the round after it may be the first of a window."""
     plain = rounds_of(*[(100,) * 11] * 3)
-    rounds = [*plain[:4], counted(plain[4], (0, 1, 1)), *(counted(each, (1, 1, 1)) for each in plain[5:])]
+    rounds = [*plain[:4], counted(plain[4], (0, 1, 1)), *(counted(item, (1, 1, 1)) for item in plain[5:])]
     windows = [last_window(rounds[:last], rule()) for last in range(1, 12)]
     assert [window.numbers if window else None for window in windows] == [
         *[None] * 9,
@@ -258,7 +258,7 @@ def test_samples_before_an_interruption_are_in_no_window() -> None:
     rule_of = settling()
     windows = [sampled_window(rounds[:last], rule_of) for last in range(1, 10)]
     assert windows == [None] * 9
-    rounds = [replace(each, sample=sample(1, interruptions=1 if each.number > 2 else 0)) for each in rounds]
+    rounds = [replace(item, sample=sample(1, interruptions=1 if item.number > 2 else 0)) for item in rounds]
     assert [window.numbers if window else None for window in (sampled_window(rounds[:7], rule_of),)] == [
         (3, 4, 5, 6, 7)
     ]
@@ -277,7 +277,7 @@ def test_rounds_that_were_broken_off_are_no_beginning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "found"),
+    ("counts", "values"),
     [
         ((), ()),
         (((0, 0, 0), (0, 0, 0)), ()),
@@ -288,11 +288,11 @@ def test_rounds_that_were_broken_off_are_no_beginning() -> None:
         (((0, 0, 0), (), (0, 0, 0), (), (1, 1, 1)), (4.5,)),
     ],
 )
-def test_breaks_lie_in_rounds_or_between_them(counts: Sequence[Sequence[int]], found: Sequence[float]) -> None:
+def test_breaks_lie_in_rounds_or_between_them(counts: Sequence[Sequence[int]], values: Sequence[float]) -> None:
     """An interruption lies in the round before one of whose points it was, or half a round before the next."""
     rounds = rounds_of(*[(100,) * len(counts)] * 3)
     marked = [
-        counted(each, count) if count else replace(each, measurements=(), complete=False)
-        for each, count in zip(rounds, counts, strict=True)
+        counted(item, count) if count else replace(item, measurements=(), complete=False)
+        for item, count in zip(rounds, counts, strict=True)
     ]
-    assert interruption_marks(marked) == found
+    assert interruption_marks(marked) == values

@@ -23,8 +23,8 @@ def value(*places: int) -> int:
     """Return a rate that is its own everywhere, and steady over the rounds (the first place)."""
     number, *rest = places
     weight = 1
-    for each in rest:
-        weight = 3 * weight + each
+    for item in rest:
+        weight = 3 * weight + item
     return 1000 * weight + number % 3
 
 
@@ -51,7 +51,7 @@ def claimed(kind: str, found: Any, rounds: int, *, reached: bool = True) -> dict
         values = [float(found[0][1][place]) for place in last]
     else:
         judged = [found[place][-1][-2] for place in last]
-        values = [each[2] for each in judged] if kind == "lat" else judged
+        values = [item[2] for item in judged] if kind == "lat" else judged
     middle, average = sum(last) / 5, sum(values) / 5
     slope = sum((x - middle) * y for x, y in zip(last, values, strict=True)) / sum((x - middle) ** 2 for x in last)
     return {
@@ -124,7 +124,7 @@ def document(name: str, told: dict[str, Any], tests: dict[str, dict[str, Any]]) 
     """Write elements whose texts are JSON."""
 
     def inside(content: dict[str, Any]) -> str:
-        return "".join(f"<{tag}>{escaped(each)}</{tag}>" for tag, each in content.items() if each is not None)
+        return "".join(f"<{tag}>{escaped(item)}</{tag}>" for tag, item in content.items() if item is not None)
 
     whole = inside(told) + "".join(f"<{kind}>{inside(test)}</{kind}>" for kind, test in tests.items())
     return f"<{name}>{whole}</{name}>".encode()
@@ -149,7 +149,7 @@ def slide() -> bytes:
         [70, 635, 560, 666, 2185, 3231, 4625, 14559],
     ]
     values = [13705, 14639, 14747, 14678, 13927]
-    rounds = [first] * 7 + [[*first[:-1], [*first[-1][:-2], each, 17903]] for each in values]
+    rounds = [first] * 7 + [[*first[:-1], [*first[-1][:-2], item, 17903]] for item in values]
     told = {
         "fioversion": "fio 2.0.7\n",
         "numjobs": 2,

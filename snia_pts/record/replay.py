@@ -187,9 +187,9 @@ def require_same(folder: RunFolder, stored: Step, step: Step) -> None:
 def field_differences(first: object, second: object, name: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield the name of each field that differs, with both values."""
     if is_dataclass(first) and type(first) is type(second):
-        for each in fields(first):
-            first_value, second_value = getattr(first, each.name), getattr(second, each.name)
-            yield from field_differences(first_value, second_value, f"{name}.{each.name}".removeprefix("."))
+        for item in fields(first):
+            first_value, second_value = getattr(first, item.name), getattr(second, item.name)
+            yield from field_differences(first_value, second_value, f"{name}.{item.name}".removeprefix("."))
     elif isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
         for number, (first_value, second_value) in enumerate(zip(first, second, strict=True), start=1):
             yield from field_differences(first_value, second_value, f"{name} {number}")

@@ -36,7 +36,7 @@ def argv(data: bytes, folder: Path) -> None:
         words.insert(1, "--plan")
     _prepare(folder)
     said = [io.BytesIO(), io.BytesIO()]
-    streams = [io.TextIOWrapper(each, "utf-8") for each in said]
+    streams = [io.TextIOWrapper(line, "utf-8") for line in said]
     with chdir(folder), redirect_stdout(streams[0]), redirect_stderr(streams[1]):
         try:
             code = main(words)
@@ -46,10 +46,10 @@ def argv(data: bytes, folder: Path) -> None:
                 raise AssertionError(f"argparse ended with {code}") from end
         for stream in streams:
             stream.flush()
-    if _COMMANDS.search("".join(each.getvalue().decode() for each in said)):
+    if _COMMANDS.search("".join(item.getvalue().decode() for item in said)):
         raise AssertionError("a command to the terminal")
     if code:
-        if not any(each.getvalue() for each in said) or b"Traceback" in said[1].getvalue():
+        if not any(entry.getvalue() for entry in said) or b"Traceback" in said[1].getvalue():
             raise AssertionError("an exit code without a sentence")
         raise CommandFailed(code=code)
 

@@ -558,7 +558,7 @@ def logs() -> tuple[bytes, ...]:
         "scsi_error_counter_log": {"write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0}},
         "scsi_grown_defect_list": 2,
     }
-    return tuple(json.dumps(each).encode() for each in (smart, ata, sas))
+    return tuple(json.dumps(item).encode() for item in (smart, ata, sas))
 
 
 def sizes() -> tuple[bytes, ...]:

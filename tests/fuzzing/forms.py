@@ -77,23 +77,23 @@ def _json(value: Any) -> bytes:
 
 
 def _texts(value: Any) -> list[bytes]:
-    return [encoded(each if isinstance(each, str) else repr(each)) for each in _listed(value)]
+    return [encoded(item if isinstance(item, str) else repr(item)) for item in _listed(value)]
 
 
 def _answers(data: bytes) -> list[Any]:
     return [json.loads(answer[answer.index(b"{") :] + b"\n}") for answer in data.split(b"\n}\n")[:-1]]
 
 
-def _element(found: ElementTree.Element) -> dict[str, Any]:
-    if len(found):
-        return {"tag": found.tag, "holds": [_element(each) for each in found]}
-    return {"tag": found.tag, "json": json.loads(found.text or "null")}
+def _element(element: ElementTree.Element) -> dict[str, Any]:
+    if len(element):
+        return {"tag": element.tag, "holds": [_element(item) for item in element]}
+    return {"tag": element.tag, "json": json.loads(element.text or "null")}
 
 
 def _written(value: dict[str, Any]) -> bytes:
     """Write an element; raises AttributeError, TypeError or ValueError for what became none."""
     tag = encoded(str(value["tag"])) if "tag" in value else b"x"
-    held = b"".join(_written(each) for each in value.get("holds", ()))
+    held = b"".join(_written(item) for item in value.get("holds", ()))
     said = json.dumps(value["json"]).replace("&", "&amp;").replace("<", "&lt;") if "json" in value else ""
     return b"<%b>%b%b</%b>" % (tag, held, encoded(said), tag)
 

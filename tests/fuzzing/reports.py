@@ -107,9 +107,9 @@ def texts(data: bytes, folder: Path) -> None:
     text = _text(data)
     result = _said(text)
     root = parse(result_xml(result), "result.xml")
-    told = root.find("dut")
+    element = root.find("dut")
     shown = text.translate(_UNWRITABLE)
-    _require(told is not None and told.get("model") == shown, "result.xml tells another model")
+    _require(element is not None and element.get("model") == shown, "result.xml tells another model")
     name = default_name("iops", text, BEGAN.isoformat())
     _require(bool(re.fullmatch(r"iops-[A-Za-z0-9._-]+", name)) and ".." not in Path(name).parts, f"a run in {name!r}")
     if one_line(text):
@@ -206,8 +206,8 @@ def _keys(item: Any) -> Iterator[str]:
             if not isinstance(value, pypdf.generic.IndirectObject):
                 yield from _keys(value)
     elif isinstance(item, list):
-        for each in item:
-            yield from _keys(each)
+        for entry in item:
+            yield from _keys(entry)
 
 
 @cache

@@ -167,11 +167,14 @@ def profile(data: bytes, folder: Path) -> None:
     """A workload profile: read, changed, and planned to its end."""
     (folder / "profile.toml").write_bytes(data)
     for changes in (None, Changes(repeats=1, seconds=1.0, ramp_seconds=0.0, range="1M")):
-        found = read_profile(str(folder / "profile.toml"), changes)
+        specification = read_profile(str(folder / "profile.toml"), changes)
         device = dut(capacity_bytes=1 << 40)
         assumed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.3, between_seconds=0.0)
         told = TestEstimate(
-            dut=dut(), spec=found.spec, plan=plan(found.spec, device, assumed), deviations=found.deviations
+            dut=dut(),
+            spec=specification.spec,
+            plan=plan(specification.spec, device, assumed),
+            deviations=specification.deviations,
         )
         list(plan_lines(told, device))
 
@@ -219,9 +222,9 @@ def preset(data: bytes, folder: Path) -> None:
     try:
         for access in ("RND", "SEQ"):
             drive.purge()
-            asked = stimulus(50, access=access, range_bytes=device.capacity_bytes)
-            drive.start(asked)
-            drive.run(asked, 1.0, float("inf"))
+            request = stimulus(50, access=access, range_bytes=device.capacity_bytes)
+            drive.start(request)
+            drive.run(request, 1.0, float("inf"))
     except SimulatedFault as fault:
         if not read.faults.error_after_bytes and not read.faults.hang_after_bytes:
             raise AssertionError("a fault that was not asked for") from fault
@@ -280,7 +283,7 @@ def tkperf(data: bytes, folder: Path) -> None:
     document, _, lost = written_tkperf(results, "f.xml")
     again = runs(read_tkperf(document, "again"), imported, (), "again")
     folded = [fold(run.facts, run.steps, ending="finished", ending_detail="", finished="") for run in again]
-    if not lost and [(each.loops, each.time_lines) for each in folded] != [(r.loops, r.time_lines) for r in results]:
+    if not lost and [(item.loops, item.time_lines) for item in folded] != [(r.loops, r.time_lines) for r in results]:
         raise AssertionError("what was exported is something else")
 
 
@@ -295,36 +298,36 @@ def suite(data: bytes, folder: Path) -> None:
 # -- fio --------------------------------------------------------------------------------------------------------------
 
 
-def _measured(asked: Stimulus, read: Transfers, write: Transfers) -> Measurement:
-    return replace(measurement(asked, read=read, write=write), evidence_sha256="0" * 64)
+def _measured(request: Stimulus, read: Transfers, write: Transfers) -> Measurement:
+    return replace(measurement(request, read=read, write=write), evidence_sha256="0" * 64)
 
 
 def answer(data: bytes, folder: Path) -> None:
     """fio's final answer; one that is believed can be kept and reported."""
     number = zlib.crc32(data)
-    asked = ASKED[number % len(ASKED)]
+    request = ASKED[number % len(ASKED)]
     code = 0 if number % 8 else 1
-    read, write = fio.accept(asked, code, False, data.decode("utf-8", "replace"))
-    _written(_facts(), (Round(number=1, stimuli=(asked,)), (_measured(asked, read, write),)))
+    read, write = fio.accept(request, code, False, data.decode("utf-8", "replace"))
+    _written(_facts(), (Round(number=1, stimuli=(request,)), (_measured(request, read, write),)))
 
 
 def stream(data: bytes, folder: Path) -> None:
     """What fio says while it is sampled, in pieces, as the engine takes it."""
-    asked = ASKED[0]
-    step = ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=0.025)
+    request = ASKED[0]
+    step = ContinuousStimulus(phase="stimulus", stimulus=request, sample_seconds=0.025)
     answers, sampler, outcomes = fio.StatusStream(), Sampler(step.samples), list[Outcome]()
-    running = fio.RunningTotals(asked)
+    running = fio.RunningTotals(request)
     place = zlib.crc32(data) % (len(data) + 1)
     try:
         for said in (data[:place], data[place:]):
-            for told in answers.feed(said):
-                outcomes += sampler.add(running.read(told))
+            for line in answers.feed(said):
+                outcomes += sampler.add(running.read(line))
         final = answers.last_answer.decode("utf-8", "replace")
-        read, write = fio.accept(asked, 0, False, final)
+        read, write = fio.accept(request, 0, False, final)
         outcomes += sampler.finish(running.read(final, final=True))
     except ValueError as error:  # as the engine does
         raise fio.AnswerRejected("host", str(error)) from error
-    _written(_facts(), (step, (*outcomes, _measured(asked, read, write))))
+    _written(_facts(), (step, (*outcomes, _measured(request, read, write))))
 
 
 # -- what a host and its devices say ----------------------------------------------------------------------------------
@@ -401,9 +404,9 @@ def counters(data: bytes, folder: Path) -> None:
         (folder / name).write_bytes(content)
     observer.tick()
     observer.lap()
-    asked = stimulus()
-    seen = replace(_measured(asked, NO_TRANSFERS, NO_TRANSFERS), telemetry=observer.total())
-    _written(_facts(), (Round(number=1, stimuli=(asked,)), (seen,)))
+    request = stimulus()
+    seen = replace(_measured(request, NO_TRANSFERS, NO_TRANSFERS), telemetry=observer.total())
+    _written(_facts(), (Round(number=1, stimuli=(request,)), (seen,)))
 
 
 def log(data: bytes, folder: Path) -> None:

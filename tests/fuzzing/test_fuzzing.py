@@ -25,7 +25,7 @@ SEED = 1
 
 def told(tally: Tally) -> str:
     """Return what escaped, in words."""
-    return "\n".join(f"{place}: input {each.number}: {each.told}" for place, each in tally.escapes.items())
+    return "\n".join(f"{place}: input {escape.number}: {escape.told}" for place, escape in tally.escapes.items())
 
 
 @pytest.mark.parametrize("name", TARGETS)

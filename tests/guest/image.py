@@ -97,10 +97,10 @@ def _make(folder: Path) -> None:
 
 def _dependency(package: str) -> str:
     """Return the package that a package without content of its own stands for."""
-    found = re.search(r"Depends: (linux-image-\S+)", _call("apt-cache", "depends", package))
-    if not found:
+    match = re.search(r"Depends: (linux-image-\S+)", _call("apt-cache", "depends", package))
+    if not match:
         raise Unavailable(f"apt knows no {package} (apt-get update?)")
-    return found[1]
+    return match[1]
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, bytes]]:

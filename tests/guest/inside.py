@@ -39,10 +39,10 @@ def device(serial: str) -> Path:
     for block in sorted(Path("/sys/block").iterdir()):
         for name in ("device/serial", "serial", "device/vpd_pg80"):
             try:
-                found = (block / name).read_bytes()
+                data = (block / name).read_bytes()
             except OSError:
                 continue
-            if found.strip(b"\0 \n").endswith(serial.encode()):
+            if data.strip(b"\0 \n").endswith(serial.encode()):
                 return Path("/dev") / block.name
     raise LookupError(serial)
 
@@ -51,15 +51,15 @@ def cache(disk: Path) -> str:
     """Return what the kernel, or of an NVMe drive the drive, says of a disk's write cache."""
     if disk.name.startswith("nvme"):
         command = ["nvme", "get-feature", str(disk), "-f", "6"]
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        return str(said).rpartition(":")[2].strip()
+        text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return str(text).rpartition(":")[2].strip()
     files = Path("/sys/block", disk.name).glob("device/scsi_disk/*/cache_type")
-    return "".join(each.read_text().strip() for each in files)
+    return "".join(file.read_text().strip() for file in files)
 
 
 def arrays(members: list[str]) -> str:
     """Return the arrays that there are, by name, and the members that have a superblock, by serial number."""
-    states = {each.parents[1].name: each.read_text().strip() for each in Path("/sys/block").glob("md*/md/array_state")}
+    states = {path.parents[1].name: path.read_text().strip() for path in Path("/sys/block").glob("md*/md/array_state")}
     standing = sorted(name for name, state in states.items() if state != "clear")  # which a name without an array has
     marked = [
         serial

@@ -106,8 +106,8 @@ class Machine:
             line.connect(str(self._images / "qmp"))
             with line.makefile("rw") as talk:
                 talk.readline()
-                for each in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
-                    talk.write(json.dumps(each) + "\n")
+                for item in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                    talk.write(json.dumps(item) + "\n")
                     talk.flush()
                     answer = json.loads(talk.readline())
                     assert "error" not in answer, answer

@@ -187,7 +187,7 @@ class Ran:
     def outcomes(self) -> list[dict[str, object]]:
         """What the journal keeps."""
         lines = (self.folder / "run/journal.jsonl").read_text().splitlines()
-        return [each["entry"]["outcome"] for each in map(json.loads, lines) if each["entry"]["kind"] == "outcome"]
+        return [item["entry"]["outcome"] for item in map(json.loads, lines) if item["entry"]["kind"] == "outcome"]
 
     @property
     def result(self) -> etree._Element:
@@ -238,7 +238,7 @@ def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
     """On an NVMe drive with sectors of 4096 bytes: Format, proven, no Deviation; the test, its result and report."""
     run = ran(machine, "format")
     assert run.code == 0, run.said
-    (purged,) = (each for each in run.outcomes if each["kind"] == "purge")
+    (purged,) = (outcome for outcome in run.outcomes if outcome["kind"] == "purge")
     root, report = run.result, run.reported("rst,pdf")
 
     assert (purged["method"], purged["samples"], purged["survivors"]) == ("NVMe Format, SES 1", 64, 0)
@@ -283,7 +283,7 @@ def test_a_format_keeps_the_form_of_the_drive(machine: Machine) -> None:
         json.loads(json.loads((run.folder / f"run/evidence/00000-purge-{name}.process.json").read_text())["stdout"])
         for name in ("id-ns", "id-ns-after")
     ]
-    before, after = ((each["flbas"], each["dps"]) for each in identify)
+    before, after = ((reading["flbas"], reading["dps"]) for reading in identify)
 
     assert before == after
     assert before[0] & 0xF
@@ -299,7 +299,7 @@ def test_a_format_leaves_the_neighbour_alone(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "told"),
+    ("name", "code", "text"),
     [
         ("scsi format", 11, "The purge of DEVICE by SCSI Format Unit reported success, but 64 of 64 blocks"),
         ("hdparm", 11, "snia-pts {device} reported success, but 64 of 64 blocks"),
@@ -310,29 +310,29 @@ def test_a_format_leaves_the_neighbour_alone(machine: Machine) -> None:
         ),
     ],
 )
-def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, told: str) -> None:
+def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, text: str) -> None:
     """QEMU's SCSI and SATA disks say success and keep the data; the latter does not even say that it can erase."""
     run = ran(machine, name)
 
     assert run.code == code, run.said
-    assert told in run.said.replace(next(word for word in run.said.split() if word.startswith("/dev/")), "DEVICE")
+    assert text in run.said.replace(next(word for word in run.said.split() if word.startswith("/dev/")), "DEVICE")
     assert not (run.folder / "run/evidence/00001-fio.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "kept"),
+    ("name", "text", "kept"),
     [
         ("pulled", "no longer there", {"purge", "sample"}),
         ("broken", "fio reports error 61, No data available", {"purge", "measurement"}),
     ],
 )
-def test_a_drive_that_fails_in_the_middle_has_failed(machine: Machine, name: str, told: str, kept: set[str]) -> None:
+def test_a_drive_that_fails_in_the_middle_has_failed(machine: Machine, name: str, text: str, kept: set[str]) -> None:
     """Pulled out, or with an unreadable sector: an exit code of its own, and the journal keeps all before."""
     run = ran(machine, name)
 
     assert run.code == 12, run.said
     assert "The device failed in step" in run.said
-    assert told in run.said
+    assert text in run.said
     assert "Traceback" not in run.said
     assert {outcome["kind"] for outcome in run.outcomes} == kept
     assert run.result.xpath("string(//@ending)") == "device failed"
@@ -352,8 +352,8 @@ def test_a_drive_that_goes_away_while_it_is_purged_is_held_again(machine: Machin
 
 def left(run: Ran) -> dict[str, list[str]]:
     """Return which arrays were left after a run, and which members had a superblock."""
-    found: dict[str, list[str]] = json.loads((run.folder / "arrays").read_text())
-    return found
+    document: dict[str, list[str]] = json.loads((run.folder / "arrays").read_text())
+    return document
 
 
 def made(machine: Machine, level: int) -> Ran:
@@ -369,8 +369,8 @@ def test_the_members_of_an_array_are_purged(machine: Machine, level: int) -> Non
     run, members = made(machine, level), ARRAYS[level]
     (purge,) = run.result.xpath("//*[local-name()='purge']")
     how = f"{'NVMe Format, SES 1' if members == MEMBERS else 'blkdiscard'}, each of {len(members)} members"
-    said = [path.read_text() for path in run.folder.glob("run/evidence/00000-purge-member*-wipc/*-r0.json")]
-    fio = [json.loads(text[text.index("{") :])["jobs"] for text in said]
+    output = [path.read_text() for path in run.folder.glob("run/evidence/00000-purge-member*-wipc/*-r0.json")]
+    fio = [json.loads(text[text.index("{") :])["jobs"] for text in output]
     written = 0 if level in (6, 10) else len(members)
 
     assert purge.get("method") == (f"{how}, then 2 x SEQ writes" if written else how)
@@ -400,8 +400,8 @@ def test_an_array_is_told(machine: Machine, level: int) -> None:
     """Level, chunk and members in their order in the result, as md says them, and all of them in the report."""
     run, members, chunk = made(machine, level), ARRAYS[level], None if level == 1 else 64 * KIB
     (array,) = run.result.xpath("//*[local-name()='dut']/*[local-name()='array']")
-    told = {each.get("name"): each.get("value") for each in array.xpath("*[local-name()='property']")}
-    serials = [each.get("serial") or Path(each.get("path")).name for each in array.xpath("*[local-name()='member']")]
+    told = {element.get("name"): element.get("value") for element in array.xpath("*[local-name()='property']")}
+    serials = [item.get("serial") or Path(item.get("path")).name for item in array.xpath("*[local-name()='member']")]
     report = run.reported()
     (row,) = (line for line in report.splitlines() if line.strip().startswith('"Chunk",'))
 
@@ -426,11 +426,13 @@ def test_a_profile_runs_on_an_array(machine: Machine) -> None:
     """One that comes with the suite: the array is synced, written over, measured and taken apart, its members told."""
     run = ran(machine, "profile")
     assert run.code == 0, run.said
-    kinds = [str(each["kind"]) for each in run.outcomes]
+    kinds = [str(outcome["kind"]) for outcome in run.outcomes]
 
     assert "measurement" in kinds
     assert "purge" not in kinds
-    assert [each.rpartition("/")[2] for each in run.result.xpath("//*[local-name()='member']/@path")] == [*ARRAYS[1]]
+    assert [element.rpartition("/")[2] for element in run.result.xpath("//*[local-name()='member']/@path")] == [
+        *ARRAYS[1]
+    ]
     assert "--assume-clean" not in run.command("00000-array-create")
     assert left(run) == {"standing": [], "marked": []}
     assert "RAID 1 of 2" in run.reported()
@@ -451,7 +453,7 @@ def test_an_array_that_a_killed_run_left_is_taken_apart_by_the_next(machine: Mac
     assert len(left(killed)["standing"]) == 1
     assert left(killed)["marked"] == list(MEMBERS)
     assert "restored what the run" in resumed.said
-    assert [each["kind"] for each in killed.outcomes].count("purge") == 1
+    assert [outcome["kind"] for outcome in killed.outcomes].count("purge") == 1
 
 
 def test_members_of_another_array_are_refused_and_it_stays(machine: Machine) -> None:

@@ -29,8 +29,8 @@ def test_groups(pts: str, test_class: TestClass) -> None:
     """1024 KiB sequential, 8 KiB random, 1024 KiB sequential writes at T1Q32; in 1.1 the random ones at T8Q32."""
     stimuli = [step.stimulus for step in course(spec_of("xsr", pts, test_class)).stretches()]
 
-    assert [each.label for each in stimuli] == ["SEQ 1024 KiB 0/100", "RND 8 KiB 0/100", "SEQ 1024 KiB 0/100"]
-    assert [each.demand.label for each in stimuli] == ["T1Q32", "T8Q32" if pts == "1.1" else "T1Q32", "T1Q32"]
+    assert [stimulus.label for stimulus in stimuli] == ["SEQ 1024 KiB 0/100", "RND 8 KiB 0/100", "SEQ 1024 KiB 0/100"]
+    assert [item.demand.label for item in stimuli] == ["T1Q32", "T8Q32" if pts == "1.1" else "T1Q32", "T1Q32"]
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)

@@ -78,21 +78,21 @@ def test_writes_at_t32q32(test: str, pts: str, test_class: TestClass) -> None:
 def test_a_round_has_every_demand_by_falling_total_oio(test: str, pts: str, test_class: TestClass) -> None:
     """49 points of a minute, from 1024 outstanding I/Os down to 1; where they tie, more threads come first."""
     points = course(spec_of(test, pts, test_class)).rounds[0].stimuli
-    demands = [each.demand for each in points]
+    demands = [point.demand for point in points]
 
-    assert {(each.thread_count, each.queue_depth) for each in demands} == set(product(COUNTS, COUNTS))
+    assert {(demand.thread_count, demand.queue_depth) for demand in demands} == set(product(COUNTS, COUNTS))
     assert (len(demands), demands[0].total_oio, demands[-1].total_oio) == (49, 1024, 1)
     for one, next_one in pairwise(demands):
         falls = one.total_oio > next_one.total_oio
         assert falls or (one.total_oio == next_one.total_oio and one.thread_count > next_one.thread_count)
-    assert [each.label for each in demands[:12]] == FIRST
-    assert [each.label for each in demands[-12:]] == LAST
+    assert [item.label for item in demands[:12]] == FIRST
+    assert [entry.label for entry in demands[-12:]] == LAST
     assert {each.seconds for each in points} == {60.0}
 
 
 def test_patterns() -> None:
     """DIRTH's usual pattern is RND 8 KiB 65/35; the composite one is 40/60 of twelve sizes, in three zones."""
-    (oltp,) = {(each.label, each.skew) for each in course(spec_of("dirth")).rounds[0].stimuli}
+    (oltp,) = {(stimulus.label, stimulus.skew) for stimulus in course(spec_of("dirth")).rounds[0].stimuli}
     composite = course(spec_of("composite")).rounds[0].stimuli[0]
 
     assert oltp == ("RND 8 KiB 65/35", ())
@@ -109,7 +109,7 @@ def test_dirth_may_run_the_composite_pattern() -> None:
 def test_nested_orders() -> None:
     """``tc-major`` goes through all Queue Depths for each Thread Count, ``qd-major`` the other way round."""
     orders = {
-        order: [each.demand.label for each in course(spec_of("dirth", demand__order=order)).rounds[0].stimuli]
+        order: [stimulus.demand.label for stimulus in course(spec_of("dirth", demand__order=order)).rounds[0].stimuli]
         for order in ("tc-major", "qd-major")
     }
 
@@ -132,7 +132,7 @@ def test_every_order_has_each_demand_once(threads: list[int], depths: list[int],
         demand__order=order,
         steady_state__tracked=tracked,
     )
-    demands = [(each.thread_count, each.queue_depth) for each in course(spec).rounds[0].stimuli]
+    demands = [(stimulus.thread_count, stimulus.queue_depth) for stimulus in course(spec).rounds[0].stimuli]
 
     assert len(demands) == len(threads) * len(depths)
     assert set(demands) == set(product(threads, depths))
@@ -240,7 +240,7 @@ def test_mix_on_sectors_of_4096(test: str) -> None:
     run = course(spec, dut(logical_sector_bytes=4096))
     held = {4.0: 67, 8.0: 10, 16.0: 7, 32.0: 3, 64.0: 3}
 
-    for stimulus in {each for step in run.steps for each in step.stimuli}:
+    for stimulus in {item for step in run.steps for item in step.stimuli}:
         shares = {share.size_bytes / KIB: share.percent for share in stimulus.block_shares}
         assert shares.keys() == held.keys()
         assert sum(shares.values()) == 100
@@ -268,10 +268,10 @@ def test_any_mix_keeps_its_proportion(mix: dict[float, int]) -> None:
     if not held:
         assert "of the pattern composite" in refusal(spec, device)
         return
-    found = course(spec, device).rounds[0].stimuli[0]
-    kept = {share.size_bytes / KIB: share.percent for share in found.block_shares}
+    stimuli = course(spec, device).rounds[0].stimuli[0]
+    kept = {share.size_bytes / KIB: share.percent for share in stimuli.block_shares}
 
-    assert found.largest_block_bytes == max(held) * KIB
+    assert stimuli.largest_block_bytes == max(held) * KIB
     assert kept.keys() == (held.keys() if len(held) > 1 else set())
     assert not kept or sum(kept.values()) == 100
     assert all(abs(kept[size] - 100 * held[size] / sum(held.values())) < 1 for size in kept)

@@ -53,11 +53,11 @@ def test_active_range(entry: tuple[str, str, TestClass], capacity_bytes: int, se
     run = course(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes, logical_sector_bytes=sector), iops)
 
     for step in run.steps:
-        for each in step.stimuli:
-            end = each.range_offset_bytes + each.range_bytes
+        for item in step.stimuli:
+            end = item.range_offset_bytes + item.range_bytes
             assert 100 * end <= share * capacity_bytes
-            assert 100 * (each.range_bytes + 1024 * 1024) > share * capacity_bytes
-            assert all(0 <= start < each.range_bytes for start in each.starts)
+            assert 100 * (item.range_bytes + 1024 * 1024) > share * capacity_bytes
+            assert all(0 <= start < item.range_bytes for start in item.starts)
 
 
 @which
@@ -67,9 +67,9 @@ def test_nothing_is_substituted_on_sectors_of_4096(test: str, pts: str, test_cla
 
     def points(sector: int) -> set[tuple[str, int, str]]:
         steps = course(spec, dut(logical_sector_bytes=sector)).steps
-        stimuli = [each for step in steps for each in step.stimuli]
-        for each in stimuli:
-            sizes = [share.size_bytes for share in each.block_shares] or [each.largest_block_bytes]
+        stimuli = [entry for step in steps for entry in step.stimuli]
+        for item in stimuli:
+            sizes = [share.size_bytes for share in item.block_shares] or [item.largest_block_bytes]
             assert all(size % sector == 0 for size in sizes)
         return {(each.label, each.largest_block_bytes, each.demand.label) for each in stimuli}
 
@@ -81,9 +81,9 @@ def test_nothing_is_substituted_on_sectors_of_4096(test: str, pts: str, test_cla
 @pytest.mark.parametrize("test", ["latency", "wsat"])
 def test_the_histogram_must_fit_before_the_first_step(test: str) -> None:
     """A device that can run all but the last step is refused at once, not after hours."""
-    told = refusal(spec_of(test, histogram__block_size_kib=2), dut(logical_sector_bytes=4096))
+    message = refusal(spec_of(test, histogram__block_size_kib=2), dut(logical_sector_bytes=4096))
 
-    assert "2 KiB of the histogram is not a multiple of its logical sector size of 4096 bytes" in told
+    assert "2 KiB of the histogram is not a multiple of its logical sector size of 4096 bytes" in message
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -133,8 +133,8 @@ def test_nothing_follows_the_last_step(test: str, pts: str, test_class: TestClas
 
 def test_answer_to_other_stimuli_is_refused() -> None:
     """A round that is answered with other stimuli, or fewer, or in another order, is refused."""
-    asked = course(spec_of("iops")).rounds[0].stimuli
-    right = [measurement(each) for each in asked]
+    stimuli = course(spec_of("iops")).rounds[0].stimuli
+    right = [measurement(item) for item in stimuli]
     wrong = measurement(stimulus(read_percent=42))
 
     def answer_with(outcomes: Sequence[Outcome]) -> None:
@@ -175,17 +175,17 @@ def test_stretch_without_its_whole_or_samples_is_refused() -> None:
 
 def test_drive_passes_failures_on() -> None:
     """An answer that fails ends the procedure with that failure, and no further step is asked for."""
-    asked: list[Step] = []
+    steps: list[Step] = []
 
     def answer(step: Step) -> Iterable[Outcome]:
-        asked.append(step)
+        steps.append(step)
         if not isinstance(step, Purge):
             raise OSError("gone")
         return (PURGED,)
 
     with pytest.raises(OSError, match="gone"):
         drive(procedure(spec_of("iops"), dut(capacity_bytes=GB)), answer)
-    assert [step.label for step in asked] == ["Purge", "WIPC SEQ 128 KiB 0/100"]
+    assert [step.label for step in steps] == ["Purge", "WIPC SEQ 128 KiB 0/100"]
 
 
 def test_drive_passes_on_what_fails_within_a_stretch() -> None:

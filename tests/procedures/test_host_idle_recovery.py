@@ -45,7 +45,7 @@ def test_it_takes_930_minutes_after_preconditioning(pts: str, test_class: TestCl
     parts: dict[str, float] = {}
     after = course(spec_of("hir", pts, test_class)).steps[2:]
     for step in after:
-        seconds = step.seconds if isinstance(step, Idle) else sum(each.seconds or 0 for each in step.stimuli)
+        seconds = step.seconds if isinstance(step, Idle) else sum(stimulus.seconds or 0 for stimulus in step.stimuli)
         parts[step.part] = parts.get(step.part, 0) + seconds
 
     assert [seconds / 60 for seconds in parts.values()] == [minutes + 30 for minutes in STATES.values()]
@@ -67,9 +67,9 @@ def test_all_writes_are_alike(test_class: TestClass, demand: str, range_bytes: i
     """Preconditioning, Access A and C are the same 4 KiB random writes over the class's range, at its demand."""
     stimuli = [step.stimulus for step in course(spec_of("hir", "2.0.2", test_class)).stretches()]
 
-    assert {each.label for each in stimuli} == {"RND 4 KiB 0/100"}
-    assert {each.demand.label for each in stimuli} == {demand}
-    assert all(0 <= range_bytes - each.range_bytes < 4096 for each in stimuli)
+    assert {stimulus.label for stimulus in stimuli} == {"RND 4 KiB 0/100"}
+    assert {item.demand.label for item in stimuli} == {demand}
+    assert all(0 <= range_bytes - entry.range_bytes < 4096 for entry in stimuli)
 
 
 def test_samples() -> None:
@@ -93,7 +93,7 @@ def test_preconditioning_ends_at_steady_state_or_25_samples(values: list[int]) -
 
     assert sum(step.samples for step in run.stretches("PC")) == 30 * (expected or 25) - 29
     assert result.sampling is not None
-    assert [each.number for each in result.sampling.rounds] == list(range(1, (expected or 25) + 1))
+    assert [item.number for item in result.sampling.rounds] == list(range(1, (expected or 25) + 1))
     assert result.steady == (expected is not None)
 
 
@@ -102,7 +102,7 @@ def test_never_steady_goes_on_and_says_so() -> None:
     run = course(spec_of("hir"), iops=judged(WILD))
     result = run.result()
 
-    assert sum(each.seconds or 0 for step in run.stretches("PC") for each in step.stimuli) == 721 * 60
+    assert sum(stimulus.seconds or 0 for step in run.stretches("PC") for stimulus in step.stimuli) == 721 * 60
     assert len(run.stretches("access C")) == 5
     assert result.verdict == "STEADY STATE NOT ACHIEVED (preconditioning)"
     assert result.sampling is not None

@@ -88,7 +88,7 @@ def test_wipc_has_the_demand_of_the_loop(thread_count: int) -> None:
     (wipc_stimulus,) = [step.stimulus for step in run.stretches("WIPC")]
 
     assert wipc_stimulus.amount_bytes == 2 * 960 * GB
-    assert {each.demand for each in (wipc_stimulus, *run.rounds[0].stimuli)} == {wipc_stimulus.demand}
+    assert {item.demand for item in (wipc_stimulus, *run.rounds[0].stimuli)} == {wipc_stimulus.demand}
     assert (wipc_stimulus.thread_count, wipc_stimulus.queue_depth) == (thread_count, 8)
 
 
@@ -99,7 +99,7 @@ def test_round_is_the_standard_s_nesting(pts: str, test_class: TestClass) -> Non
     mixes = ["100/0", "95/5", "65/35", "50/50", "35/65", "5/95", "0/100"]
     sizes = ["1024 KiB", "128 KiB", "64 KiB", "32 KiB", "16 KiB", "8 KiB", "4 KiB", "0.5 KiB"]
 
-    assert [each.label for each in points] == [f"RND {size} {mix}" for mix, size in product(mixes, sizes)]
+    assert [point.label for point in points] == [f"RND {size} {mix}" for mix, size in product(mixes, sizes)]
     assert len(points) == 56
 
 
@@ -114,7 +114,7 @@ def test_points_have_the_class_s_demand(pts: str, test_class: TestClass, thread_
     """Every point runs a minute with the class's thread count and queue depth."""
     points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
 
-    assert {(each.thread_count, each.queue_depth, each.seconds) for each in points} == {
+    assert {(point.thread_count, point.queue_depth, point.seconds) for point in points} == {
         (thread_count, queue_depth, 60.0)
     }
 
@@ -123,7 +123,7 @@ def test_points_have_the_class_s_demand(pts: str, test_class: TestClass, thread_
 def test_range_is_the_largest_of_whole_blocks(percent: int, capacity_bytes: int) -> None:
     """An ActiveRange never exceeds its share, and lacks less than one block of it; 100 % is the whole device."""
     run = course(small(setup__active_range_percent=percent), dut(capacity_bytes=capacity_bytes))
-    (range_bytes,) = {each.range_bytes for each in run.rounds[0].stimuli}
+    (range_bytes,) = {stimulus.range_bytes for stimulus in run.rounds[0].stimuli}
 
     assert 100 * range_bytes <= percent * capacity_bytes
     assert 100 * (range_bytes + MIB) > percent * capacity_bytes
@@ -136,7 +136,7 @@ def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -
     spec = spec_of("iops", pts, test_class)
     points = course(spec, dut(logical_sector_bytes=4096)).rounds[0].stimuli
 
-    assert points == tuple(each for each in course(spec).rounds[0].stimuli if each.block_size_bytes != 512)
+    assert points == tuple(stimulus for stimulus in course(spec).rounds[0].stimuli if stimulus.block_size_bytes != 512)
     assert len(points) == 49
 
 
@@ -172,16 +172,16 @@ def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -
 )
 def test_unfit_target_is_refused(changes: dict[str, Any], device: dict[str, int], sentence: str) -> None:
     """A device that cannot run what decides the test is refused in a clear sentence before the first step."""
-    told = refusal(spec_of("iops", **changes), dut(**device))
+    message = refusal(spec_of("iops", **changes), dut(**device))
 
-    assert told == f"/dev/sdx cannot be tested: {sentence}. Nothing was written to it."
+    assert message == f"/dev/sdx cannot be tested: {sentence}. Nothing was written to it."
 
 
 def test_smallest_target() -> None:
     """A device of just one largest block can be tested."""
     run = course(spec_of("iops"), dut(capacity_bytes=MIB))
 
-    assert {each.range_bytes for each in run.rounds[0].stimuli} == {MIB}
+    assert {stimulus.range_bytes for stimulus in run.rounds[0].stimuli} == {MIB}
 
 
 # -- the stop rule ---------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_stops_at_the_first_common_window(window: int, maximum: int, values: tup
 def test_common_window_of_three_variables() -> None:
     """Three variables that pass first at rounds 5, 7 and 5 stop the test at 11, where they pass together."""
     columns = ([100] * 6 + [150] * 19, [25, 50] + [100] * 23, [100] * 25)
-    run = course(spec_of("iops"), iops=doing({cell(*key): each for key, each in zip(THREE, columns, strict=True)}))
+    run = course(spec_of("iops"), iops=doing({cell(*key): item for key, item in zip(THREE, columns, strict=True)}))
 
     assert [stops_at([column]) for column in columns] == [5, 7, 5]
     assert [step.number for step in run.rounds] == list(range(1, 12))
@@ -222,7 +222,7 @@ def test_each_variable_of_the_version_decides(pts: str, test_class: TestClass) -
 
 def test_what_is_not_tracked_does_not_matter() -> None:
     """All other 53 points may do what they like."""
-    every = {each.cell: WILD for each in course(spec_of("iops")).rounds[0].stimuli}
+    every = {stimulus.cell: WILD for stimulus in course(spec_of("iops")).rounds[0].stimuli}
     others = {key: values for key, values in every.items() if key not in {cell(*key) for key in THREE}}
 
     assert len(others) == 53

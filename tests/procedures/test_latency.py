@@ -58,8 +58,8 @@ def test_points(pts: str, test_class: TestClass) -> None:
     run = course(spec_of("latency", pts, test_class))
 
     for step in run.rounds:
-        assert [each.label for each in step.stimuli] == POINTS
-        assert {(each.thread_count, each.queue_depth, each.seconds) for each in step.stimuli} == {(1, 1, 60.0)}
+        assert [stimulus.label for stimulus in step.stimuli] == POINTS
+        assert {(item.thread_count, item.queue_depth, item.seconds) for item in step.stimuli} == {(1, 1, 60.0)}
 
 
 @pytest.mark.parametrize("test_class", CLASSES)
@@ -94,7 +94,7 @@ def test_only_the_response_time_of_4_kib_writes_decides() -> None:
     spec = spec_of("latency")
     others = [label for label in POINTS if label != "RND 4 KiB 0/100"]
 
-    assert [len(course(spec, response_us=following(each, WILD)).rounds) for each in others] == [5] * 8
+    assert [len(course(spec, response_us=following(other, WILD)).rounds) for other in others] == [5] * 8
     wild_iops = following("RND 4 KiB 0/100", WILD)
     assert len(course(spec, iops=wild_iops, response_us=lambda *_: 100).rounds) == 5
 
@@ -104,5 +104,5 @@ def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -
     """On 4096-byte sectors six points are left, in their order."""
     run = course(spec_of("latency", pts, test_class), dut(logical_sector_bytes=4096))
 
-    assert [each.label for each in run.rounds[0].stimuli] == [each for each in POINTS if "0.5" not in each]
-    assert all(each.largest_block_bytes >= 4 * KIB for each in run.rounds[0].stimuli)
+    assert [stimulus.label for stimulus in run.rounds[0].stimuli] == [item for item in POINTS if "0.5" not in item]
+    assert all(entry.largest_block_bytes >= 4 * KIB for entry in run.rounds[0].stimuli)

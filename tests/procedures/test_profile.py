@@ -56,9 +56,9 @@ def steps(asked: ProfileSpec, target: Dut) -> list[Step]:
     return told
 
 
-def only(asked: Workload, target: Dut | None = None) -> Stimulus:
+def only(load: Workload, target: Dut | None = None) -> Stimulus:
     """Return the stimulus of a profile's only point."""
-    (point,) = points(spec(asked), target or dut(capacity_bytes=64 * MIB))
+    (point,) = points(spec(load), target or dut(capacity_bytes=64 * MIB))
     return point.stimulus
 
 
@@ -69,8 +69,8 @@ def test_the_order_is_host_repeat_axes_workload_zone() -> None:
         Axis(key="read_percent", values=(0, 100), workloads=("a",)),
         Axis(key="host.scheduler", values=("none", "bfq")),
     )
-    asked = spec(workload("a"), workload("b", zones=2), axis=axes, repeats=2)
-    rounds = [step for step in steps(asked, dut()) if isinstance(step, Round)]
+    specification = spec(workload("a"), workload("b", zones=2), axis=axes, repeats=2)
+    rounds = [step for step in steps(specification, dut()) if isinstance(step, Round)]
     first = ["a, Q1, 0/100", "b, Q1, zone 1", "b, Q1, zone 2", "a, Q1, 100/0"]
     second = ["a, Q2, 0/100", "b, Q2, zone 1", "b, Q2, zone 2", "a, Q2, 100/0"]
 
@@ -91,8 +91,8 @@ def test_the_order_is_host_repeat_axes_workload_zone() -> None:
 def test_each_point_is_prepared_before_it() -> None:
     """The host is set, its page cache emptied and the target purged right before the point, once before its zones."""
     cold = workload("cold", cold=True, fresh=True, zones=2)
-    asked = spec(workload("plain"), cold, axis=(Axis(key="host.governor", values=("performance",)),))
-    told = steps(replace(asked, purge=True, fill=True), dut())
+    specification = spec(workload("plain"), cold, axis=(Axis(key="host.governor", values=("performance",)),))
+    told = steps(replace(specification, purge=True, fill=True), dut())
 
     kinds = [(type(step), step.part) for step in told]
     assert kinds == [
@@ -119,13 +119,13 @@ def test_each_point_is_prepared_before_it() -> None:
 def test_zones_are_whole_blocks_that_leave_out_nothing(capacity: int, zones: int, block: int, threads: int) -> None:
     """The zones follow each other without gap or overlap; only what is no whole block is left out, at the end."""
     target = dut(capacity_bytes=512 * capacity, logical_sector_bytes=512)
-    asked = spec(workload(block_size=str(block), zones=zones, seconds=1.0, thread_count=threads))
+    specification = spec(workload(block_size=str(block), zones=zones, seconds=1.0, thread_count=threads))
     try:
-        found = [point.stimulus for point in points(asked, target)]
+        found = [point.stimulus for point in points(specification, target)]
     except TargetUnfit:
         assert 512 * capacity < zones * (threads + 1) * block
         return
-    bounds = [(each.range_offset_bytes, each.range_offset_bytes + each.range_bytes) for each in found]
+    bounds = [(entry.range_offset_bytes, entry.range_offset_bytes + entry.range_bytes) for entry in found]
 
     assert len(found) == zones
     assert all(end == start for (_, end), (start, _) in pairwise(bounds))
@@ -135,8 +135,8 @@ def test_zones_are_whole_blocks_that_leave_out_nothing(capacity: int, zones: int
 
 def test_threads_go_once_over_the_range_together() -> None:
     """Random threads do an equal share of the range each, in whole blocks, and never more than the range."""
-    asked = only(workload(range="1000 KiB", thread_count=7))
-    assert asked.amount_bytes == asked.range_bytes == 1000 // 28 * 28 * 1024
+    specification = only(workload(range="1000 KiB", thread_count=7))
+    assert specification.amount_bytes == specification.range_bytes == 1000 // 28 * 28 * 1024
     assert only(workload(range="1000 KiB", access="SEQ", thread_count=7)).amount_bytes == 1000 * 1024
 
 
@@ -146,14 +146,18 @@ def test_threads_go_once_over_the_range_together() -> None:
 )
 def test_orders(order: str, skip_bytes: int, amount_bytes: int) -> None:
     """Backwards goes two blocks back from the end of each, a record one; a stride of 17 leaves out 16, once over."""
-    found = only(workload(access="SEQ", read_percent=100, range="1M", order=order))
-    assert (found.skip_bytes, found.amount_bytes, found.range_bytes) == (skip_bytes, amount_bytes, MIB)
+    specification = only(workload(access="SEQ", read_percent=100, range="1M", order=order))
+    assert (specification.skip_bytes, specification.amount_bytes, specification.range_bytes) == (
+        skip_bytes,
+        amount_bytes,
+        MIB,
+    )
 
 
 def test_what_is_filled_is_all_that_is_gone_over() -> None:
     """Whole sectors, in one stream, as far as any point reaches."""
-    asked = spec(workload("a", range="22 MiB", block_size="2300", fio={"direct": 0}), workload("b", range="1M"))
-    (fill,) = (step for step in steps(replace(asked, fill=True), dut()) if isinstance(step, ContinuousStimulus))
+    specification = spec(workload("a", range="22 MiB", block_size="2300", fio={"direct": 0}), workload("b", range="1M"))
+    (fill,) = (step for step in steps(replace(specification, fill=True), dut()) if isinstance(step, ContinuousStimulus))
     end = 22 * MIB // 2300 * 2300
     assert (fill.phase, fill.stimulus.range_bytes, fill.stimulus.amount_bytes) == ("WIPC", *[-(-end // 512) * 512] * 2)
 
@@ -201,11 +205,13 @@ def test_axes_name_points_and_set_workloads() -> None:
 
 def test_numbers_are_means_over_the_repeats() -> None:
     """IOPS are those of each repeat, averaged; percentiles come from all response times together."""
-    asked = spec(workload(seconds=1.0), repeats=3)
+    specification = spec(workload(seconds=1.0), repeats=3)
     scripted = ScriptedDrive(lambda step, stimulus, number: {1: 900.0, 2: 1000.0, 3: 1300.0}[number])
-    told = [(step, scripted(step)) for step in steps(asked, dut())]
-    result = fold(samples.run_facts(asked, device=dut()), told, ending="finished", ending_detail="", finished="")
-    figures = {each.name: each for each in key_figures(result)}
+    told = [(step, scripted(step)) for step in steps(specification, dut())]
+    result = fold(
+        samples.run_facts(specification, device=dut()), told, ending="finished", ending_detail="", finished=""
+    )
+    figures = {figure.name: figure for figure in key_figures(result)}
 
     assert figures["iops at w"].rounds == (900.0, 1000.0, 1300.0)
     assert figures["iops at w"].value == pytest.approx(3200 / 3)
@@ -214,59 +220,64 @@ def test_numbers_are_means_over_the_repeats() -> None:
 
 def folded(asked: ProfileSpec, scripted: ScriptedDrive, target: Dut) -> tuple[TestResult, list[int]]:
     """Return the result of a profile, and the passes of each stimulus in order."""
-    told: list[tuple[Step, tuple[Outcome, ...]]] = []
+    stretches: list[tuple[Step, tuple[Outcome, ...]]] = []
 
     def answer(step: Step) -> tuple[Outcome, ...]:
-        told.append((step, (PrepareOutcome(started="", seconds=0),) if isinstance(step, Prepare) else scripted(step)))
-        return told[-1][1]
+        stretches.append(
+            (step, (PrepareOutcome(started="", seconds=0),) if isinstance(step, Prepare) else scripted(step))
+        )
+        return stretches[-1][1]
 
     drive(profile(asked, target), answer)
-    result = fold(samples.run_facts(asked, device=target), told, ending="finished", ending_detail="", finished="")
-    return result, [step.stimuli[0].passes or 0 for step, _ in told if isinstance(step, Round)]
+    result = fold(samples.run_facts(asked, device=target), stretches, ending="finished", ending_detail="", finished="")
+    return result, [step.stimuli[0].passes or 0 for step, _ in stretches if isinstance(step, Round)]
 
 
 def test_a_short_pass_is_repeated_with_more_passes() -> None:
     """A pass of 16 ms is repeated with the passes of 1.5 x the time required; the next repeat begins with these."""
-    asked, target = spec(repeats=2, minimum_seconds=0.2), dut(capacity_bytes=64 * 4096)
-    result, passes = folded(asked, ScriptedDrive(lambda *_: 4000.0), target)
+    specification, target = spec(repeats=2, minimum_seconds=0.2), dut(capacity_bytes=64 * 4096)
+    result, passes = folded(specification, ScriptedDrive(lambda *_: 4000.0), target)
     (loop,) = result.loops
 
     assert passes == [1, 19, 19]
     assert [round_.measurements[0].runtime_ms for round_ in loop.complete] == [304, 304]
-    assert [each.runtime_ms for each in loop.too_short] == [16]
+    assert [item.runtime_ms for item in loop.too_short] == [16]
     assert result.written_bytes == sum(passes) * target.capacity_bytes
     assert len(list(result.measurements)) == 3
-    assert not [each for each in run_warnings(result) if each.what == "too short for a rate"]
-    assert {each.name: each.rounds for each in key_figures(result)}["iops at w"] == (4000.0, 4000.0)
+    assert not [warning for warning in run_warnings(result) if warning.what == "too short for a rate"]
+    assert {figure.name: figure.rounds for figure in key_figures(result)}["iops at w"] == (4000.0, 4000.0)
 
 
 @pytest.mark.parametrize("once", ["fresh", "cold"])
 def test_a_fresh_or_cold_pass_that_is_short_has_no_rate(once: str) -> None:
     """It cannot be repeated: its IOPS, throughput and spread are not given, its response times are, with a warning."""
-    asked, target = spec(workload(fresh=once == "fresh", cold=once == "cold"), repeats=2), dut(capacity_bytes=64 * 4096)
-    result, passes = folded(asked, ScriptedDrive(lambda *_: 4000.0), target)
-    (warning,) = [each.detail for each in run_warnings(result) if each.what == "too short for a rate"]
+    specification, target = (
+        spec(workload(fresh=once == "fresh", cold=once == "cold"), repeats=2),
+        dut(capacity_bytes=64 * 4096),
+    )
+    result, passes = folded(specification, ScriptedDrive(lambda *_: 4000.0), target)
+    (warning,) = [item.detail for item in run_warnings(result) if item.what == "too short for a rate"]
     (point,) = repeated_points(result)
 
     assert passes == [1, 1]
     assert "2 of 2 points" in warning
-    assert {each.metric for each in key_figures(result)}.isdisjoint({"iops", "mb_per_second"})
+    assert {figure.metric for figure in key_figures(result)}.isdisjoint({"iops", "mb_per_second"})
     assert [point.figures[name] for name in ("iops", "mb_per_second", "minimum_iops", "spread_percent")] == [None] * 4
     assert point.figures["average_response_us"] == pytest.approx(1.0)
 
 
 def test_attempts_end() -> None:
     """A drive that takes no time at all is not asked for ever: at most 65 536 passes, at most six attempts."""
-    asked, target = spec(), dut(capacity_bytes=4096)
-    result, passes = folded(asked, ScriptedDrive(lambda *_: 1e12), target)
+    specification, target = spec(), dut(capacity_bytes=4096)
+    result, passes = folded(specification, ScriptedDrive(lambda *_: 1e12), target)
 
     assert passes == [1, 150, 22500, 65536]
-    assert [each.what for each in run_warnings(result) if each.what == "too short for a rate"]
+    assert [warning.what for warning in run_warnings(result) if warning.what == "too short for a rate"]
 
 
 @pytest.mark.parametrize("name", builtin_profiles())
 def test_shipped_profiles_have_points(name: str) -> None:
     """Each runs on a drive that is large enough, and no two of its points have one name."""
-    found = read_profile(name).spec
-    assert isinstance(found, ProfileSpec)
-    assert points(found, dut(capacity_bytes=1 << 40))
+    specification = read_profile(name).spec
+    assert isinstance(specification, ProfileSpec)
+    assert points(specification, dut(capacity_bytes=1 << 40))

@@ -41,7 +41,7 @@ def test_each_block_size_is_a_test_of_its_own(pts: str, test_class: TestClass) -
     """For 1024 KiB, then 128 KiB: a purge, WIPC of that very block size, rounds of 100/0 then 0/100, a minute each."""
     run = course(spec_of("throughput", pts, test_class))
     told = [
-        (step.part, step.kind, [f"{each.label}, {each.seconds or each.passes}" for each in step.stimuli])
+        (step.part, step.kind, [f"{item.label}, {item.seconds or item.passes}" for item in step.stimuli])
         for step in run.steps
     ]
 
@@ -64,7 +64,7 @@ def test_demand(pts: str, test_class: TestClass) -> None:
     """Every stream runs at T1Q32, in both versions and classes."""
     run = course(spec_of("throughput", pts, test_class))
 
-    assert {each.demand.label for step in run.rounds for each in step.stimuli} == {"T1Q32"}
+    assert {item.demand.label for step in run.rounds for item in step.stimuli} == {"T1Q32"}
 
 
 @given(series(), series())
@@ -104,13 +104,13 @@ def test_never_steady_is_reported_with_the_last_five_rounds() -> None:
 
 def streams(run: Course) -> dict[tuple[str, int], list[Measurement]]:
     """Return the measurements of each stream, in order, by part and read share."""
-    found: dict[tuple[str, int], list[Measurement]] = {}
+    point: dict[tuple[str, int], list[Measurement]] = {}
     for step, outcomes in run.told:
         if isinstance(step, Round):
-            for each in outcomes:
-                assert isinstance(each, Measurement)
-                found.setdefault((step.part, each.stimulus.read_percent), []).append(each)
-    return found
+            for outcome in outcomes:
+                assert isinstance(outcome, Measurement)
+                point.setdefault((step.part, outcome.stimulus.read_percent), []).append(outcome)
+    return point
 
 
 def begin(stimulus: Stimulus) -> int:
@@ -156,7 +156,7 @@ def test_streams_go_on_where_they_stopped(
 def test_a_stream_uses_the_range_to_its_end() -> None:
     """Where the rest of the range just lasts for one more minute the stream goes on, and then begins anew."""
     run = course(spec_of("throughput"), dut(capacity_bytes=180 * MIB), lambda step, stimulus, number: 1)
-    starts = [begin(each.stimulus) // MIB for each in streams(run)["1024 KiB", 0]]
+    starts = [begin(item.stimulus) // MIB for item in streams(run)["1024 KiB", 0]]
 
     assert starts == [0, 60, 120, 0, 60]
 
@@ -165,13 +165,13 @@ def test_a_stream_uses_the_range_to_its_end() -> None:
 def test_a_stream_that_stopped_within_a_block_goes_on_at_its_begin(start: int, moved: int, size_kib: int) -> None:
     """Whatever the engine says was transferred, a stream goes on at a whole block, less than one before it stopped."""
     block, range_bytes = size_kib * KIB, 10**9
-    asked = stimulus(access="SEQ", block_size_kib=size_kib, range_bytes=range_bytes)
-    begun = replace(asked, start_bytes=start * block % range_bytes // block * block)
-    place = next_start_bytes(asked, measurement(begun, write=transfers(transferred_bytes=moved)))
+    request = stimulus(access="SEQ", block_size_kib=size_kib, range_bytes=range_bytes)
+    point = replace(request, start_bytes=start * block % range_bytes // block * block)
+    place = next_start_bytes(request, measurement(point, write=transfers(transferred_bytes=moved)))
 
     assert isinstance(place, int)
     assert place % block == 0
-    assert place == 0 or 0 <= begin(begun) + moved - place < block
+    assert place == 0 or 0 <= begin(point) + moved - place < block
 
 
 @given(
@@ -181,13 +181,13 @@ def test_a_stream_that_stopped_within_a_block_goes_on_at_its_begin(start: int, m
 )
 def test_several_streams_go_on_where_each_stopped(starts: list[int], moved: list[int], times: float) -> None:
     """Each in its share of 400 or 401 blocks; at its beginning only where its rest would not last."""
-    asked = stimulus(access="SEQ", thread_count=4, block_size_kib=4, range_bytes=1602 * 4 * KIB + 512)
-    before = replace(asked, start_bytes=tuple(start * 4 * KIB for start in starts))
-    told = replace(
+    request = stimulus(access="SEQ", thread_count=4, block_size_kib=4, range_bytes=1602 * 4 * KIB + 512)
+    before = replace(request, start_bytes=tuple(start * 4 * KIB for start in starts))
+    point = replace(
         measurement(before, write=transfers(transferred_bytes=sum(moved) * 4 * KIB)),
         stream_bytes=tuple(blocks * 4 * KIB for blocks in moved),
     )
-    places = next_start_bytes(replace(asked, seconds=60.0 * times), told)
+    places = next_start_bytes(replace(request, seconds=60.0 * times), point)
 
     expected = [
         (start + blocks) * 4 * KIB if start + blocks * (1 + times) <= 400 + (thread < 2) else 0
@@ -198,16 +198,16 @@ def test_several_streams_go_on_where_each_stopped(starts: list[int], moved: list
 
 def test_runs_of_older_versions_go_on_at_the_mean_place() -> None:
     """Where nobody told what each thread transferred, all are where they would be if they were alike."""
-    asked = stimulus(access="SEQ", thread_count=4, range_bytes=GB)
-    before = measurement(replace(asked, start_bytes=64 * KIB), write=transfers(transferred_bytes=256 * KIB))
+    request = stimulus(access="SEQ", thread_count=4, range_bytes=GB)
+    before = measurement(replace(request, start_bytes=64 * KIB), write=transfers(transferred_bytes=256 * KIB))
 
-    assert next_start_bytes(asked, before) == 320 * KIB
+    assert next_start_bytes(request, before) == 320 * KIB
 
 
 def test_a_course_of_several_threads_has_a_place_for_each() -> None:
     """The places of T4 are in the shares of the threads, in every round but the first."""
     run = course(spec_of("throughput", setup__thread_count=4), dut(capacity_bytes=960 * MIB), lambda *_: 1)
-    starts = [each.stimulus.start_bytes for each in streams(run)["1024 KiB", 0]]
+    starts = [item.stimulus.start_bytes for item in streams(run)["1024 KiB", 0]]
 
     assert starts[:3] == [0, (15 * MIB,) * 4, (30 * MIB,) * 4]
 
@@ -216,7 +216,7 @@ def test_a_block_size_begins_its_streams_anew() -> None:
     """The streams of 128 KiB begin at the range's start, not where those of 1024 KiB stopped."""
     first = {step.part: step.stimuli for step in course(spec_of("throughput")).rounds if step.number == 1}
 
-    assert {part: [each.start_bytes for each in stimuli] for part, stimuli in first.items()} == {
+    assert {part: [item.start_bytes for item in stimuli] for part, stimuli in first.items()} == {
         "1024 KiB": [0, 0],
         "128 KiB": [0, 0],
     }
@@ -246,4 +246,4 @@ def test_purges_are_told_by_their_part() -> None:
 
     assert [step.part for step in run.steps if isinstance(step, Purge)] == ["1024 KiB", "128 KiB"]
     assert [part for part, _ in run.result().purges] == ["1024 KiB", "128 KiB"]
-    assert all(each.largest_block_bytes >= 128 * KIB for step in run.rounds for each in step.stimuli)
+    assert all(item.largest_block_bytes >= 128 * KIB for step in run.rounds for item in step.stimuli)

@@ -52,7 +52,7 @@ def minutes(run: Course) -> int:
 def written(run: Course) -> int:
     """Return the bytes that the stimulus wrote."""
     (line,) = run.result().lines("stimulus")
-    return sum(each.write.transferred_bytes for each in line.measurements)
+    return sum(measurement.write.transferred_bytes for measurement in line.measurements)
 
 
 # -- what is asked for -----------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_steady_state_is_seen_at_minute_121_at_the_earliest() -> None:
     assert (reason(run.conclusion), minutes(run)) == ("steady state", 121)
     sampling = run.result().sampling
     assert sampling is not None
-    assert [each.minute for each in sampling.rounds] == [1, 31, 61, 91, 121]
+    assert [item.minute for item in sampling.rounds] == [1, 31, 61, 91, 121]
     assert sampling.window is not None
     assert sampling.window.numbers == (1, 2, 3, 4, 5)
 
@@ -238,7 +238,11 @@ def test_no_stretch_may_write_more_than_is_left(capacity_bytes: int, levels: lis
     for step in run.stretches("stimulus"):
         assert step.stimulus.limit_bytes is not None
         assert left <= step.stimulus.limit_bytes < left + 4096
-        left -= sum(each.write.transferred_bytes for each in run.measurements if each.stimulus == step.stimulus)
+        left -= sum(
+            measurement.write.transferred_bytes
+            for measurement in run.measurements
+            if measurement.stimulus == step.stimulus
+        )
 
 
 @pytest.mark.parametrize("minute", [121, 151, 331])
@@ -276,7 +280,9 @@ def test_a_sequential_pattern_goes_on_where_it_stopped(name: str, capacity_bytes
     """A stretch begins where the one before stopped, and at the range's start where the rest would not last."""
     run = course(spec_of("wsat", stimulus__name=name), dut(capacity_bytes=capacity_bytes), by_half_hours([100, 1000]))
     stretches = run.stretches("stimulus")
-    whole = [each for each in run.measurements if each.stimulus in {step.stimulus for step in stretches}]
+    whole = [
+        measurement for measurement in run.measurements if measurement.stimulus in {step.stimulus for step in stretches}
+    ]
 
     assert stretches[0].stimulus.start_bytes == 0
     for before, step in pairwise(zip(whole, stretches, strict=True)):
@@ -289,9 +295,9 @@ def test_a_sequential_pattern_goes_on_where_it_stopped(name: str, capacity_bytes
 
 def test_meta_data_needs_sectors_of_512() -> None:
     """On 4096-byte sectors the 0.5 KiB pattern is refused before the first step, with the reason."""
-    told = refusal(spec_of("wsat", stimulus__name="meta-data"), dut(logical_sector_bytes=4096))
+    message = refusal(spec_of("wsat", stimulus__name="meta-data"), dut(logical_sector_bytes=4096))
 
-    assert "0.5 KiB of the pattern meta-data is not a multiple of its logical sector size of 4096 bytes" in told
+    assert "0.5 KiB of the pattern meta-data is not a multiple of its logical sector size of 4096 bytes" in message
 
 
 def test_other_patterns_run_on_sectors_of_4096() -> None:

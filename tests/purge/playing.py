@@ -92,8 +92,8 @@ class Stage:
         self.drive = filled(folder / drive, SIZE)
         self.evidence = folder / "evidence"
         self.root = folder / "root"
-        for each in (self._folder / "bin", self._folder / "rules", self.evidence):
-            each.mkdir(parents=True)
+        for item in (self._folder / "bin", self._folder / "rules", self.evidence):
+            item.mkdir(parents=True)
         (self._folder / "log").touch()
         (self._folder / "state").write_text("")
         player = self._folder / "player"
@@ -145,8 +145,8 @@ class Stage:
     @contextmanager
     def target(self) -> Iterator[Target]:
         """The drive, held."""
-        with claim_target(self.drive, size_bytes=None, overwrite=True) as held:
-            yield replace(held, dut=replace(held.dut, kind="drive"))
+        with claim_target(self.drive, size_bytes=None, overwrite=True) as claim:
+            yield replace(claim, dut=replace(claim.dut, kind="drive"))
 
     def tools(self) -> Tools:
         """Return the programs as a purge has them."""

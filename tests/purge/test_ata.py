@@ -84,7 +84,7 @@ def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") 
 
 
 @pytest.mark.parametrize(
-    ("name", "identity", "status", "told", "remedy"),
+    ("name", "identity", "status", "text", "remedy"),
     [
         ("ata-sanitize-block", "ata-security-only", IDLE, "not support this sanitize", ""),
         ("ata-sanitize-crypto", "ata-ide-hd", IDLE, "not support this sanitize", ""),
@@ -96,12 +96,12 @@ def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") 
         ("ata-security-erase-enhanced", "ata-ssd-frozen", IDLE, "frozen until", "unplug the drive"),
     ],
 )
-def test_what_a_drive_lacks_is_not_on_offer(name: str, identity: str, status: str, told: str, remedy: str) -> None:
+def test_what_a_drive_lacks_is_not_on_offer(name: str, identity: str, status: str, text: str, remedy: str) -> None:
     """What it has not is told apart from what is frozen, which has a remedy."""
     found = offered(name, identity, status)
 
     assert isinstance(found, MethodUnavailable)
-    assert told in str(found)
+    assert text in str(found)
     assert remedy in found.remedy
     assert bool(found.remedy) == bool(remedy)
 
@@ -172,10 +172,10 @@ def sanitizing(stage: Stage, end: str = DONE) -> None:
 def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, option: str) -> None:
     """The first method for ATA needs no password and no thawed security; it is looked at until it is done."""
     sanitizing(stage)
-    found = stage.purge(name)
+    purge = stage.purge(name)
 
-    assert found.method.startswith("ATA Sanitize, ")
-    assert (found.samples, found.survivors, found.deviations) == (64, 0, ())
+    assert purge.method.startswith("ATA Sanitize, ")
+    assert (purge.samples, purge.survivors, purge.deviations) == (64, 0, ())
     assert stage.acted(*READING) == [["hdparm", "--yes-i-know-what-i-am-doing", option, stage.path]]
 
 
@@ -207,10 +207,10 @@ def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.Mo
 def test_a_drive_is_erased(stage: Stage) -> None:
     """The password is set, the drive erased, which clears the password; not before the note of it is kept."""
     secured(stage)
-    found = stage.purge()
+    purge = stage.purge()
 
-    assert found.label == "ATA Security Erase (proven on 64 blocks)"
-    assert found.deviations == ()
+    assert purge.label == "ATA Security Erase (proven on 64 blocks)"
+    assert purge.deviations == ()
     assert stage.acted(*READING) == [
         [*ACCESS, "--security-set-pass", "snia-pts", stage.path],
         [*ACCESS, "--security-erase", "snia-pts", stage.path],

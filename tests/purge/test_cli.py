@@ -35,7 +35,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "told"),
+    ("argv", "code", "text"),
     [
         (("x.img", "--purge", "none", "--purge-command", "tool {device}"), 2, "not allowed with"),
         (("x.img", "--purge-command", "tool /dev/sda"), 2, "does not name the drive"),
@@ -49,15 +49,15 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], code: int, told: str
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], code: int, text: str
 ) -> None:
     """Each with its sentence, a remedy and the target untouched."""
     before = Path("x.img").read_bytes()
 
     assert main(("iops", *argv, "--overwrite", "--plan") if argv[0] == "x.img" else ("iops", *argv, "--plan")) == code
-    said = capsys.readouterr().err
-    assert told in said
-    assert len(said.strip().splitlines()) >= 2
+    message = capsys.readouterr().err
+    assert text in message
+    assert len(message.strip().splitlines()) >= 2
     assert Path("x.img").read_bytes() == before
 
 
@@ -76,15 +76,15 @@ def test_a_plan_foretells_the_deviation(
 ) -> None:
     """A vendor's command counts as the vendor's own, which the standard allows; leave to fail is no deviation yet."""
     assert main(("iops", "x.img", *SHORT, *argv, "--plan", "--json")) == 0
-    told = json.loads(capsys.readouterr().out)["deviations"]
+    output = json.loads(capsys.readouterr().out)["deviations"]
 
-    assert [each["actual"] for each in told if each["what"] == "purge"] == ([] if actual is None else [actual])
+    assert [item["actual"] for item in output if item["what"] == "purge"] == ([] if actual is None else [actual])
 
 
 def purge_of(run: Path) -> dict[str, str]:
     """Return what result.xml tells of the purge."""
-    (found,) = etree.parse(run / "result.xml").findall("{*}purge")
-    return {str(key): str(value) for key, value in found.attrib.items()}
+    (element,) = etree.parse(run / "result.xml").findall("{*}purge")
+    return {str(key): str(value) for key, value in element.attrib.items()}
 
 
 def test_a_lie_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,9 +98,9 @@ def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str])
     """With leave the run is finished; result and report say on what it was measured."""
     argv = ("--purge-command", "true {device}", "--allow-unpurged", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
-    told = "vendor command: true {device}, NOT PROVEN: the purge reported success, but 64 of 64 blocks"
+    text = "vendor command: true {device}, NOT PROVEN: the purge reported success, but 64 of 64 blocks"
 
-    assert told in capsys.readouterr().out
+    assert text in capsys.readouterr().out
     assert purge_of(Path("run")) | {"started": "", "seconds": ""} == {
         "part": "",
         "method": "vendor command: true {device}",

@@ -51,7 +51,7 @@ def rules(**answers: Any) -> list[Rule]:
         "sanitize-log": sanitize_log(0),
         **{name.replace("_", "-"): answer for name, answer in answers.items()},
     }
-    return [Rule(when=(name,), says=said) for name, said in says.items()]
+    return [Rule(when=(name,), says=say) for name, say in says.items()]
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 def test_a_drive_is_formatted(stage: Stage) -> None:
     """The first method for NVMe is a format with user data erase, of the namespace, in its form; it is no Deviation."""
     stage.play("nvme", Rule(when=("format",), says=recorded("nvme-format"), erases=stage.path), *rules())
-    found = stage.purge()
+    purge = stage.purge()
 
-    assert found.label == "NVMe Format, SES 1 (proven on 64 blocks)"
-    assert found.deviations == ()
+    assert purge.label == "NVMe Format, SES 1 (proven on 64 blocks)"
+    assert purge.deviations == ()
     assert stage.acted(*READING) == [
         [
             "nvme",
@@ -212,7 +212,7 @@ def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[s
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "text"),
     [
         ({"id_ctrl": "gibberish"}, "printed no JSON"),
         ({"id_ctrl": "[]"}, "printed no JSON"),
@@ -222,12 +222,12 @@ def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[s
         ({"id_ctrl": altered("nvme-id-ctrl", fna=2), "list_ns": "{}"}, "an unknown number"),
     ],
 )
-def test_an_answer_that_is_not_understood_purges_nothing(answers: dict[str, str], told: str) -> None:
+def test_an_answer_that_is_not_understood_purges_nothing(answers: dict[str, str], text: str) -> None:
     """What the drive is like must be known before it is formatted."""
     found = offered("nvme-format", **answers)
 
     assert isinstance(found, MethodUnavailable)
-    assert told in str(found)
+    assert text in str(found)
 
 
 # -- Sanitize --------------------------------------------------------------------------------------------------------
@@ -250,10 +250,10 @@ def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, action: int) -
     """The log is looked at until the drive says that it is done, and the pattern is gone only then."""
     sanitizing(stage, first=3)
     ticks: list[float] = []
-    found = stage.purge(name, tick=lambda seconds, written: ticks.append(seconds))
+    purge = stage.purge(name, tick=lambda seconds, written: ticks.append(seconds))
 
-    assert found.method.startswith("NVMe Sanitize, ")
-    assert (found.samples, found.survivors, found.deviations) == (64, 0, ())
+    assert purge.method.startswith("NVMe Sanitize, ")
+    assert (purge.samples, purge.survivors, purge.deviations) == (64, 0, ())
     assert stage.acted(*READING) == [["nvme", "sanitize", stage.path, f"--sanact={action}", "--ause"]]
     assert stage.state == "done"
     assert len(ticks) == 2
@@ -318,7 +318,7 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
 
 
 @pytest.mark.parametrize(
-    ("name", "answers", "told", "remedy"),
+    ("name", "answers", "text", "remedy"),
     [
         ("nvme-sanitize-block", {}, "not support this sanitize", False),
         ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=1)}, "not support this sanitize", False),
@@ -340,12 +340,12 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
         ("nvme-format", {"id_ctrl": altered("nvme-id-ctrl", oacs=0)}, "does not support Format NVM", False),
     ],
 )
-def test_what_a_controller_lacks_is_not_on_offer(name: str, answers: dict[str, str], told: str, remedy: bool) -> None:
+def test_what_a_controller_lacks_is_not_on_offer(name: str, answers: dict[str, str], text: str, remedy: bool) -> None:
     """What it has not is told apart from what it has and will not do now."""
     found = offered(name, **answers)
 
     assert isinstance(found, MethodUnavailable)
-    assert told in str(found)
+    assert text in str(found)
     assert bool(found.remedy) == remedy
 
 
@@ -383,10 +383,10 @@ def test_a_drive_without_any_of_them_is_discarded(stage: Stage) -> None:
     """A controller that has neither Format nor Sanitize is purged by discarding: a Deviation."""
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", oacs=0)))
     stage.play("blkdiscard", Rule(erases=stage.path))
-    found = stage.purge()
+    purge = stage.purge()
 
-    assert found.method == "blkdiscard"
-    assert [deviation.what for deviation in found.deviations] == ["purge"]
+    assert purge.method == "blkdiscard"
+    assert [deviation.what for deviation in purge.deviations] == ["purge"]
 
 
 def test_a_drive_behind_usb_is_not_asked(stage: Stage) -> None:

@@ -65,10 +65,10 @@ def test_commands_are_read() -> None:
 def test_a_drive_is_purged_until_it_is_ready(stage: Stage, name: str, command: list[str]) -> None:
     """The command begins it, Test Unit Ready tells the progress and the end; it is no Deviation."""
     busy(stage)
-    found = stage.purge(name)
+    purge = stage.purge(name)
 
-    assert found.method.startswith("SCSI ")
-    assert (found.samples, found.survivors, found.deviations) == (64, 0, ())
+    assert purge.method.startswith("SCSI ")
+    assert (purge.samples, purge.survivors, purge.deviations) == (64, 0, ())
     assert stage.acted(*READING) == [[*command, stage.path]]
     assert stage.state == "ready"
 

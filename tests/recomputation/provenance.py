@@ -177,8 +177,8 @@ def host_ceilings(run: Path, table: PrintedTable) -> list[list[Expected]]:
         size = f"writes, {int(options['bs']) // 1024} KiB"
         kind = f"{access} {size if job.stem.endswith('write') else 'reads, any size'}"
         threads = int(options.get("numjobs", len(jobs)))
-        percent = float(np.mean([each["usr_cpu"] + each["sys_cpu"] for each in jobs]))
-        iops = rate([combined([each["write"] for each in jobs])], "total_ios")
+        percent = float(np.mean([item["usr_cpu"] + item["sys_cpu"] for item in jobs]))
+        iops = rate([combined([entry["write"] for entry in jobs])], "total_ios")
         found.setdefault(kind, []).append((threads, int(options["iodepth"]), threads * percent / 100 / iops * 1e6))
     cells: list[list[Expected]] = []
     for kind, demands in found.items():

@@ -328,7 +328,7 @@ def achieved(run: Path, name: str) -> bool:
     """Return whether a series ended with steady state: all variables, and of samples not before the range was full."""
     variables, window = series(run)[name].values(), window_rounds(run)
     last = max(next(iter(variables)))
-    if not all(determination(each, last, window)["steady"] for each in variables):
+    if not all(determination(variable, last, window)["steady"] for variable in variables):
         return False
     return not is_sampled(run, name) or fills(run, last) >= parameter(run, "settling.minimum_fills")
 

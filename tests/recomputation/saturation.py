@@ -189,11 +189,11 @@ def parts_of(iops: Array, count: int) -> list[Array]:
     return [iops[first:last] for first, last in pairwise(edges)]
 
 
-def p_value(found: Sequence[float]) -> float:
+def p_value(numbers: Sequence[float]) -> float:
     """Return the two-sided p-value of the Mann-Kendall test: how many orders have at least as much trend."""
-    count = len(found)
+    count = len(numbers)
     pairs = count * (count - 1) // 2
-    inversions = sum(found[i] > found[j] for i, j in product(range(count), repeat=2) if i < j)
+    inversions = sum(numbers[i] > numbers[j] for i, j in product(range(count), repeat=2) if i < j)
     orders = np.array([1.0])  # orders of n values by their number of inversions
     for length in range(2, count + 1):
         orders = np.convolve(orders, np.ones(length))

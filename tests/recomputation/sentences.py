@@ -190,18 +190,20 @@ def required_sentences(run: Path) -> int:
 def _is_steady(run: Path, name: str) -> bool:
     """Return whether the last window of a series is within the limits of the rule, however little was written."""
     window = window_rounds(run)
-    return all(determination(each, max(each), window)["steady"] for each in series(run)[name].values())
+    return all(
+        determination(one_series, max(one_series), window)["steady"] for one_series in series(run)[name].values()
+    )
 
 
 def check_sentences(run: Path) -> int:
     """Compare every sentence that has measured figures; return how many there are."""
-    found = 0
+    count = 0
     for line in lines(run):
         for pattern, sentence in SENTENCES.items():
             if match := re.fullmatch(pattern, line):
                 check(line, sentence(run, match))
-                found += 1
-    return found
+                count += 1
+    return count
 
 
 def check_spans(run: Path) -> None:
@@ -226,15 +228,15 @@ def header(run: Path) -> list[tuple[str, str]]:
 
 def check_header(run: Path) -> int:
     """Compare the windows and operating points in the header; return how many there are."""
-    found = 0
+    count = 0
     spans = [[f"{number:.4g}" for number in numbers] for numbers in windows(run).values()]
     for name, value in header(run):
         if name in ("SS Rounds", "Steady State") and value != "n/a":
             for part in re.split("; | / ", value):
                 assert re.findall(r"[0-9.]+", part) in spans, f"{name}: {value}"
-                found += 1
+                count += 1
         if match := re.fullmatch("(M.. IOPS) Point", name):
             point = demand.choices(run)[match[1]].candidates[0]
             check(value, f"{point.threads * point.depth} (TC {point.threads}/QD {point.depth})")
-            found += 1
-    return found
+            count += 1
+    return count

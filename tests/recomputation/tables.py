@@ -98,8 +98,8 @@ def _passes(passed: bool) -> str:
 def tracked_by_round(run: Path, table: PrintedTable) -> Cells:
     sampled = "Minute" in table.heading
     ((name, variables),) = (
-        (name, found)
-        for name, found in series(run).items()
+        (name, one_series)
+        for name, one_series in series(run).items()
         if is_sampled(run, name) == sampled and table.title in ("", name)
     )
     shown = [re.sub(r" \([^()]*\)$", "", name) for name in table.heading if name.endswith(("(IOPS)", "(MB/s)", "(ms)"))]

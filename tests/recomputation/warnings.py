@@ -170,10 +170,10 @@ def _fio_clock(run: Path) -> Iterator[Expected]:
 
 
 def _restarts(run: Path) -> Iterator[Expected]:
-    found = [point for point in points(run) if point.timing["engine_restarted"]]
-    if found:
-        template = f"for {{}} of {{}} points fio exited before its first I/O {{any}}: {found[0].name}{{any}}"
-        yield text(template, *_count(found, points(run)))
+    timings = [point for point in points(run) if point.timing["engine_restarted"]]
+    if timings:
+        template = f"for {{}} of {{}} points fio exited before its first I/O {{any}}: {timings[0].name}{{any}}"
+        yield text(template, *_count(timings, points(run)))
 
 
 def _overruns(run: Path) -> Iterator[Expected]:
@@ -287,20 +287,20 @@ def _foreign(run: Path) -> Iterator[Expected]:
 
 
 def _idle_io(run: Path) -> Iterator[Expected]:
-    found = [
+    timings = [
         (size, ios, point)
         for point in points(run)
         if (size := point.timing["idle_bytes"] or 0) > 8e6 or (point.timing["idle_ios"] or 0) > 500
         for ios in (point.timing["idle_ios"],)
     ]
-    if found:
-        size, ios, worst = max(found, key=lambda entry: entry[0])
+    if timings:
+        size, ios, worst = max(timings, key=lambda entry: entry[0])
         field, amount = _size(size)
         template = (
             "before {} of {} points the block layer counted I/O on the drive while the test left it idle; up to {} "
             f"I/Os and {field}, before {worst.name}"
         )
-        yield text(template, *_count(found, points(run)), ios, amount)
+        yield text(template, *_count(timings, points(run)), ios, amount)
 
 
 def _stolen(run: Path) -> Iterator[Expected]:

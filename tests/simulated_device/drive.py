@@ -72,8 +72,8 @@ class SimulatedDrive:
         assert self._server.stdout is not None
         self._server.stdin.write(command + "\n")
         self._server.stdin.flush()
-        found: dict[str, Any] = json.loads(self._server.stdout.readline())
-        return found
+        document: dict[str, Any] = json.loads(self._server.stdout.readline())
+        return document
 
 
 @contextmanager
@@ -117,10 +117,10 @@ def _served(kind: Literal["nbd", "fuse"], where: Path, log: Path) -> Iterator[su
         assert server.stdin is not None
         assert server.stdout is not None
         try:
-            said = server.stdout.readline().strip()
-            if said != "ready":
-                assert said, "the simulated drive did not start"
-                pytest.skip(f"no drive over {kind} here: {said}")
+            text = server.stdout.readline().strip()
+            if text != "ready":
+                assert text, "the simulated drive did not start"
+                pytest.skip(f"no drive over {kind} here: {text}")
             yield server
         finally:
             with suppress(BrokenPipeError):  # it has ended

@@ -74,9 +74,9 @@ class Fuse:
             content = struct.pack("<II", request.length, 0)
         self._reply(request.tag, b"" if request.error else content, request.error)
 
-    def _take(self, said: memoryview, submit: Submit) -> None:
-        _, code, unique, node = struct.unpack_from("<IIQQ", said)
-        asked = said[40:]
+    def _take(self, data: memoryview, submit: Submit) -> None:
+        _, code, unique, node = struct.unpack_from("<IIQQ", data)
+        asked = data[40:]
         match code:
             case Code.READ:
                 offset, size = struct.unpack_from("<8xQI", asked)

@@ -75,7 +75,7 @@ class Oracle:
 def read_ios(log: Path, began: float, ended: float) -> Iterator[Io]:
     """Give each request that arrived between two times of the monotonic clock, in the order of their arrival."""
     for line in map(json.loads, log.read_text().splitlines() if log.exists() else ()):
-        yield from (io for io in (Io(*each) for each in line["each"]) if began <= io.arrived <= ended)
+        yield from (io for io in (Io(*item) for item in line["each"]) if began <= io.arrived <= ended)
 
 
 def read_log(log: Path, began: float, ended: float) -> Seen:
@@ -83,8 +83,8 @@ def read_log(log: Path, began: float, ended: float) -> Seen:
 
     Exact if it was left alone for a thousandth of a second before each, as it is between all points.
     """
-    found = Seen()
+    counts = Seen()
     for line in map(json.loads, log.read_text().splitlines() if log.exists() else ()):
         if began <= line["seconds"] <= ended:
-            found.join(Seen(ios=line["ios"], bytes=line["bytes"]))
-    return found
+            counts.join(Seen(ios=line["ios"], bytes=line["bytes"]))
+    return counts

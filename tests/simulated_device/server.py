@@ -87,7 +87,7 @@ class Server:
                 faults.hang_after = int(after)
             case "heal":
                 self._drive.faults = Faults()
-                self._due = [(0.0 if when == math.inf else when, count, each) for when, count, each in self._due]
+                self._due = [(0.0 if when == math.inf else when, count, item) for when, count, item in self._due]
                 heapq.heapify(self._due)
             case "tell":
                 self._drive.oracle.keep()

@@ -55,8 +55,8 @@ def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator
         return
     yield f"{counted(len(deviations), 'deviation')} from {authority}:"
     for deviation in deviations:
-        asked = f"{default_of(deviation, authority)}: {deviation.standard}"
-        yield f"  {deviation.what}: {deviation.actual}; {asked} ({deviation.clause})"
+        text = f"{default_of(deviation, authority)}: {deviation.standard}"
+        yield f"  {deviation.what}: {deviation.actual}; {text} ({deviation.clause})"
 
 
 def setting_lines(settings: Sequence[OperatorSetting]) -> Iterator[str]:

@@ -384,6 +384,6 @@ def require_as_confirmed(target: Target, signatures: Sequence[str], root: Path =
     require_free(path, stack, usage, root)
     now = _contents(path, block_directory(status.st_rdev, root)).descriptions(path.name)
     if now != tuple(signatures):
-        found = ", ".join(now) or "nothing that is recognised"
-        reason = f"its content changed while the confirmation was awaited: it now holds {found}"
+        text = ", ".join(now) or "nothing that is recognised"
+        reason = f"its content changed while the confirmation was awaited: it now holds {text}"
         raise TargetNotOurs(path=path, reason=reason)

@@ -37,15 +37,15 @@ def axis_pages(
     Surfaces share one scale with those of the families ``alike``.  ``limited`` returns whether a point is host-limited.
     """
     if len(family.sides) == 2:
-        grids = [each for one in alike if len(one.sides) == 2 for each in surfaces(one, measure).values()]
+        grids = [item for one in alike if len(one.sides) == 2 for item in surfaces(one, measure).values()]
         yield from _surfaces(family, measure, grids, prefix, slug)
     else:
         yield from _lines(family, prefix, slug)
     yield from _responses(family, limited, prefix, slug)
 
 
-def _split(found: Sequence[Series]) -> list[Sequence[Series]]:
-    return [found[at : at + _MAX_SERIES] for at in range(0, len(found), _MAX_SERIES)]
+def _split(series: Sequence[Series]) -> list[Sequence[Series]]:
+    return [series[at : at + _MAX_SERIES] for at in range(0, len(series), _MAX_SERIES)]
 
 
 def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
@@ -136,7 +136,7 @@ def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
 
 def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iterator[Page]:
     """Yield response time over IOPS for increasing outstanding I/Os, if an axis varies these."""
-    axis = next((each for key in DEMANDS for each in family.axes if each.key == key), None)
+    axis = next((item for key in DEMANDS for item in family.axes if item.key == key), None)
     if axis is None:
         return
     groups = _split(family.series([axis.key]))
@@ -158,7 +158,7 @@ def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iter
 def _falling_iops(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
     """Return a caption note on why IOPS fall along a curve: the host, the drive's state, or undetermined."""
     spots = [list(along(series.spots, axis).values()) for series in found]
-    pairs = [pair for each in spots for pair in itertools.pairwise(each)]
+    pairs = [pair for item in spots for pair in itertools.pairwise(item)]
     causes = {limited(spot.measured) for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
     host = "the host limited the IOPS"
     state = "the drive's state had changed since the previous point (a profile does not wait for steady state)"
@@ -171,7 +171,7 @@ def _falling_iops(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
 
 def steps(series: Series, key: str, family: Family) -> list[Step]:
     """Return the steps of a series' curve of response time over IOPS."""
-    axis = next(each for each in family.axes if each.key == key)
+    axis = next(item for item in family.axes if item.key == key)
     return [
         Step(
             demand=f"{DEMANDS[key]}{at}",

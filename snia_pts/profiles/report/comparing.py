@@ -38,7 +38,7 @@ Runs = Mapping[str, ProfileResult]
 def profile_figures(runs: Runs) -> Iterator[Page]:
     """Yield the pages of figures: the families of the first run, with the points that all runs have."""
     found = {label: {spot.point.name: spot for spot in placed_points(result)} for label, result in runs.items()}
-    common = set.intersection(*(set(each) for each in found.values()))
+    common = set.intersection(*(set(entry) for entry in found.values()))
     first = next(iter(runs.values()))
     for number, family in enumerate(group_by_workload(first), start=1):
         own = {label: _of_run(family, its, common) for label, its in found.items()}
@@ -55,15 +55,17 @@ def profile_figures(runs: Runs) -> Iterator[Page]:
             yield from _bars(own, number)
 
 
-def _of_run(family: Family, found: Mapping[str, PlacedPoint], common: set[str]) -> Family:
+def _of_run(family: Family, spots: Mapping[str, PlacedPoint], common: set[str]) -> Family:
     """Return a family with one run's measurements of its common points."""
-    kept = tuple(found[spot.point.name] for spot in family.spots if spot.point.name in common)
+    kept = tuple(spots[spot.point.name] for spot in family.spots if spot.point.name in common)
     return Family(workloads=family.workloads, axes=family.axes, zoned=family.zoned, spots=kept)
 
 
 def _alike(own: Mapping[str, Family], over: Sequence[str]) -> Iterator[tuple[str, dict[str, Series]]]:
     """Yield each label with the series of all runs that have it."""
-    by_run = {label: {each.label: each for each in family.series(over)} for label, family in own.items()}
+    by_run = {
+        label: {one_series.label: one_series for one_series in family.series(over)} for label, family in own.items()
+    }
     for name in next(iter(by_run.values())):
         yield name, {label: its[name] for label, its in by_run.items() if name in its}
 
@@ -72,7 +74,7 @@ def _lines(own: Mapping[str, Family], number: int) -> Iterator[Page]:
     family = next(iter(own.values()))
     (axis,) = family.sides
     across = side(axis, family.spots)
-    every = [IOPS.span(spot.measured).greatest for each in own.values() for spot in each.spots]
+    every = [IOPS.span(spot.measured).greatest for item in own.values() for spot in item.spots]
     blocks: list[Block] = []
     for place, (name, series) in enumerate(_alike(own, [axis.key]), start=1):
         panels = {
@@ -104,8 +106,8 @@ def _matrices(own: Mapping[str, Family], measure: Measure, number: int) -> Itera
     deep, across = family.sides
     keys = [deep.key, across.key]
     grids = {
-        label: {series.label: grid(series.spots, across, deep, measure.of) for series in each.series(keys)}
-        for label, each in own.items()
+        label: {series.label: grid(series.spots, across, deep, measure.of) for series in item.series(keys)}
+        for label, item in own.items()
     }
     every = [values for its in grids.values() for values in its.values()]
     first = next(iter(grids))
@@ -165,14 +167,15 @@ def _bars(own: Mapping[str, Family], number: int) -> Iterator[Page]:
         for at, one in enumerate(next(iter(own.values())).spots)
         for order, (label, spot) in enumerate((label, family.spots[at]) for label, family in own.items())
     ]
-    scale = {each.heading: [each.span(spot.measured).greatest for _, _, spot in rows] for each in (IOPS, MB_PER_SECOND)}
+    scale = {item.heading: [item.span(spot.measured).greatest for _, _, spot in rows] for item in (IOPS, MB_PER_SECOND)}
     colours = {name: order for name, order, _ in rows}
     stride = max(1, drawn.MOST_ROWS // len(own)) * len(own)
     blocks = []
     for place, at in enumerate(range(0, len(rows), stride), start=1):
         group = rows[at : at + stride]
         panels = {
-            each.heading: {name: each.span(spot.measured) for name, _, spot in group} for each in (IOPS, MB_PER_SECOND)
+            entry.heading: {name: entry.span(spot.measured) for name, _, spot in group}
+            for entry in (IOPS, MB_PER_SECOND)
         }
         blocks.append(
             Figure(

@@ -95,8 +95,8 @@ def lines(
         ax.dress(axes)
         for label, line in series.items():
             _line(axes, across, line, label, styles[label].line())
-        spans = [each for line in series.values() for each in line.values()]
-        values = [value for each in spans for value in (each.least, each.greatest)] + [*scales] * (number == 0)
+        spans = [item for line in series.values() for item in line.values()]
+        values = [value for span in spans for value in (span.least, span.greatest)] + [*scales] * (number == 0)
         ax.set_y(axes, values, heading, log=is_log(values))
         _across(axes, across, labelled=last)
         if number == 0:
@@ -295,7 +295,7 @@ def percentiles(
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
     ax.dress(axes)
-    places = list(dict.fromkeys(place for found in series.values() for place in found))
+    places = list(dict.fromkeys(place for one_series in series.values() for place in one_series))
     for label, style in series_styles(list(series)).items():
         found = series[label]
         axes.plot([places.index(place) for place in found], list(found.values()), label=label, **style.line())

@@ -126,9 +126,9 @@ def parameters(result: ProfileResult) -> Rows:
 def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
     """Yield the parameters that all stimuli share."""
     parameters: Mapping[str, list[str]] = {
-        "Block size": [block_size(each.largest_block_bytes) for each in stimuli],
-        "Thread count": [str(each.thread_count) for each in stimuli],
-        "Queue depth": [str(each.queue_depth) for each in stimuli],
+        "Block size": [block_size(stimulus.largest_block_bytes) for stimulus in stimuli],
+        "Thread count": [str(item.thread_count) for item in stimuli],
+        "Queue depth": [str(entry.queue_depth) for entry in stimuli],
         "Duration": [duration(each.seconds) if each.seconds else "one pass over the range" for each in stimuli],
         "Ramp": [duration(each.ramp_seconds) if each.ramp_seconds else "none" for each in stimuli],
     }
@@ -180,7 +180,7 @@ def _pictures(result: ProfileResult, families: Sequence[Family]) -> Iterator[Pag
     """Yield the figures of each family; if there are several, titles name their workloads."""
     for number, family in enumerate(families, start=1):
         prefix, measure = f"{', '.join(family.workloads)}: " if len(families) > 1 else "", _measure(family)
-        alike = [each for each in families if _measure(each) is measure]
+        alike = [item for item in families if _measure(item) is measure]
         if family.zoned:
             yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
         elif family.sides:
@@ -195,12 +195,12 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
     measures = (IOPS, MB_PER_SECOND)
     names = list(dict.fromkeys(spot.point.workload.name for spot in placed))
     colours = {spot.point.name: names.index(spot.point.workload.name) for spot in placed}
-    scale = {each.heading: [each.span(spot.measured).greatest for spot in placed] for each in measures}
+    scale = {measure.heading: [measure.span(spot.measured).greatest for spot in placed] for measure in measures}
     groups = [placed[at : at + drawn.MOST_ROWS] for at in range(0, len(placed), drawn.MOST_ROWS)]
     several = any(len(spot.measured) > 1 for spot in placed)
     figures = []
     for number, group in enumerate(groups, start=1):
-        panels = {each.heading: {spot.point.name: each.span(spot.measured) for spot in group} for each in measures}
+        panels = {item.heading: {spot.point.name: item.span(spot.measured) for spot in group} for item in measures}
         figures.append(
             Figure(
                 name=f"bars-{number}",
@@ -248,7 +248,7 @@ def _effects(families: Sequence[Family]) -> Iterator[Page]:
 
 
 def _synced(every: Sequence[PlacedPoint]) -> list[PlacedPoint]:
-    return [spot for spot in every if any(each.sync and each.sync.calls for each in spot.measured)]
+    return [spot for spot in every if any(measurement.sync and measurement.sync.calls for measurement in spot.measured)]
 
 
 def _sync(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
@@ -257,10 +257,14 @@ def _sync(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]
     if not placed:
         return
     limits = [
-        (f"{percent:g} %", each.limit.maximum, f"{each.limit.at}: {percent:g} % within {each.limit.maximum:g} ms")
-        for each in judgements(result)
+        (
+            f"{percent:g} %",
+            judgement.limit.maximum,
+            f"{judgement.limit.at}: {percent:g} % within {judgement.limit.maximum:g} ms",
+        )
+        for judgement in judgements(result)
         for percent in SYNC_PERCENTS
-        if each.limit.metric == f"sync_{percent:g}_percent_ms" and each.limit.maximum is not None
+        if judgement.limit.metric == f"sync_{percent:g}_percent_ms" and judgement.limit.maximum is not None
     ]
     shown = placed[:8]
     series = {

@@ -99,8 +99,12 @@ def placed_points(result: ProfileResult) -> tuple[PlacedPoint, ...]:
     for point in points(result.facts.spec, result.facts.dut):
         rounds = result.evaluated_rounds(loops[point.name]) if point.name in loops else ()
         if rounds:
-            found.append(PlacedPoint(point=point, measured=tuple(each for one in rounds for each in one.measurements)))
-    names = [each.name for each in result.facts.spec.workload]
+            found.append(
+                PlacedPoint(
+                    point=point, measured=tuple(measurement for one in rounds for measurement in one.measurements)
+                )
+            )
+    names = [item.name for item in result.facts.spec.workload]
     return tuple(sorted(found, key=lambda spot: names.index(spot.point.workload.name)))
 
 
@@ -144,7 +148,7 @@ def key_of(axis: Axis, value: Scalar) -> int:
     """Return the numeric key of a value on its axis: a size in bytes, an integer, or else its index from 0."""
     if axis.key in ("block_size", "range"):
         return parse_size(str(value))
-    whole = all(isinstance(each, int) for each in axis.values)
+    whole = all(isinstance(item, int) for item in axis.values)
     return int(value) if whole else axis.values.index(value)
 
 

@@ -68,10 +68,10 @@ def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduct
 
 #: The columns of the table of mixed points: reads and writes separately.
 SIDES: tuple[tuple[str, Reduction], ...] = (
-    _side("Read IOPS", lambda each: each.read.iops),
-    _side("Write IOPS", lambda each: each.write.iops),
-    _side("Read MB/s", lambda each: each.read.bytes_per_second / 1e6),
-    _side("Write MB/s", lambda each: each.write.bytes_per_second / 1e6),
+    _side("Read IOPS", lambda item: item.read.iops),
+    _side("Write IOPS", lambda item: item.write.iops),
+    _side("Read MB/s", lambda item: item.read.bytes_per_second / 1e6),
+    _side("Write MB/s", lambda item: item.write.bytes_per_second / 1e6),
 )
 
 
@@ -83,11 +83,11 @@ def sync_ms(measured: Sequence[Measurement], percent: float) -> float:
 
 def longest_sync_ms(measured: Sequence[Measurement]) -> float:
     """Return the longest synchronizing call of a point in ms."""
-    return max((each.sync.max_ns for each in measured if each.sync), default=math.nan) / NS_PER_MS
+    return max((measurement.sync.max_ns for measurement in measured if measurement.sync), default=math.nan) / NS_PER_MS
 
 
 def _calls(measured: Sequence[Measurement]) -> float:
-    return sum(each.sync.calls for each in measured if each.sync)
+    return sum(measurement.sync.calls for measurement in measured if measurement.sync)
 
 
 #: The columns of the table of synchronizing calls, and the percentiles of their figure.
@@ -103,6 +103,6 @@ SYNC_PERCENTS = (1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
 
 def side_response_ms(measured: Sequence[Measurement], side: str) -> float:
     """Return the average response time of a point's reads, or writes, in ms."""
-    parts = [getattr(each, side) for each in measured]
+    parts = [getattr(measurement, side) for measurement in measured]
     ios = sum(part.ios for part in parts)
     return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / NS_PER_MS if ios else math.nan

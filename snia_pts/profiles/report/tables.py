@@ -163,17 +163,17 @@ class Effect:
 
 
 def _figure(spot: PlacedPoint) -> KeyFigure:
-    rounds = tuple(each.iops for each in spot.measured)
+    rounds = tuple(measurement.iops for measurement in spot.measured)
     return KeyFigure(metric="iops", at=spot.point.name, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
 
 
 def effects(family: Family, axis: Axis) -> Iterator[Effect]:
     """Yield the effect of each further value of an axis on each point of a family, all other axes being equal."""
     grouped: dict[tuple[object, ...], dict[Scalar, PlacedPoint]] = {}
-    others = [each.key for each in family.axes if each.key != axis.key]
+    others = [item.key for item in family.axes if item.key != axis.key]
     for spot in family.spots:
         place = spot.point.axis_values
-        key = (spot.point.workload.name, spot.point.zone, *(place[each] for each in others))
+        key = (spot.point.workload.name, spot.point.zone, *(place[other] for other in others))
         grouped.setdefault(key, {})[place[axis.key]] = spot
     for (name, zone, *values), by_value in grouped.items():
         words = [spoken_at(key, value) for key, value in zip(others, values, strict=True)]  # type: ignore[arg-type]
@@ -194,8 +194,8 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
     if len(entries) <= _MAX_EFFECTS:
         yield _each_effect(entries, f"{axis_name(axis)}: each point, compared with {base}")
     grouped: dict[str, list[float]] = {}
-    for each in entries:
-        grouped.setdefault(each.value, []).append(each.factor)
+    for entry in entries:
+        grouped.setdefault(entry.value, []).append(entry.factor)
     if len(entries) > len(grouped):
         columns = (
             Column(heading="Value", width=34),
@@ -234,8 +234,8 @@ def _each_effect(entries: Sequence[Effect], title: str) -> Table:
             )
         ),
     )
-    rates = aligned([iops(spot.measured) for each in entries for spot in (each.base, each.other)])
-    times = aligned([average_response_ms(spot.measured) for each in entries for spot in (each.base, each.other)])
+    rates = aligned([iops(spot.measured) for entry in entries for spot in (entry.base, entry.other)])
+    times = aligned([average_response_ms(spot.measured) for item in entries for spot in (item.base, item.other)])
     rows = tuple(
         (each.at, each.value, *rates[2 * number : 2 * number + 2], *each.cells(), *times[2 * number : 2 * number + 2])
         for number, each in enumerate(entries)

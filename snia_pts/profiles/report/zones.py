@@ -36,8 +36,8 @@ Curves = Mapping[str, Sequence[tuple[float, float, float]]]
 def zone_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
     """Yield the pages of a family that was measured in zones, on one scale with the families ``alike``."""
     curves = zone_curves(family, measure)
-    others = (zone_curves(each, measure) for each in alike if each.zoned)
-    every = [value for found in others for line in found.values() for _, _, value in line]
+    others = (zone_curves(item, measure) for item in alike if item.zoned)
+    every = [value for other in others for line in other.values() for _, _, value in line]
     blocks: list[Block] = []
     for number, labels in enumerate(_groups(list(curves)), start=1):
         shown = {label: curves[label] for label in labels}
@@ -99,19 +99,19 @@ def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
         ),
     )
     values_by_series = [[value for _, _, value in line] for line in curves.values()]
-    reach = [extremes(each) for each in values_by_series]
+    reach = [extremes(values_by_one_series) for values_by_one_series in values_by_series]
     cells = aligned(
         [
             value
-            for each, (least, middle, most) in zip(values_by_series, reach, strict=True)
-            for value in (each[0], middle, each[-1], least, most)
+            for entry, (least, middle, most) in zip(values_by_series, reach, strict=True)
+            for value in (entry[0], middle, entry[-1], least, most)
         ]
     )
     rows = []
-    for number, (label, each) in enumerate(zip(curves, values_by_series, strict=True)):
+    for number, (label, item) in enumerate(zip(curves, values_by_series, strict=True)):
         first, middle, last, least, most = cells[5 * number : 5 * number + 5]
-        share = thousands(100 * each[-1] / each[0], 1) if each[0] else NOT_APPLICABLE
-        rows.append((label, str(len(each)), first, middle, last, share, least, most))
+        share = thousands(100 * item[-1] / item[0], 1) if item[0] else NOT_APPLICABLE
+        rows.append((label, str(len(item)), first, middle, last, share, least, most))
     yield Table(kind="numbers", columns=columns, rows=tuple(rows), title=f"{measure.heading} by zone")
 
 
@@ -167,9 +167,9 @@ def boxes(values: Mapping[str, Sequence[float]], *, heading: str, scales: Sequen
     figure = canvas(height=height(len(values)))
     axes = plot(figure, left=2.05, right=0.3, bottom=0.5, top=0.15)
     ax.dress(axes)
-    for row, each in enumerate(values.values()):
-        _draw_box(axes, row, each, COLOURS[row % len(COLOURS)])
-    ax.set_linear_x(axes, [0.0, *scales, *(value for each in values.values() for value in each)])
+    for row, item in enumerate(values.values()):
+        _draw_box(axes, row, item, COLOURS[row % len(COLOURS)])
+    ax.set_linear_x(axes, [0.0, *scales, *(value for entry in values.values() for value in entry)])
     axes.set_xlabel(heading)
     row_labels(axes, list(values))
     return figure

@@ -93,33 +93,35 @@ def confidence(line: TimeLine) -> Confidence:
 
 def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
     """Return the page on the response times of ``line``; ``name`` is the figure's."""
-    found = confidence(line)
+    interval = confidence(line)
     stimulus = f"{line.stimulus.label}, {line.stimulus.demand.label}"
-    rates = f"IOPS = {number(found.iops)}, {number(found.mb_per_second)} MB/s, MRT = {number(found.maximum_ms)} ms"
+    rates = (
+        f"IOPS = {number(interval.iops)}, {number(interval.mb_per_second)} MB/s, MRT = {number(interval.maximum_ms)} ms"
+    )
     caption = f"CLP. {stimulus}: {rates}. {_conditions(result)}."
-    if not found.histogram.counted:
+    if not interval.histogram.counted:
         return Page(
             title=title, blocks=(Prose(text=caption), Prose(text="No response times were recorded.", kind="bad"))
         )
-    drawn, counted = len(rebinned(found)[0]), len(found.histogram.bins)
+    drawn, counted = len(rebinned(interval)[0]), len(interval.histogram.bins)
     seconds = sum(part.runtime_ms for part in line.measurements) / 1000
     method = (
-        f"{thousands(found.ios, 0)} I/Os in {duration(seconds)}, drawn in {drawn} bins, {BINS_PER_DECADE} per decade "
-        f"(recorded in {counted} bins); the line is their cumulative percentage."
+        f"{thousands(interval.ios, 0)} I/Os in {duration(seconds)}, drawn in {drawn} bins, {BINS_PER_DECADE} per "
+        f"decade (recorded in {counted} bins); the line is their cumulative percentage."
     )
     figure = Figure(
         name=name,
         caption=f"{caption} {method}",
         alt=f"Histogram of response times, both axes log, of {stimulus}, with their cumulative percentage and "
-        f"marks at {', '.join(marker.name for marker in found.known_markers)}.",
-        draw=partial(histogram, found),
+        f"marks at {', '.join(marker.name for marker in interval.known_markers)}.",
+        draw=partial(histogram, interval),
     )
-    return Page(title=title, blocks=(figure, table({stimulus: found})))
+    return Page(title=title, blocks=(figure, table({stimulus: interval})))
 
 
-def table(found: Mapping[str, Confidence], *, title: str = "Response times") -> Table:
+def table(intervals: Mapping[str, Confidence], *, title: str = "Response times") -> Table:
     """Return the values of plots, a row for each, by name; ``n/a`` if there are too few I/Os for a percentile."""
-    plots = list(found.values())
+    plots = list(intervals.values())
     times = {name: [values.markers[index].ms for values in plots] for index, name in enumerate(MARKERS)}
     columns = (
         Column(heading="Stimulus", width=18),
@@ -129,7 +131,7 @@ def table(found: Mapping[str, Confidence], *, title: str = "Response times") -> 
         *(Column(heading=WEIGHTED_ART if name == "ART" else f"{name} (ms)", align="right", width=10) for name in times),
     )
     cells = (
-        tuple(found),
+        tuple(intervals),
         [thousands(values.ios, 0) for values in plots],
         aligned([values.iops for values in plots]),
         aligned([values.mb_per_second for values in plots]),
@@ -145,11 +147,11 @@ def _conditions(result: TestResult) -> str:
     return f"{spec.revision}, {cache}, AR {spec.setup.active_range_percent} %"
 
 
-def rebinned(found: Confidence) -> tuple[list[int], list[float]]:
+def rebinned(intervals: Confidence) -> tuple[list[int], list[float]]:
     """Return I/Os by bin of the log grid, and the bins' edges in ms (one more than bins); requires at least one I/O."""
     places = [
-        (math.floor(BINS_PER_DECADE * math.log10(_clamped_ms(edge, found))), count)
-        for edge, count in found.histogram.bins
+        (math.floor(BINS_PER_DECADE * math.log10(_clamped_ms(edge, intervals))), count)
+        for edge, count in intervals.histogram.bins
         if count
     ]
     first, last = places[0][0], places[-1][0]
@@ -159,38 +161,38 @@ def rebinned(found: Confidence) -> tuple[list[int], list[float]]:
     return counts, [10 ** (place / BINS_PER_DECADE) for place in range(first, last + 2)]
 
 
-def _clamped_ms(edge_ns: int, found: Confidence) -> float:
+def _clamped_ms(edge_ns: int, intervals: Confidence) -> float:
     """Return a bin's value in ms, at most MRT: the value of a bin represents all I/Os in it."""
-    return min(max(edge_ns, 1) / 1000 / 1000, found.maximum_ms)
+    return min(max(edge_ns, 1) / 1000 / 1000, intervals.maximum_ms)
 
 
-def cumulative(found: Confidence) -> tuple[list[float], list[float]]:
+def cumulative(intervals: Confidence) -> tuple[list[float], list[float]]:
     """Return response times in ms, ascending, and for each the percentage of I/Os with at most that time."""
-    bins = found.histogram.bins
-    total = found.histogram.count
+    bins = intervals.histogram.bins
+    total = intervals.histogram.count
     sums = itertools.accumulate(count for _, count in bins)
-    return [_clamped_ms(edge, found) for edge, _ in bins], [100 * each / total for each in sums]
+    return [_clamped_ms(edge, intervals) for edge, _ in bins], [100 * item / total for item in sums]
 
 
-def histogram(found: Confidence) -> Drawing:
+def histogram(intervals: Confidence) -> Drawing:
     """Draw the histogram, the cumulative percentage on a second axis, and the markers with their labels above."""
     figure = canvas()
     axes = plot(figure, left=0.85, right=0.75, bottom=0.55, top=_STRIP_HEIGHT + 0.12)
     ax.dress(axes)
-    counts, edges = rebinned(found)
-    known = [marker.ms for marker in found.known_markers if marker.ms is not None]
+    counts, edges = rebinned(intervals)
+    known = [marker.ms for marker in intervals.known_markers if marker.ms is not None]
     _time_axis(axes, min(*edges, *known), max(*edges, *known))
     _count_axis(axes, max(counts))
     axes.stairs(counts, edges, fill=True, color=_BARS, linewidth=0, baseline=axes.get_ylim()[0])
     right = axes.twinx()
-    times, shares = cumulative(found)
+    times, shares = cumulative(intervals)
     right.step([edges[0], *times, edges[-1]], [0.0, *shares, 100.0], where="post", color=_LINE, linewidth=1.3)
     right.set_ylim(0, 104)
     right.set_yticks(range(0, 101, 20))
     right.set_ylabel("Cumulative I/Os (%)", color=_LINE)
     right.tick_params(length=0, labelcolor=_LINE)
     right.spines[["top", "left", "bottom", "right"]].set_visible(False)
-    _mark(axes, found)
+    _mark(axes, intervals)
     return figure
 
 
@@ -213,7 +215,7 @@ def _count_axis(axes: Axes, maximum: int) -> None:
     axes.set_ylabel("I/Os per bin (log)")
 
 
-def _mark(axes: Axes, found: Confidence) -> None:
+def _mark(axes: Axes, intervals: Confidence) -> None:
     """Draw a line at each marker, and its label above the plot, shifted as little as possible to avoid overlaps."""
     box = axes.get_position()
     width, height = axes.figure.get_size_inches()  # type: ignore[union-attr]  # only a subfigure has none
@@ -221,7 +223,7 @@ def _mark(axes: Axes, found: Confidence) -> None:
     low, high = map(math.log10, axes.get_xlim())
     colours = dict(zip(MARKERS, _COLOURS, strict=True))
     marked = sorted(
-        (marker.ms, colours[marker.name], marker.name) for marker in found.known_markers if marker.ms is not None
+        (marker.ms, colours[marker.name], marker.name) for marker in intervals.known_markers if marker.ms is not None
     )
     places = [inches_wide * (math.log10(ms) - low) / (high - low) for ms, _, _ in marked]
     transform, heights = axes.transAxes, (1 + 0.2 / inches_high, 1 + 0.24 / inches_high)
