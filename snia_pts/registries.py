@@ -6,7 +6,7 @@ needs the object, so that no command loads a feature that it does not use.
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
+import pkgutil
 from typing import Any
 
 #: The type of the specification of each test beside the standard, a ``spec.base.Spec``, by its ``test``.
@@ -36,4 +36,4 @@ IMPORTERS: dict[str, str] = {}
 
 def load(registry: dict[str, str], name: str) -> Any:
     """Return the object that a registry has under a name; raises KeyError if it has none."""
-    return resolve_name(registry[name])
+    return pkgutil.resolve_name(registry[name])

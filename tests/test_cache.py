@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -272,9 +273,9 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
 
     with hold_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as target:
         purger, cache = Purger(requested="punch-hole"), Forgetful(target.dut, None, "disabled")
-        nothing: Any = None
+        no_engine: Any = SimpleNamespace(count_idle_io=lambda: None)
         around = HostStage(target.dut.path, 0)
-        lab = Laboratory(target, nothing, purger=purger, cache=cache, stage=around, seed=1, evidence=tmp_path)
+        lab = Laboratory(target, no_engine, purger=purger, cache=cache, stage=around, seed=1, evidence=tmp_path)
         (purged,) = lab.perform(Purge(part=""))
 
     assert isinstance(purged, PurgeOutcome)

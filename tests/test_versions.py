@@ -63,17 +63,17 @@ def test_an_older_python_gets_a_sentence() -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
-@pytest.mark.parametrize("name", ["__init__.py", "__main__.py"])
+@pytest.mark.parametrize("name", ["__init__.py", "__main__.py", "plugins.py", "registries.py"])
 def test_an_older_python_can_read_as_far_as_the_sentence(name: str) -> None:
     """What runs before the refusal has the syntax of Python 3.8, and imports nothing that is newer."""
     tree = ast.parse((ROOT / "snia_pts" / name).read_text(encoding="utf-8"), feature_version=(3, 8))
     imported = {
-        module.name if isinstance(node, ast.Import) else f"{'.' * node.level}{node.module}"
+        module.name if isinstance(node, ast.Import) else f"{'.' * node.level}{node.module or module.name}"
         for node in tree.body
         if isinstance(node, ast.Import | ast.ImportFrom)
         for module in node.names
     }
-    assert imported <= {"__future__", "sys", ".cli.main"}
+    assert imported <= {"__future__", "logging", "pkgutil", "sys", "typing", ".cli.main", ".plugins", ".registries"}
 
 
 def test_the_same_versions_are_stated_everywhere() -> None:
