@@ -147,7 +147,7 @@ def test_the_sample_in_the_docs_is_as_made(tmp_path: Path) -> None:
     lines = list(device_lines(list(documented(FakeHost(tmp_path / "host"))), 112))
 
     text = (Path(__file__).parent.parent / "docs" / "usage.rst").read_text()
-    shown = text.partition("the loop devices in use::\n\n")[2].partition("\n\nWhat has")[0]
+    shown = text.partition("the loop devices in use::\n\n")[2].partition("\n\nDetails that")[0]
     assert textwrap.dedent(shown).splitlines() == lines
 
 
