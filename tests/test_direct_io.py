@@ -9,12 +9,26 @@ from pathlib import Path
 import pytest
 
 from snia_pts.cli.main import main
+from snia_pts.lab.device.identity import ROOT
+from snia_pts.lab.device.mounts import Mount, mount_of
 from snia_pts.lab.device.safety import claim_target
 from snia_pts.lab.host.conditions import conditions_applied
 from snia_pts.lab.host.tuning.direct_io import direct_io
 from snia_pts.runner.setup import host_warnings
-from tests.drives import MIB, loop_device, make_ext4, mounted
+from tests.drives import MIB, loop_device, make_ext4, mounted, need_program
 from tests.hosts import FakeHost
+
+
+@pytest.fixture(autouse=True)
+def _folder_on_a_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the file system of the tests' folder, which may be in memory, for one that passes on direct I/O."""
+    folder = mount_of(tmp_path.resolve())
+
+    def mount_unless_of_folder(path: Path, root: Path = ROOT) -> Mount | None:
+        mount = mount_of(path, root)
+        return None if mount == folder else mount
+
+    monkeypatch.setattr("snia_pts.lab.host.tuning.direct_io.mount_of", mount_unless_of_folder)
 
 
 def values(path: Path) -> list[tuple[str, str]]:
@@ -133,6 +147,7 @@ def test_btrfs_buffers_direct_io_of_files_with_checksums(
 @pytest.mark.device
 def test_a_btrfs_file_without_checksums_is_not_buffered(tmp_path: Path) -> None:
     """The attribute of the file counts, and for a new file that of its folder."""
+    need_program("mkfs.btrfs", "btrfs-progs")
     host = FakeHost(tmp_path / "host")
     host.write("proc/sys/kernel/osrelease", "6.18.1\n")
     with loop_device(tmp_path / "x.img", 128 * MIB) as device:
