@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -40,8 +41,6 @@ def one_line(text: str) -> str:
 
 def suggestion(word: str, valid_words: Iterable[str]) -> str:
     """Return ``did you mean X?`` for the valid word most similar to ``word``; empty if none is similar."""
-    from difflib import get_close_matches  # only needed after a mistake
-
     return "".join(f"did you mean {match}?" for match in get_close_matches(word, list(valid_words), n=1))
 
 

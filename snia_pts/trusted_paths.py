@@ -7,7 +7,9 @@ its use.  Other users trust every folder that they may use.
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import re
 import stat
 from collections.abc import Iterator
@@ -228,9 +230,6 @@ def _is_private_group(folder: Path, group: int) -> bool:
 
     A group without known members proves nothing: a directory service does not list them.
     """
-    import grp
-    import pwd
-
     try:
         has_acl = "system.posix_acl_access" in os.listxattr(folder)
         entry = grp.getgrgid(group)
@@ -244,8 +243,6 @@ def _is_private_group(folder: Path, group: int) -> bool:
 
 
 def owner_name(status: os.stat_result) -> str:
-    import pwd
-
     try:
         return f"{pwd.getpwuid(status.st_uid).pw_name} (user {status.st_uid})"
     except KeyError:
@@ -253,8 +250,6 @@ def owner_name(status: os.stat_result) -> str:
 
 
 def _group(number: int) -> str:
-    import grp
-
     try:
         return grp.getgrgid(number).gr_name
     except KeyError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +57,6 @@ def read_inventory(root: Path = ROOT) -> tuple[ListedDevice, ...]:
 
     Raises KernelFilesMissing.
     """
-    from concurrent.futures import ThreadPoolExecutor  # Only the list of devices needs it.
-
     require_kernel_files(root)
     usage = _without_transient(read_usage(root), root)
     blocks = sorted((block for block in (root / "sys/block").glob("*") if _is_present(block)), key=_natural_key)

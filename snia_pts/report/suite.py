@@ -22,7 +22,7 @@ from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simul
 from .pages import Header, Page, Prose, Report
 from .sections.summary import SIMULATED, elapsed_seconds, limit_blocks, lower_bound_prefix, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
-from .writing import OUTPUTS, USUAL
+from .writing import OUTPUTS, USUAL, render, replace_files
 
 if TYPE_CHECKING:
     from .pages import Block
@@ -320,8 +320,6 @@ def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> di
 
     Data formats are ignored: only the tests' own reports have them.  Raises ReportError.
     """
-    from .writing import render, replace_files
-
     pages = tuple(name for name in formats if name in OUTPUTS)
     files = render(build(summary), pages, stem="summary") if pages else {}
     replace_files(folder, files)

@@ -19,6 +19,7 @@ from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder, default_name
 from ..record.log import logged
 from ..record.replay import is_readable
+from ..report import write
 from ..results.result import RunFacts, RunWarning, TestResult
 from ..spec.reader import Specification
 from . import session
@@ -259,8 +260,6 @@ def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], caller
     """Write the report of a finished test in ``formats``."""
     folder.withdraw_stop()  # requested after the last point
     try:
-        from ..report import write  # report libraries are not loaded during a test
-
         caller.on_event(TestFinished(result=result))
         reports = write(result, folder.path, formats)
     except KeyboardInterrupt:

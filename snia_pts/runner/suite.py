@@ -21,7 +21,7 @@ from ..record.journal_reader import JournalReader
 from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, store
 from ..record.suite import SuiteFolder
-from ..report import USUAL, places
+from ..report import USUAL, places, write
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..results.interruption import ResumePolicy
@@ -274,8 +274,6 @@ def _new_folder(path: Path, caller: Caller) -> RunFolder:
 
 
 def _report(result: TestResult, run: RunFolder, formats: Sequence[str], unreported: list[ReportError]) -> None:
-    from ..report import write
-
     try:
         write(result, run.path, formats)
     except ReportError as error:

@@ -25,6 +25,7 @@ from ..record.folder import RunFolder, default_name, writable_path
 from ..record.journal import Journal
 from ..record.replay import assess, store
 from ..record.suite import SuiteFolder
+from ..report import write
 from ..report.suite import write as write_summary
 from ..results.imported import Imported
 from ..runner.setup import require_formats
@@ -113,8 +114,6 @@ def _write_journal(run: Run, folder: RunFolder, document: bytes) -> None:
 
 
 def _report(folders: Sequence[RunFolder], formats: Sequence[str]) -> None:
-    from ..report import write
-
     for number, folder in enumerate(folders):
         with folder.opened():
             result = store(folder)

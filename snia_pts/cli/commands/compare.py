@@ -15,6 +15,7 @@ from ...record.replay import assess
 from ...record.suite import SuiteFolder
 from ...report.comparison import MAX_POINTS, Entry, build_comparison, cause, overall_lines
 from ...report.sections.summary import verdict
+from ...report.writing import render, replace_files
 from ...results.comparison import (
     ComparedFigure,
     ContextDifference,
@@ -82,8 +83,6 @@ def _require_comparable(context: Sequence[ContextDifference]) -> None:
 
 
 def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
-    from ...report.writing import render, replace_files
-
     files = render(build_comparison(entries), stem="comparison")
     replace_files(folder, files, new=True)
     return {name: folder / name for name in files if name.startswith("comparison.")}

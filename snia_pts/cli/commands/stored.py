@@ -22,16 +22,18 @@ from ...record.journal import WAIT
 from ...record.replay import assess as assess_run
 from ...record.result_xml import differences, result_xml
 from ...record.suite import SuiteFolder
-from ...report import DATA_OUTPUTS, OUTPUTS, places
+from ...report import DATA_OUTPUTS, OUTPUTS, places, write
 from ...report.suite import write as write_summary
 from ...results.limit_checks import Judgement, judgements, require_met, untested
 from ...results.result import TestResult
 from ...runner.setup import notify_if_unlimited, require_formats
+from ...runner.suite import build_summary
 from ...runner.verification import check_evidence, require_evidence
 from ...spec.limits import Limit, read_limits
 from ..options import formats_of
 from ..text.formatting import json_text
 from ..text.result import result_json, result_lines
+from ..text.suite import overview_json, overview_lines
 from ..text.terminal import print_lines, say
 
 #: The number of differences that are listed.
@@ -45,9 +47,6 @@ def assess(arguments: argparse.Namespace) -> int:
     """
     suite = SuiteFolder.existing(arguments.run)
     override = _override(arguments, suite)
-    if suite:
-        from ...runner.suite import build_summary
-        from ..text.suite import overview_json, overview_lines
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
     documents, judgement_list, differs, finished = [], list[Judgement](), False, True
     for folder in folders:
@@ -137,8 +136,6 @@ def report(arguments: argparse.Namespace) -> int:
     for folder in folders:
         print_lines(_recreate_report(folder, formats, override))
     if suite:
-        from ...runner.suite import build_summary
-
         with suite.as_run_folder.opened(), _naming_folder(suite.path):
             written = write_summary(build_summary(suite, override, formats), suite.path, formats)
         summaries = {name: suite.path / f"summary.{name}" for name in OUTPUTS}
@@ -150,8 +147,6 @@ def report(arguments: argparse.Namespace) -> int:
 def _recreate_report(
     folder: RunFolder, formats: Sequence[str], override: Callable[[TestResult], TestResult]
 ) -> Iterator[str]:
-    from ...report import write
-
     result = assess_run(folder)
     if result.running:
         raise RecordError(path=folder.path, reason="the run is still in progress", hint=WAIT)

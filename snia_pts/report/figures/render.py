@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import matplotlib
+
 from ..pages import Report
 from .style import SETTINGS
 
@@ -32,8 +34,6 @@ def draw(report: Report, forms: Sequence[str]) -> dict[str, dict[str, bytes]]:
 @contextmanager
 def settings() -> Iterator[None]:
     """Use only the report's settings, ignoring the user's matplotlibrc; restore the previous settings on exit."""
-    import matplotlib
-
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(dict(SETTINGS))

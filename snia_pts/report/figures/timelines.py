@@ -139,13 +139,9 @@ def _by_time(name: str, label: str, unit: str, colour: str) -> Quantity:
     """Return the quantity of a column that is a mean over time, and may have missing values."""
 
     def amounts(line: TimeLine) -> Numbers:
-        import numpy
-
         return numpy.nan_to_num(column(line, name) * column(line, "seconds"))
 
     def weights(line: TimeLine) -> Numbers:
-        import numpy
-
         return numpy.where(numpy.isnan(column(line, name)), 0.0, column(line, "seconds"))
 
     return Quantity(name=name, label=label, unit=unit, colour=colour, amounts=amounts, weights=weights)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+from docutils import nodes
+from docutils.core import publish_from_doctree
 
 from ...text import one_line
 from ..header import PAGE_OF_TOTAL
 from ..pages import Report
 from .rst import TEMPLATES, table_style
 
-if TYPE_CHECKING:
-    from docutils import nodes
-
 
 def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
     """Return ``report`` as HTML from its parsed RST and its figures' SVGs, by name."""
-    from docutils.core import publish_from_doctree
-
     document = document.deepcopy()
     _align_tables(document)
     settings = {
@@ -45,8 +42,6 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
 
 def _align_tables(document: nodes.document) -> None:
     """Give every cell the class of its column's alignment, and remove the page number, which HTML does not have."""
-    from docutils import nodes
-
     for table in list(document.findall(nodes.table)):
         kind, aligns = table_style(table)
         table["classes"] = [kind, "colwidths-given"]
@@ -59,8 +54,6 @@ def _align_tables(document: nodes.document) -> None:
 
 
 def _drop_last_columns(table: nodes.table, count: int) -> None:
-    from docutils import nodes
-
     for parts in (list(table.findall(nodes.row)), list(table.findall(nodes.tgroup))):
         for parent in parts:
             cells = [child for child in parent.children if isinstance(child, nodes.entry | nodes.colspec)]

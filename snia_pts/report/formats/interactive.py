@@ -15,6 +15,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import jinja2
+from markupsafe import Markup
+
 from ...errors import ReportError
 from ...model.measurement import METRICS
 from ...model.steps import Stimulus, mix
@@ -50,9 +53,6 @@ class Plot:
 
 def make(result: TestResult) -> bytes:
     """Return the page; raises ReportError if plotly is not installed."""
-    import jinja2
-    from markupsafe import Markup
-
     figures = tuple(_plots(result))
     data = json.dumps([{"data": plot.data, "layout": plot.layout} for plot in figures], allow_nan=False)
     environment = jinja2.Environment(

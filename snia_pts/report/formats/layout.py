@@ -19,6 +19,7 @@ from docutils import nodes
 from reportlab import rl_config
 from reportlab.pdfbase import pdfmetrics
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Paragraph
+from reportlab.platypus.doctemplate import LayoutError
 
 from ...errors import ReportError
 from ..header import short, width_em
@@ -137,8 +138,6 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
 
     Raises ReportError if rst2pdf fails.
     """
-    from reportlab.platypus.doctemplate import LayoutError
-
     output = io.BytesIO()
     try:
         with _reproducible():

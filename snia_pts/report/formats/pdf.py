@@ -7,21 +7,23 @@ and record where they were drawn; then pypdf puts each figure's PDF page there.
 
 from __future__ import annotations
 
+import datetime
 import io
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from docutils import nodes
+from pypdf import PageObject, PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
 
 from ...errors import ReportError
 from ...text import one_line
 from ..pages import Figure, Page, Report
+from .layout import lay_out
 from .placements import POINTS, Placement, Sheet
-
-if TYPE_CHECKING:
-    from docutils import nodes
-    from pypdf import PageObject, PdfWriter
 
 #: Layout arithmetic is float; a hundredth of a point is invisible.
 _TOLERANCE = 0.01
@@ -34,8 +36,6 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
 
     Raises ReportError if a page differs from its planned layout.
     """
-    from .layout import lay_out
-
     sheet = Sheet()
     with _collected_warnings() as messages:
         content = _finish(report, lay_out(report, document, sheet), sheet, figures)
@@ -65,8 +65,6 @@ def _collected_warnings() -> Iterator[list[str]]:
 
 
 def _finish(report: Report, laid_out: bytes, sheet: Sheet, figures: Mapping[str, bytes]) -> bytes:
-    from pypdf import PdfReader, PdfWriter
-
     writer = PdfWriter(clone_from=io.BytesIO(laid_out))
     check(report, sheet, pages=len(writer.pages))
     for name, placement in sheet.figures:
@@ -84,8 +82,6 @@ def _finish(report: Report, laid_out: bytes, sheet: Sheet, figures: Mapping[str,
 
 def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: str) -> None:
     """Put a figure's PDF page at its place as a form XObject, with unchanged drawing commands."""
-    from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
-
     contents = figure.get_contents()
     if contents is None or not contents.get_data().strip():
         raise ReportError(reason=f"the figure {name} is empty")
@@ -111,8 +107,6 @@ def _rounded_up(placement: Placement) -> tuple[int, int]:
 
 def _date_metadata(report: Report) -> dict[str, str]:
     """Return the document's dates: those of the result, so that the same result gives the same bytes."""
-    import datetime
-
     try:
         moment = datetime.datetime.fromisoformat(report.dated)
     except ValueError:

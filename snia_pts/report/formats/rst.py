@@ -11,16 +11,16 @@ import io
 import re
 import string
 import unicodedata
-from typing import TYPE_CHECKING
+
+import jinja2
+from docutils import nodes
+from docutils.core import publish_doctree
 
 from ...errors import ReportError
 from ...files import data_folder
 from ...text import one_line
 from ..pages import Report
 from ..tables import Link, Table
-
-if TYPE_CHECKING:
-    from docutils import nodes
 
 TEMPLATES = data_folder("reports")
 
@@ -94,8 +94,6 @@ def _padded(row: list[str], widths: list[int], table: Table) -> str:
 
 def render(report: Report) -> str:
     """Return ``report`` as RST, from the template ``report.rst.j2``."""
-    import jinja2
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -110,8 +108,6 @@ def render(report: Report) -> str:
 
 def parse(text: str, source: str = "report.rst") -> nodes.document:
     """Parse RST; raises ReportError on any message from docutils."""
-    from docutils.core import publish_doctree
-
     messages = io.StringIO()
     settings = {
         "raw_enabled": False,

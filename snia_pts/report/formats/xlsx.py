@@ -12,7 +12,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from xlsxwriter.format import Format
+from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
+from xlsxwriter.workbook import Workbook
+from xlsxwriter.worksheet import Worksheet
 
 from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
@@ -23,11 +28,6 @@ from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
 from ..figures.style import COLOURS
-
-if TYPE_CHECKING:
-    from xlsxwriter.format import Format
-    from xlsxwriter.workbook import Workbook
-    from xlsxwriter.worksheet import Worksheet
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
 _MAX_SAMPLES = 10_000
@@ -42,8 +42,6 @@ _NUMBER_FORMATS = {"iops": "#,##0.0", "mb_per_second": "#,##0.000"}
 
 def make(result: TestResult) -> bytes:
     """Return ``result`` as XLSX; the same result gives the same bytes."""
-    from xlsxwriter.workbook import Workbook
-
     output = io.BytesIO()
     book = Workbook(
         output,
@@ -198,8 +196,6 @@ class _WorkbookWriter:
 
     @staticmethod
     def _cell(data: DataTable, row: int, field: str) -> str:
-        from xlsxwriter.utility import xl_rowcol_to_cell
-
         return str(xl_rowcol_to_cell(row, data.column(field), row_abs=True, col_abs=True))
 
     def _measurement_cell(self, measurement: Measurement, field: str) -> str:
@@ -265,8 +261,6 @@ class _WorkbookWriter:
         sheet.set_h_pagebreaks([number * _BLOCK_ROWS for number in range(2, len(columns), 2)])
 
     def _determination(self, sheet: Worksheet, top: int, block: _Block, column: int) -> None:
-        from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
-
         series, tracked = block.series, block.series.rule.tracked[column - 1]
         steady_state = dict(series.window.determinations if series.window else ())[tracked]
         first, last = steady_state.rounds[0], steady_state.rounds[-1]
