@@ -306,6 +306,38 @@ def test_the_owner_is_that_of_the_file_that_was_read(tmp_path: Path, monkeypatch
         load_mail_config(mail_options(mail=path))
 
 
+@pytest.mark.root
+def test_another_user_s_file_reads_no_environment_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its author could have root send any secret of root's environment to the author's server."""
+    need_root()
+    monkeypatch.setenv("BACKUP_TOKEN", PASSWORD)
+    path = written(tmp_path, f'{FILE}user = "lab"\npassword_variable = "BACKUP_TOKEN"\n')
+    os.chown(path, 65534, 65534)
+
+    with pytest.raises(SpecError, match="belongs to another user"):
+        load_mail_config(mail_options(mail=path))
+
+
+@pytest.mark.root
+def test_another_user_s_file_names_no_certificates_of_root(certificate: Path, tmp_path: Path) -> None:
+    """The certificates of a file of another user must belong to that user."""
+    need_root()
+    path = written(tmp_path, f'{FILE}ca_file = "{certificate / "cert.pem"}"\n')
+    assert load_mail_config(mail_options(mail=path))
+    os.chown(path, 65534, 65534)
+
+    with pytest.raises(SpecError, match="does not belong to the owner"):
+        load_mail_config(mail_options(mail=path))
+
+
+def test_a_named_pipe_in_place_of_certificates_is_refused(tmp_path: Path) -> None:
+    """The command does not wait for its writer."""
+    os.mkfifo(tmp_path / "ca.fifo")
+
+    with pytest.raises(SpecError, match="not readable as certificates: it is not a regular"):
+        load_mail_config(mail_options(mail=written(tmp_path, f'{FILE}ca_file = "ca.fifo"\n')))
+
+
 @pytest.mark.parametrize(
     ("text", "expected_text"),
     [

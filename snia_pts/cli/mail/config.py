@@ -6,24 +6,25 @@ import argparse
 import os
 import re
 import socket
+import ssl
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ...errors import UsageError
-from ...files import open_regular
+from ...files import open_regular, read_regular, require_author_may_read
 from ...spec.toml_file import read_file, spec_error
-
-if TYPE_CHECKING:
-    import ssl
+from ...units import MIB
 
 _WHAT = "The file of --mail"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
 _MAX_PASSWORD_BYTES = 1024
+_MAX_CERTIFICATES_BYTES = 4 * MIB
 _HOST = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:(?P<port>[0-9]{1,5}))?")
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 
@@ -94,8 +95,8 @@ def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
     mistakes: list[str] = list(_mistakes(file, recipients))
     password, context = "", None
     try:
-        password = _password(path, file, statuses[0].st_uid)
-        context = None if file.tls == "none" else _context(path, file)
+        password = _password(path, file, statuses[0])
+        context = None if file.tls == "none" else _context(path, file, statuses[0])
     except ValueError as mistake:
         mistakes.append(str(mistake))
     if mistakes:
@@ -128,16 +129,19 @@ def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
         yield "user: expected one of password_variable and password_file with a user, and neither without"
 
 
-def _password(path: Path, file: _File, owner: int) -> str:
+def _password(path: Path, file: _File, status: os.stat_result) -> str:
     """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it.
 
-    ``owner`` is the user who owned the configuration that was read; its ``path`` may lead to another file by now.
+    ``status`` is that of the configuration that was read; its ``path`` may lead to another file by now.  Its author
+    must not have another user send a secret of theirs.
     """
     if file.password_variable:
+        if status.st_uid not in (0, os.geteuid()):
+            raise ValueError(f"password_variable: {path} belongs to another user; expected password_file")
         name, lines = f"password_variable: {file.password_variable!r}", [os.environ.get(file.password_variable, "")]
     elif file.password_file:
         name = f"password_file: {file.password_file!r}"
-        lines = _read_private_lines(path.parent / file.password_file, owner)
+        lines = _read_private_lines(path.parent / file.password_file, status.st_uid)
     else:
         return ""
     if len(lines) != 1 or not lines[0] or not (lines[0].isascii() and lines[0].isprintable()):
@@ -146,10 +150,7 @@ def _password(path: Path, file: _File, owner: int) -> str:
 
 
 def _read_private_lines(path: Path, owner: int) -> list[str]:
-    """Return the lines of a file of the user ``owner`` that only its owner may read; raises ValueError.
-
-    Otherwise the author of a mail configuration could have root send another user's secret.
-    """
+    """Return the lines of a file of the user ``owner`` that only its owner may read; raises ValueError."""
     try:
         with open_regular(path, _MAX_PASSWORD_BYTES) as file:
             status = os.fstat(file.fileno())
@@ -162,14 +163,15 @@ def _read_private_lines(path: Path, owner: int) -> list[str]:
         raise ValueError(f"password_file: {path}: {error.strerror or error}") from None
 
 
-def _context(path: Path, file: _File) -> ssl.SSLContext:
+def _context(path: Path, file: _File, status: os.stat_result) -> ssl.SSLContext:
     """Return the TLS context for the server; raises ValueError if the certificates cannot be read."""
-    import ssl
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # create_default_context() would also write SSLKEYLOGFILE
     try:
         if file.ca_file:
-            context.load_verify_locations(path.parent / file.ca_file)
+            certificates = read_regular(
+                path.parent / file.ca_file, _MAX_CERTIFICATES_BYTES, partial(require_author_may_read, path, status)
+            )
+            context.load_verify_locations(cadata=certificates.decode("ascii", "ignore"))
         else:
             context.load_default_certs()
     except (OSError, ValueError) as error:
