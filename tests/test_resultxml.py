@@ -379,6 +379,18 @@ def test_entities_and_document_types_are_refused(document: bytes) -> None:
     assert "root:" not in str(refused.value)
 
 
+@pytest.mark.parametrize("added", [b'<?xml-stylesheet href="evil.xsl" type="text/xsl"?>', b"<!-- passed -->"])
+def test_nothing_surrounds_the_root_element(added: bytes, tmp_path: Path) -> None:
+    """A stylesheet could show a false verdict in a browser."""
+    document = result_xml(RESULT)
+    declaration, rest = document.split(b"\n", 1)
+
+    for altered in (declaration + added + rest, document + added):
+        (tmp_path / "result.xml").write_bytes(altered)
+        with pytest.raises(RecordError, match="outside its root element"):
+            differences(tmp_path / "result.xml", document)
+
+
 @pytest.mark.parametrize("offset", [0, 4080, 4090, 4095, 4096])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_a_verdict_is_not_read_after_a_document_type(encoding: str, offset: int, tmp_path: Path) -> None:

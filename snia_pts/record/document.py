@@ -26,6 +26,9 @@ def parse(document: bytes, name: str) -> etree._Element:
         raise RecordError(path=name, reason=f"invalid XML: {error.msg}") from None
     if root.getroottree().docinfo.doctype:
         raise RecordError(path=name, reason="it has a document type declaration, which is not allowed")
+    if root.getprevious() is not None or root.getnext() is not None:
+        reason = "it has a comment or processing instruction outside its root element, which is not allowed"
+        raise RecordError(path=name, reason=reason)
     schema = _schema()
     if not schema.validate(root):
         last = schema.error_log.last_error
