@@ -101,6 +101,17 @@ def _runtime(factor: float) -> Callable[[Side], None]:
     return changed
 
 
+def _one_long_io(side: Side) -> None:
+    """Double all counts, and let one more I/O take nearly the whole runtime."""
+    _all_counts(2)(side)
+    times, longest_ns = side["lat_ns"], int(0.99e6 * side["runtime"])
+    width = 1 << max(0, longest_ns.bit_length() - 7)  # 64 bins for each power of two
+    times["bins"][str(longest_ns // width * width + width // 2)] = 1
+    times.update(N=times["N"] + 1, max=longest_ns, mean=(times["N"] * times["mean"] + longest_ns) / (times["N"] + 1))
+    side.update(total_ios=times["N"], io_bytes=side["io_bytes"] // side["total_ios"] * times["N"])
+    rate(side)
+
+
 def _swap_sides(document: dict[str, Any]) -> str:
     job = document["jobs"][0]
     job["read"], job["write"] = job["write"], job["read"]
@@ -202,6 +213,7 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
 #: These agree with themselves, and are false by what was asked: by its time and mix, and where its queue was kept full.
 FALSE_AS_ASKED: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "all counts x 100": _side(_all_counts(100)),
+    "all counts x 2 and a long I/O": _side(_one_long_io),
     "depth of 1": _job(iodepth_level={"1": 100.0, "2": 0.0, "4": 0.0, "8": 0.0, ">=64": 0.0}),
     "short I/Os": _side(lambda side: side.update(short_ios=7)),
     "dropped I/Os": _side(lambda side: side.update(drop_ios=1)),

@@ -111,8 +111,8 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     """Check that the response times are possible in the runtime with the number of outstanding I/Os.
 
     An I/O does not take longer than the runtime, unless it started in a ramp.  The sum of all response times is at most
-    the number of outstanding I/Os times the runtime (Little's law), and at least half of it if fio's own time between
-    two I/Os is negligible.  Raises AnswerRejected otherwise.
+    the number of outstanding I/Os times the runtime (Little's law), to which a ramp adds at most the longest of them,
+    and at least half of it if fio's own time between two I/Os is negligible.  Raises AnswerRejected otherwise.
     """
     threads = sum(section.jobs for section in sections(stimulus))
     outstanding = stimulus.outstanding_ios * threads
@@ -133,7 +133,7 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
             f"too little with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
         )
         raise AnswerRejected("host", f"fio's answer is inconsistent: {reason}", repeatable=True)
-    if sum_ns > outstanding * (runtime_ns + max_ns):
+    if sum_ns > outstanding * (runtime_ns + (max_ns if stimulus.ramp_seconds else 0)):
         raise disagreement(
             f"the response times of {ios} I/Os add up to {sum_ns / 1e9:g} s, "
             f"impossible with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
