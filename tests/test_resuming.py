@@ -301,6 +301,25 @@ def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path
         killing.went_on(folder, "rule")
 
 
+def test_a_run_is_not_resumed_while_its_report_is_made(
+    references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise the report of the stopped run would replace that of the finished one.  A run in progress has none."""
+    reference, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", reference.journal[: len(reference.journal) // 2])
+
+    def resume_meanwhile(*_: object) -> dict[str, Path]:
+        with pytest.raises(NotResumable, match="or its report is being made"):
+            killing.went_on(folder, "rule")
+        return {}
+
+    monkeypatch.setattr("snia_pts.cli.commands.stored.write", resume_meanwhile)
+    assert main(["report", str(folder.path)]) == 0
+    with Journal(folder.journal, existing=True):
+        assert main(["report", str(folder.path)]) == RecordError.exit_code
+    assert "still in progress" in capsys.readouterr().err
+
+
 def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references: Any, tmp_path: Path) -> None:
     """What would continue with other steps than the operator saw is refused."""
     reference, home = references("wsat")

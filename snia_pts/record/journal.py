@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import HostFailed, NotResumable
-from ..files import create, directory, open_to_append
+from ..errors import HostFailed, NotResumable, RecordError
+from ..files import create, directory, open_regular, open_to_append
 from ..units import counted
 from .entries import Entry, adapter, line
 from .folder import unreadable
@@ -71,7 +71,8 @@ class Journal:
             lock(self._descriptor)  # shows readers that the run is in progress
         except BlockingIOError:
             self.close()
-            raise NotResumable(path=path.parent, reason="the run is still in progress", hint=WAIT) from None
+            reason = "the run is still in progress, or its report is being made"
+            raise NotResumable(path=path.parent, reason=reason, hint=WAIT) from None
         self._checksum = self._length = 0
         self._writable = not existing
         with directory(path.parent) as folder:
@@ -166,6 +167,23 @@ def lock(descriptor: int) -> None:
             time.sleep(_LOCK_SECONDS / _LOCK_ATTEMPTS)
         else:
             return
+
+
+@contextmanager
+def unchanged(folder: Path, journal: Path) -> Iterator[None]:
+    """Keep others from continuing the run in ``folder``; raises RecordError if it is in progress."""
+    try:
+        file = open_regular(journal)
+    except OSError as error:
+        raise unreadable(journal, error) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RecordError(path=folder, reason="the run is still in progress", hint=WAIT) from None
+        except OSError as error:
+            raise unreadable(journal, error) from None
+        yield
 
 
 def is_locked(path: Path) -> bool:

@@ -18,7 +18,7 @@ from ...files import replace_file, shell_quoted
 from ...model.annotations import Annotations, read_annotations
 from ...record.evidence import EvidenceCheck, describe_unjournaled
 from ...record.folder import RunFolder, writable_path
-from ...record.journal import WAIT
+from ...record.journal import unchanged
 from ...record.replay import assess as assess_run
 from ...record.result_xml import differences, result_xml
 from ...record.suite import SuiteFolder
@@ -147,15 +147,14 @@ def report(arguments: argparse.Namespace) -> int:
 def _recreate_report(
     folder: RunFolder, formats: Sequence[str], override: Callable[[TestResult], TestResult]
 ) -> Iterator[str]:
-    result = assess_run(folder)
-    if result.running:
-        raise RecordError(path=folder.path, reason="the run is still in progress", hint=WAIT)
-    require_evidence(folder, result)
-    document = result_xml(result)
-    print_lines(_discrepancy_lines(_stored_differences(folder, document)), sys.stderr)
-    with folder.opened(), _naming_folder(folder.path):
-        replace_file(folder.result, document)
-        written = write(override(result), folder.path, formats)
+    with unchanged(folder.path, folder.journal):
+        result = assess_run(folder)
+        require_evidence(folder, result)
+        document = result_xml(result)
+        print_lines(_discrepancy_lines(_stored_differences(folder, document)), sys.stderr)
+        with folder.opened(), _naming_folder(folder.path):
+            replace_file(folder.result, document)
+            written = write(override(result), folder.path, formats)
     _list_older_formats(folder.path, places(folder.path, (*OUTPUTS, *DATA_OUTPUTS)), formats)
     yield from map(str, written.values())
 
