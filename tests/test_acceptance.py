@@ -343,6 +343,28 @@ def test_sync_calls_account_for_the_runtime(changes: dict[str, Any], mean_ns: fl
         require_sync_times(request, (transfers(ios=0, runtime_ms=0), write), sync)
 
 
+CACHE_NOT_FLUSHED = "fio: only root may flush block devices. Cache flush bypassed!"
+
+
+@pytest.mark.parametrize(
+    ("errors", "options", "messages"),
+    [
+        ("", (), ()),
+        ("\n \n", (), ()),
+        ("fio: odd\n", (), ("fio: odd",)),
+        ("odd 1\nother\nodd 22\nat 0x7f3a\nat 0x1\n", (), ("odd 1", "other", "at 0x7f3a")),
+        ("\x1b[31mred\ttext\u202e\n", (), ("\ufffd[31mred text\ufffd",)),
+        ("x" * 300, (), ("x" * 200,)),
+        ("a\nb\nc\nd\ne\nf\n", (), ("a", "b", "c", "d", "e")),
+        (f"{CACHE_NOT_FLUSHED}\n", (), ()),
+        (f"{CACHE_NOT_FLUSHED}\n", (("direct", "0"),), (CACHE_NOT_FLUSHED,)),
+    ],
+)
+def test_messages_of_fio_are_kept_once_per_kind(errors: str, options: Any, messages: tuple[str, ...]) -> None:
+    """Lines that differ in numbers only are of one kind; the harmless line about the cache is left out if it is."""
+    assert fio.unexpected_messages(stimulus(options=options), errors) == messages
+
+
 def sync_calls(calls: int, call_ns: int) -> dict[str, Any]:
     """Return calls of fdatasync of the same duration, as fio reports them."""
     return {"N": calls, "min": call_ns, "max": call_ns, "mean": float(call_ns), "bins": {str(call_ns): calls}}

@@ -388,6 +388,23 @@ def end_a_waiting_thread(evidence: Path) -> None:
             return
 
 
+def test_what_fio_writes_to_its_standard_error_is_in_the_measurement(
+    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that does not make the answer invalid stays with the point, sampled or not."""
+    program = tmp_path / "fio"
+    program.write_text(f'#!/bin/sh\necho "fio: odd" >&2\nexec {process.find("fio")} "$@"\n')
+    program.chmod(0o755)
+    replace_fio(monkeypatch, program)
+    target = sparse(tmp_path / "x.img")
+    step = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=0.3), sample_seconds=0.1)
+    *_, sampled = engine(target, evidence).measure_continuous(step)
+    (point,) = measured(target, evidence, stimulus())
+
+    assert isinstance(sampled, Measurement)
+    assert sampled.engine_messages == point.engine_messages == ("fio: odd",)
+
+
 def test_whoever_stops_listening_ends_what_runs_and_what_stands_ready(tmp_path: Path, evidence: Path) -> None:
     """After a measurement the next point runs, and one more may stand ready: none outlives its listener."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure(

@@ -11,6 +11,7 @@ from .answer import (
     stream_bytes,
     sync_times,
     uncounted_ios,
+    unexpected_messages,
 )
 from .echo import job_differences, require_echo, require_version
 from .files import JobFiles
@@ -54,4 +55,5 @@ __all__ = [
     "thread_limit",
     "timeout_seconds",
     "uncounted_ios",
+    "unexpected_messages",
 ]

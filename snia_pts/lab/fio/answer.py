@@ -14,6 +14,7 @@ from typing import Any, Literal
 from ...model.histogram import Histogram, SyncTimes, merge
 from ...model.measurement import NO_TRANSFERS, Transfers
 from ...model.steps import SYNCHRONOUS_ENGINES, Stimulus, mix
+from ...text import one_line, without_numbers
 from ...units import MAX_QUANTITY, counted, exact_capacity
 from .agreement import (
     require_bytes,
@@ -59,6 +60,10 @@ _DEEPEST_LEVEL = 64
 _RUNTIME_TOLERANCE_MS = 10
 _RUNTIME_TOLERANCE = 0.01
 _END = b"\n}\n"
+#: fio writes this for a device if it does not run as root; harmless for direct I/O, which does not use the cache.
+_CACHE_NOT_FLUSHED = "fio: only root may flush block devices. Cache flush bypassed!"
+#: How many lines of fio's standard error a measurement has, and how many characters of each.
+_MAX_MESSAGES, _MAX_MESSAGE_LENGTH = 5, 200
 _CPU = re.compile(r'"(?:usr|sys)_cpu"\s*:\s*(\d{1,9}(?:\.\d{1,9})?)')
 
 
@@ -134,6 +139,19 @@ def sync_times(output: str) -> SyncTimes | None:
         return _combined_sync_times(parse_answer(output)["jobs"])
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's sync calls ({error!r})") from error
+
+
+def unexpected_messages(stimulus: Stimulus, errors: str) -> tuple[str, ...]:
+    """Return the unexpected lines of fio's standard error, printable and shortened, one of each kind.
+
+    Lines of one kind differ in numbers only.
+    """
+    expected = {"", "" if stimulus.cached else _CACHE_NOT_FLUSHED}
+    by_kind: dict[str, str] = {}
+    for line in map(one_line, errors.splitlines()):
+        if line not in expected:
+            by_kind.setdefault(without_numbers(line), line[:_MAX_MESSAGE_LENGTH])
+    return tuple(by_kind.values())[:_MAX_MESSAGES]
 
 
 def _combined_sync_times(jobs: Iterable[Mapping[str, Any]]) -> SyncTimes | None:

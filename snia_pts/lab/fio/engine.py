@@ -427,6 +427,7 @@ class FioEngine:
             telemetry=telemetry,
             uncounted_ios=fio.uncounted_ios(point.stimulus, answer) if allow_uncounted else 0,
             stream_bytes=fio.stream_bytes(point.stimulus, answer),
+            engine_messages=fio.unexpected_messages(point.stimulus, finished.stderr),
         )
         self._moment, self._overhead_ns = moment, overhead_ns
         return measurement
