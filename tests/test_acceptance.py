@@ -13,7 +13,6 @@ import pytest
 
 from snia_pts.lab import fio
 from snia_pts.lab.fio.agreement import require_sync_times
-from snia_pts.lab.fio.engine import _accepted
 from snia_pts.lab.process.program import Finished
 from snia_pts.model.histogram import Histogram, SyncTimes
 from snia_pts.model.measurement import Transfers
@@ -37,7 +36,7 @@ ENDED = Finished(
 def accepted(*, document: Any = None, asked: Any = None, **became: Any) -> tuple[Transfers, Transfers]:
     """Judge an answer of a fio that ended so."""
     text = json.dumps(answer() if document is None else document)
-    return _accepted(asked or stimulus(), replace(ENDED, **became), text)
+    return fio.accept_finished(asked or stimulus(), replace(ENDED, **became), text)
 
 
 def ran(ios: int, runtime: int, **asked: Any) -> bool:

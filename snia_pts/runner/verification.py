@@ -25,7 +25,7 @@ from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
-from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stimulus_seed
+from ..lab.fio.engine import describe_io_engine, seed_for, stimulus_seed
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
@@ -285,7 +285,7 @@ class _Verification:
                 yield f"{label}: evidence/{measurement.evidence}.fio is the job of another stimulus: {difference}"
             record = self._process_record(measurement.evidence)
             yield from self._check_target(label, measurement, record)
-            fio.require_echo(job, answer, ignored=ignored_options(stimulus) | {"filename"})
+            fio.require_echo(job, answer, ignored=fio.ignored_options(stimulus) | {"filename"})
             read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
             reread = replace(
                 measurement,

@@ -19,7 +19,7 @@ from ...model.measurement import Transfers
 from ...model.steps import Stimulus
 from ...units import KIB, exact_capacity
 from . import sampling
-from .job import AnswerRejected, sections
+from .job import AnswerRejected, count_threads
 from .sampling import lower_edge_ns
 
 #: The midpoint of fio's last bin, which has no upper edge.
@@ -114,7 +114,7 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     the number of outstanding I/Os times the runtime (Little's law), and at least half of it if fio's own time between
     two I/Os is negligible.  Raises AnswerRejected otherwise.
     """
-    threads = sum(section.jobs for section in sections(stimulus))
+    threads = count_threads(stimulus)
     outstanding = stimulus.outstanding_ios * threads
     sum_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides) * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
@@ -147,7 +147,7 @@ def require_sync_times(stimulus: Stimulus, sides: Sequence[Transfers], sync: Syn
     to half of it if fio's own time between two is negligible and all threads run equally long.  Raises AnswerRejected
     otherwise.
     """
-    threads = sum(section.jobs for section in sections(stimulus))
+    threads = count_threads(stimulus)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides)
     steps = sum(side.ios for side in sides) + sync.calls
     sum_ns = math.fsum((sync.calls * sync.mean_ns, *(side.ios * side.response_mean_ns for side in sides)))
