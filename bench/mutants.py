@@ -63,35 +63,19 @@ RULES: Mapping[str, Rule] = {
     "interruption": Rule(path="snia_pts/results/interruption.py", tests=("tests/test_interruption.py",)),
     "hostlimit": Rule(path="snia_pts/analysis/host_limit.py", tests=("tests/test_hostlimit.py",)),
     "journal_reader": Rule(path="snia_pts/record/journal_reader.py", tests=("tests/test_journal.py",)),
-    "fio": Rule(
-        path="snia_pts/lab/fio/answer.py",
-        tests=(
-            "tests/test_acceptance.py",
-            "tests/test_fio.py",
-            "-k",
-            "not junk and not changed and not real and not share and not spoiled and not sequential and not smuggled",
-        ),
-        within=(
-            "accept",
-            "_document",
-            "_exit_status",
-            "_require_no_error",
-            "_side",
-            "_transfers",
-            "_require_plausible",
-            "_require_amounts",
-            "_require_runtime",
-            "blame",
-            "read_totals",
-            "sync_times",
-            "StatusStream",
-        ),
-    ),
-    "engine": Rule(
-        path="snia_pts/lab/fio/engine.py",
-        tests=("tests/test_acceptance.py",),
-        within=("_accepted",),
-    ),
+    **{
+        name: Rule(
+            path=f"snia_pts/lab/fio/{name}.py",
+            tests=(
+                "tests/test_acceptance.py",
+                "tests/test_fio.py",
+                "-k",
+                "not junk and not changed and not real and not share and not spoiled and not sequential "
+                "and not smuggled",
+            ),
+        )
+        for name in ("answer", "acceptance")
+    },
     "process": Rule(path="snia_pts/lab/process/program.py", tests=("tests/test_process.py",)),
     "guard": Rule(path="snia_pts/lab/device/guard.py", tests=_SAFETY),
     "contents": Rule(path="snia_pts/lab/device/contents.py", tests=_SAFETY),

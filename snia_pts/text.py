@@ -39,6 +39,11 @@ def one_line(text: str) -> str:
     return printable(re.sub(rf"[^\S{_NO_BREAK_SPACES}]+", " ", text).strip()).strip()
 
 
+def without_numbers(text: str) -> str:
+    """Return ``text`` with # for each number, so that messages that differ in numbers only are equal."""
+    return re.sub(r"0x[0-9A-Fa-f]+|[0-9]+", "#", text)
+
+
 def suggestion(word: str, valid_words: Iterable[str]) -> str:
     """Return ``did you mean X?`` for the valid word most similar to ``word``; empty if none is similar."""
     return "".join(f"did you mean {match}?" for match in get_close_matches(word, list(valid_words), n=1))

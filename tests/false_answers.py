@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from snia_pts.lab import fio
-from snia_pts.lab.fio.engine import ignored_options
 from snia_pts.model.steps import Stimulus
 
 Side = dict[str, Any]
@@ -144,7 +143,7 @@ def _option(place: str, **changes: str) -> Callable[[dict[str, Any]], str]:
 def believed(stimulus: Stimulus, job_text: str, answer: str) -> bool:
     """Return whether an answer to a job file is accepted, whatever its target was."""
     try:
-        fio.require_echo(job_text, answer, ignored=ignored_options(stimulus) | {"filename"})
+        fio.require_echo(job_text, answer, ignored=fio.ignored_options(stimulus) | {"filename"})
         fio.accept(stimulus, 0, False, answer)
     except fio.AnswerRejected:
         return False

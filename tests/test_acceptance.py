@@ -13,7 +13,6 @@ import pytest
 
 from snia_pts.lab import fio
 from snia_pts.lab.fio.agreement import require_sync_times
-from snia_pts.lab.fio.engine import _accepted
 from snia_pts.lab.process.program import Finished
 from snia_pts.model.histogram import Histogram, SyncTimes
 from snia_pts.model.measurement import Transfers
@@ -37,7 +36,7 @@ ENDED = Finished(
 def accepted(*, document: Any = None, asked: Any = None, **became: Any) -> tuple[Transfers, Transfers]:
     """Judge an answer of a fio that ended so."""
     text = json.dumps(answer() if document is None else document)
-    return _accepted(asked or stimulus(), replace(ENDED, **became), text)
+    return fio.accept_finished(asked or stimulus(), replace(ENDED, **became), text)
 
 
 def ran(ios: int, runtime: int, **asked: Any) -> bool:
@@ -296,16 +295,73 @@ def test_sync_calls_are_as_requested(calls: int, call_ns: int, reason: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "mean_ns", "believed"),
-    [({}, 499_000.0, True), ({}, 498_000.0, False), ({"rate_iops": "1000"}, 498_000.0, True)],
+    ("changes", "least", "most"),
+    [
+        ({}, 124, 126),
+        ({"thread_count": 4}, 121, 129),
+        ({"read_percent": 50}, 124, 626),
+        ({"access": "SEQ", "range_bytes": 409_600, "passes": 5}, 124, 131),
+        ({"access": "SEQ", "range_bytes": 409_600, "limit_bytes": 2_048_000}, 124, 131),
+    ],
 )
-def test_sync_calls_account_for_the_runtime(options: dict[str, str], mean_ns: float, *, believed: bool) -> None:
-    """A thread that waits for nothing else spends its time in I/Os and calls; 1000 of both leave 1 ms for a pair."""
-    request = stimulus(options=(("fdatasync", "1"), *options.items()), thread_count=1, queue_depth=1)
+def test_reads_threads_and_restarts_change_the_number_of_sync_calls(
+    changes: dict[str, Any], least: int, most: int
+) -> None:
+    """500 writes with fdatasync=4 have 125 calls; there may be one more for each thread, read and restart."""
+    request = stimulus(**{"options": (("fdatasync", "4"),), "thread_count": 1, "queue_depth": 1, **changes})
+    document = answer(request.read_percent * 10, 500)
+    for calls in range(least - 1, most + 2):
+        document["jobs"][0]["sync"] = {"lat_ns": sync_calls(calls, 4000)}
+        is_possible = least <= calls <= most
+        with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match=f"{calls} sync calls"):
+            accepted(document=document, asked=request)
+
+
+@pytest.mark.parametrize(
+    ("changes", "mean_ns", "believed"),
+    [
+        ({}, 499_000.0, True),
+        ({}, 498_000.0, False),
+        ({"options": (("fdatasync", "1"), ("rate_iops", "1000"))}, 498_000.0, True),
+        ({"passes": 1}, 498_000.0, False),
+        ({"thread_count": 4}, 1_996_000.0, False),
+        ({"thread_count": 4, "passes": 1}, 1_996_000.0, True),
+        ({"thread_count": 4, "limit_bytes": 4_096_000}, 1_996_000.0, True),
+    ],
+)
+def test_sync_calls_account_for_the_runtime(changes: dict[str, Any], mean_ns: float, *, believed: bool) -> None:
+    """A thread that waits for nothing else spends its time in I/Os and calls; 1000 of both leave 1 ms for a pair.
+
+    Threads with an amount of data end at different times, and the runtime is that of the last one.
+    """
+    facts = {"options": (("fdatasync", "1"),), "thread_count": 1, "queue_depth": 1, **changes}
+    request = stimulus(**facts)
     write = transfers(runtime_ms=1000, response_mean_ns=1000.0)
-    sync = SyncTimes(calls=1000, mean_ns=mean_ns, max_ns=600_000, histogram=Histogram())
-    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="too little for 1 threads"):
+    sync = SyncTimes(calls=1000, mean_ns=mean_ns, max_ns=2_000_000, histogram=Histogram())
+    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=r"too little for \d threads"):
         require_sync_times(request, (transfers(ios=0, runtime_ms=0), write), sync)
+
+
+CACHE_NOT_FLUSHED = "fio: only root may flush block devices. Cache flush bypassed!"
+
+
+@pytest.mark.parametrize(
+    ("errors", "options", "messages"),
+    [
+        ("", (), ()),
+        ("\n \n", (), ()),
+        ("fio: odd\n", (), ("fio: odd",)),
+        ("odd 1\nother\nodd 22\nat 0x7f3a\nat 0x1\n", (), ("odd 1", "other", "at 0x7f3a")),
+        ("\x1b[31mred\ttext\u202e\n", (), ("\ufffd[31mred text\ufffd",)),
+        ("x" * 300, (), ("x" * 200,)),
+        ("a\nb\nc\nd\ne\nf\n", (), ("a", "b", "c", "d", "e")),
+        (f"{CACHE_NOT_FLUSHED}\n", (), ()),
+        (f"{CACHE_NOT_FLUSHED}\n", (("direct", "0"),), (CACHE_NOT_FLUSHED,)),
+    ],
+)
+def test_messages_of_fio_are_kept_once_per_kind(errors: str, options: Any, messages: tuple[str, ...]) -> None:
+    """Lines that differ in numbers only are of one kind; the harmless line about the cache is left out if it is."""
+    assert fio.unexpected_messages(stimulus(options=options), errors) == messages
 
 
 def sync_calls(calls: int, call_ns: int) -> dict[str, Any]:

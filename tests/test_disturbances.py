@@ -263,6 +263,23 @@ def test_contradicted_samples_are_a_warning_of_the_result() -> None:
     assert "700.4 MB instead of 1.688 GB in sample 8" in warned.detail
 
 
+def test_messages_of_fio_are_one_warning_for_each_kind() -> None:
+    """Messages of one kind, in whichever points, are counted; there is no warning for more than five kinds."""
+    point = measurement(stimulus(0))
+    said = [(f"fio: odd {number}", "fio: other") if number < 3 else () for number in range(8)]
+    points = [replace(point, engine_messages=words, evidence=f"0000{number}") for number, words in enumerate(said)]
+    assert [detail for what, detail in engine_deviations(points) if what == "fio's message"] == [
+        f"in 3 of 8 points fio wrote to its standard error: fio: odd 0; the first is {point.stimulus.label} (00000)",
+        f"in 3 of 8 points fio wrote to its standard error: fio: other; the first is {point.stimulus.label} (00000)",
+    ]
+    many = [replace(point, engine_messages=(letter,)) for letter in "abcdefg"]
+    details = [detail for what, detail in engine_deviations(many) if what == "fio's message"]
+    assert (
+        details[0] == f"in 1 of 7 points fio wrote to its standard error: a; {point.stimulus.label} ({point.evidence})"
+    )
+    assert details[5:] == ["evidence/*.process.json has 2 other kinds of messages"]
+
+
 def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:
     """Return a point that took so long by the suite's clock and by fio's, with an I/O of 2 s."""
     done = transfers(100, runtime_ms=runtime_ms, response_max_ns=2 * 10**9)

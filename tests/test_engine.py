@@ -116,6 +116,29 @@ def test_wipc_of_a_smaller_range_ends_in_a_partial_pass(tmp_path: Path, evidence
     assert data_map(target) == ((0, size * 3 // 4),)
 
 
+@pytest.mark.parametrize("io_engine", ["psync", "libaio"])
+@pytest.mark.parametrize("sync", [("fsync", "1"), ("fdatasync", "8")])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"read_percent": 50},
+        {"access": "SEQ", "limit_bytes": 8 * MIB, "seconds": 10.0},
+        {"access": "SEQ", "passes": 4},
+    ],
+)
+def test_sync_calls_of_real_fio_are_believed(
+    tmp_path: Path, evidence: Path, changes: dict[str, Any], sync: tuple[str, str], io_engine: str
+) -> None:
+    """Threads that end at different times, reads between the writes, and restarts change the number of calls."""
+    options = (sync, ("ioengine", io_engine), ("direct", "0"))
+    request = stimulus(MIB, thread_count=4, queue_depth=1, options=options, **changes)
+    (measurement,) = measured(filled(tmp_path / "x.img", MIB), evidence, request)
+
+    assert measurement.sync is not None
+    assert measurement.sync.calls >= measurement.write.ios // int(sync[1]) - 4
+
+
 def test_each_round_touches_new_lbas(tmp_path: Path, evidence: Path) -> None:
     """The room of a sparse file grows with each round: nobody repeats the same LBAs, as all peers but one do."""
     # One pass at random leaves 1/e of the blocks out, the next 1/e of those: 63, 86 and 95 % of the room are taken.
@@ -363,6 +386,23 @@ def end_a_waiting_thread(evidence: Path) -> None:
             children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
             os.kill(int(next(words for words in children if words)[0]), signal.SIGKILL)
             return
+
+
+def test_what_fio_writes_to_its_standard_error_is_in_the_measurement(
+    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that does not make the answer invalid stays with the point, sampled or not."""
+    program = tmp_path / "fio"
+    program.write_text(f'#!/bin/sh\necho "fio: odd" >&2\nexec {process.find("fio")} "$@"\n')
+    program.chmod(0o755)
+    replace_fio(monkeypatch, program)
+    target = sparse(tmp_path / "x.img")
+    step = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=0.3), sample_seconds=0.1)
+    *_, sampled = engine(target, evidence).measure_continuous(step)
+    (point,) = measured(target, evidence, stimulus())
+
+    assert isinstance(sampled, Measurement)
+    assert sampled.engine_messages == point.engine_messages == ("fio: odd",)
 
 
 def test_whoever_stops_listening_ends_what_runs_and_what_stands_ready(tmp_path: Path, evidence: Path) -> None:

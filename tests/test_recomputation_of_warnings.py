@@ -35,6 +35,7 @@ _RUNS: dict[str, tuple[Sequence[str], set[str]]] = {
             "pause",
             "fio's clock",
             "fio restarted",
+            "fio's message",
             "point duration",
             "threads apart",
             "stall",
@@ -58,7 +59,7 @@ class _Disturbance:
     """What happens to the measurements of a simulated drive; the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
-        self.dice, self.idle_dice = random.Random(seed), random.Random(seed)
+        self.dice, self.idle_dice, self.message_dice = (random.Random(seed) for _ in range(3))
 
     def measurement(self, original: Callable[..., Measurement]) -> Callable[..., Measurement]:
         """Return a replacement of the laboratory's method that makes a measurement of what the drive did."""
@@ -112,6 +113,9 @@ class _Disturbance:
             changes["rejected"] = (attempt,)
         if self.chance():
             changes["uncounted_ios"] = self.dice.randint(1, 200)
+        if self.message_dice.random() < 0.05:
+            kind, number = self.message_dice.choice("abcdefg"), self.message_dice.randint(1, 99)
+            changes["engine_messages"] = (f"fio: message {kind} about descriptor {number}",)
         return changes | {"timing": replace(done.timing, **timing)}
 
     def telemetry(self, done: Measurement) -> TelemetrySample:

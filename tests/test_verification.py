@@ -119,6 +119,11 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "CPU": ("real", with_number("measurement", "engine_cpu_percent", by=-0.001), "engine_cpu_percent is "),
     "uncounted": ("real", with_number("measurement", "uncounted_ios"), "uncounted_ios is 1 in the journal, 0 in the"),
+    "message": (
+        "real",
+        lambda entries: outcomes(entries, "measurement")[-1].update(engine_messages=["fio: odd"]),
+        "engine_messages is ",
+    ),
     "sample's I/Os": ("real", with_number("sample", "write_ios"), "write_ios is "),
     "sample's time": ("real", with_number("sample", "seconds", by=0.001), "seconds is "),
     "sample's mean": ("real", with_number("sample", "average_response_us"), "average_response_us is "),

@@ -9,12 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 
 from ..model.measurement import Measurement, Timing
 from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
 from ..model.time_series import TimeLine
+from ..text import without_numbers
 from ..units import MB, capacity, counted, duration, number
 
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
@@ -41,6 +42,8 @@ _STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
 _IDLE_TOLERANCE = 0.01
 #: Threads that start apart by more than this share of a point are not its Thread Count.
 _SPREAD_TOLERANCE = 0.01
+#: The maximum number of kinds of messages with a warning of their own.
+_MAX_MESSAGE_KINDS = 5
 #: Tolerance of the share of reads: this difference, and this many standard deviations.
 _MIX_SHARE, _MIX_DEVIATIONS = 0.002, 3.0
 
@@ -195,7 +198,7 @@ def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tu
 
 
 def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Yield what the engine did differently from the request: restarts, overruns, clocks, stalls, repeats, mixes."""
+    """Yield what the engine did besides the request: restarts, messages, overruns, clocks, stalls, repeats, mixes."""
     restarted = [point for point in points if point.timing.engine_restarted]
     if restarted:
         detail = (
@@ -204,6 +207,7 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
             f"{restarted[0].stimulus.label} ({restarted[0].evidence})"
         )
         yield "fio restarted", detail + (" was the first" if len(restarted) > 1 else "")
+    yield from _messages(points)
     late = [
         (point.runtime_ms / 1000 / point.stimulus.seconds, point)
         for point in points
@@ -222,6 +226,26 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
     yield from _stalls(points)
     yield from _repeats(points)
     yield from _mixes(points)
+
+
+def _messages(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield a warning for each kind of message that fio wrote although its answer is valid, up to a number of kinds.
+
+    Messages of one kind differ in numbers only.
+    """
+    by_kind: dict[str, list[tuple[str, Measurement]]] = {}
+    for point in points:
+        for message in point.engine_messages:
+            by_kind.setdefault(without_numbers(message), []).append((message, point))
+    for messages in islice(by_kind.values(), _MAX_MESSAGE_KINDS):
+        message, first = messages[0]
+        yield (
+            "fio's message",
+            f"in {len(messages)} of {counted(len(points), 'point')} fio wrote to its standard error: {message}; "
+            f"{'the first is ' if len(messages) > 1 else ''}{first.stimulus.label} ({first.evidence})",
+        )
+    if (others := len(by_kind) - _MAX_MESSAGE_KINDS) > 0:
+        yield "fio's message", f"evidence/*.process.json has {counted(others, 'other kind')} of messages"
 
 
 def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

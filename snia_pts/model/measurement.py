@@ -124,8 +124,8 @@ class Measurement:
     drive and host during the measurement.  ``sync`` are the times of fsync and fdatasync, if the stimulus calls them.
     ``reported`` are the only figures if another tool measured; there are no I/O counts then.  ``rejected`` are the
     attempts before this one.  ``uncounted_ios`` are I/Os that the engine lost count of at its end; no other number
-    includes them.  ``stream_bytes`` are the bytes of each of several sequential threads; empty if
-    unknown.
+    includes them.  ``stream_bytes`` are the bytes of each of several sequential threads; empty if unknown.
+    ``engine_messages`` are the unexpected lines that the engine wrote to its standard error.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -143,6 +143,7 @@ class Measurement:
     rejected: tuple[RejectedAttempt, ...] = ()
     uncounted_ios: Amount = 0
     stream_bytes: tuple[Amount, ...] = ()
+    engine_messages: tuple[str, ...] = ()
 
     @property
     def host_cpu_percent(self) -> float | None:

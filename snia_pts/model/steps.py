@@ -164,6 +164,11 @@ class Stimulus:
         return 1 if dict(self.options).get("ioengine") in SYNCHRONOUS_ENGINES else self.queue_depth
 
     @property
+    def ends_by_time(self) -> bool:
+        """Whether every thread runs for the requested time, however much it transfers."""
+        return self.seconds is not None and self.limit_bytes is None
+
+    @property
     def streams(self) -> int:
         """How many sequential streams there are, one a thread; 0 where access is random."""
         return self.thread_count if self.access == "SEQ" else 0

@@ -25,13 +25,13 @@ from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
-from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stimulus_seed
+from ..lab.fio.engine import describe_io_engine, seed_for, stimulus_seed
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
 from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
-from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample, Timing
+from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
@@ -51,6 +51,8 @@ _CHUNK_BYTES = 256 * 1024
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
 #: Tolerance of times.
 _TOLERANCE_MS = 1000
+#: What a timing has from the record of the program.
+_RECORDED_TIMES = ("started", "started_monotonic_ns", "ended_monotonic_ns")
 #: Titles of the purge methods that are deviations.
 _NON_STANDARD = {NONE, *(method.title for method in METHODS.values() if not method.standard)}
 #: Maximum number of unmeasured points with evidence at the end of a run: the current and the next one.
@@ -281,8 +283,9 @@ class _Verification:
                 raise ValueError(f"evidence/{measurement.evidence}.fio does not have the seed of this point")
             for difference in fio.job_differences(self._job_file(measurement), job) if same else ():
                 yield f"{label}: evidence/{measurement.evidence}.fio is the job of another stimulus: {difference}"
-            yield from self._check_target(label, measurement)
-            fio.require_echo(job, answer, ignored=ignored_options(stimulus) | {"filename"})
+            record = self._process_record(measurement.evidence)
+            yield from self._check_target(label, measurement, record)
+            fio.require_echo(job, answer, ignored=fio.ignored_options(stimulus) | {"filename"})
             read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
             reread = replace(
                 measurement,
@@ -293,16 +296,12 @@ class _Verification:
                 sync=fio.sync_times(answer) if stimulus.options else None,
                 uncounted_ios=fio.uncounted_ios(stimulus, answer),
                 stream_bytes=fio.stream_bytes(stimulus, answer),
-                timing=self._reread_timing(measurement),
+                engine_messages=fio.unexpected_messages(stimulus, str(record["stderr"])),
+                timing=replace(measurement.timing, **{name: record[name] for name in _RECORDED_TIMES}),
             )
             yield from _gap_difference(label, previous, measurement)
             self._previous = measurement
         yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
-
-    def _reread_timing(self, measurement: Measurement) -> Timing:
-        record = self._process_record(measurement.evidence)
-        names = ("started", "started_monotonic_ns", "ended_monotonic_ns")
-        return replace(measurement.timing, **{name: record[name] for name in names})
 
     def _job_file(self, measurement: Measurement) -> str:
         """Return the job file of a measurement by the journal; raises ValueError or fio.AnswerRejected."""
@@ -319,9 +318,9 @@ class _Verification:
                 )
         raise ValueError(f"the journal's I/O engine is unknown: {described}")
 
-    def _check_target(self, label: str, measurement: Measurement) -> Iterator[str]:
+    def _check_target(self, label: str, measurement: Measurement, record: Mapping[str, Any]) -> Iterator[str]:
         """Yield a sentence if fio had another target open."""
-        record, expected = self._process_record(measurement.evidence), fio_name(self._path(measurement))
+        expected = fio_name(self._path(measurement))
         name = record["environment"][fio.TARGET]
         if (target := record["descriptors"].get(name, name)) != expected:
             yield f"{label}: evidence/{measurement.evidence}.process.json: expected target {expected}, got {target}"

@@ -6,6 +6,7 @@ The numbers of each rule are written here a second time, as the documentation ha
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache
@@ -174,6 +175,21 @@ def _restarts(run: Path) -> Iterator[Expected]:
     if timings:
         template = f"for {{}} of {{}} points fio exited before its first I/O {{any}}: {timings[0].name}{{any}}"
         yield text(template, *_count(timings, points(run)))
+
+
+def _messages(run: Path) -> Iterator[Expected]:
+    """Return one warning for each of five kinds of messages; messages of a kind have other numbers."""
+    kinds: dict[str, list[tuple[str, Point]]] = {}
+    for point in points(run):
+        for message in point.outcome.get("engine_messages", ()):
+            kinds.setdefault(re.sub(r"\d+", "0", message), []).append((message, point))
+    for said in list(kinds.values())[:5]:
+        message, first = said[0]
+        template = f"in {{}} of {{}} points fio wrote to its standard error: {message}; "
+        template += f"{'the first is ' * (len(said) > 1)}{first.name}"
+        yield text(template, *_count(said, points(run)))
+    if len(kinds) > 5:
+        yield text(f"evidence/*.process.json has {{}} other kind{'s' * (len(kinds) > 6)} of messages", len(kinds) - 5)
 
 
 def _overruns(run: Path) -> Iterator[Expected]:
@@ -453,6 +469,7 @@ _KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
     "idle time": _idle_times,
     "fio's clock": _fio_clock,
     "fio restarted": _restarts,
+    "fio's message": _messages,
     "point duration": _overruns,
     "threads apart": _spreads,
     "stall": _stalls,

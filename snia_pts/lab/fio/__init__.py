@@ -1,18 +1,17 @@
-"""Run fio: write its job files (``job``) and validate its answers (``answer``)."""
+"""Run fio: write its job files (``job``), parse its answers (``answer``) and accept them (``acceptance``)."""
 
 from __future__ import annotations
 
+from .acceptance import accept, accept_finished, blame
 from .answer import (
     StatusStream,
-    accept,
-    blame,
     engine_cpu_percent,
-    read_totals,
     stream_bytes,
     sync_times,
     uncounted_ios,
+    unexpected_messages,
 )
-from .echo import job_differences, require_echo, require_version
+from .echo import ignored_options, job_differences, require_echo, require_version
 from .files import JobFiles
 from .job import (
     STALL_SECONDS,
@@ -21,13 +20,14 @@ from .job import (
     IoEngine,
     Section,
     command,
+    count_threads,
     job_file,
     null_job_file,
     sections,
     thread_limit,
     timeout_seconds,
 )
-from .running import RunningTotals
+from .running import RunningTotals, read_totals
 
 __all__ = [
     "STALL_SECONDS",
@@ -39,9 +39,12 @@ __all__ = [
     "Section",
     "StatusStream",
     "accept",
+    "accept_finished",
     "blame",
     "command",
+    "count_threads",
     "engine_cpu_percent",
+    "ignored_options",
     "job_differences",
     "job_file",
     "null_job_file",
@@ -54,4 +57,5 @@ __all__ = [
     "thread_limit",
     "timeout_seconds",
     "uncounted_ios",
+    "unexpected_messages",
 ]

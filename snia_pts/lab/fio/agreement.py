@@ -19,7 +19,7 @@ from ...model.measurement import Transfers
 from ...model.steps import Stimulus
 from ...units import KIB, exact_capacity
 from . import sampling
-from .job import AnswerRejected, sections
+from .job import AnswerRejected, count_threads
 from .sampling import lower_edge_ns
 
 #: The midpoint of fio's last bin, which has no upper edge.
@@ -114,7 +114,7 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     the number of outstanding I/Os times the runtime (Little's law), to which a ramp adds at most the longest of them,
     and at least half of it if fio's own time between two I/Os is negligible.  Raises AnswerRejected otherwise.
     """
-    threads = sum(section.jobs for section in sections(stimulus))
+    threads = count_threads(stimulus)
     outstanding = stimulus.outstanding_ios * threads
     sum_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides) * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
@@ -144,9 +144,10 @@ def require_sync_times(stimulus: Stimulus, sides: Sequence[Transfers], sync: Syn
     """Check the times of fsync and fdatasync of threads that do one I/O or call at a time.
 
     With the response times they add up to the runtime of all threads: at most to that and the longest call, at least
-    to half of it if fio's own time between two is negligible.  Raises AnswerRejected otherwise.
+    to half of it if fio's own time between two is negligible and all threads run equally long.  Raises AnswerRejected
+    otherwise.
     """
-    threads = sum(section.jobs for section in sections(stimulus))
+    threads = count_threads(stimulus)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides)
     steps = sum(side.ios for side in sides) + sync.calls
     sum_ns = math.fsum((sync.calls * sync.mean_ns, *(side.ios * side.response_mean_ns for side in sides)))
@@ -158,19 +159,16 @@ def require_sync_times(stimulus: Stimulus, sides: Sequence[Transfers], sync: Syn
         raise disagreement(f"{times}, impossible with {threads} threads in {limit_ns / 1e9:.3g} s")
     is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
     only_sync = {name for name, _ in stimulus.options} <= _OPTIONS_WITHOUT_PAUSES
-    is_slow = threads * runtime_ns >= _LONG_TURN_NS * threads * steps
-    if only_sync and is_small and is_slow and sum_ns < _LEAST_OUTSTANDING * threads * runtime_ns:
+    is_slow = runtime_ns >= _LONG_TURN_NS * steps
+    run_equally_long = threads == 1 or stimulus.ends_by_time
+    if only_sync and is_small and is_slow and run_equally_long and sum_ns < _LEAST_OUTSTANDING * threads * runtime_ns:
         reason = f"fio's answer is inconsistent: {times}, too little for {threads} threads in {limit_ns / 1e9:.3g} s"
         raise AnswerRejected("host", reason, repeatable=True)
 
 
 def _keeps_queue_full(stimulus: Stimulus) -> bool:
     """Return whether fio starts the next I/O as soon as one has completed, during the whole measured time."""
-    return (
-        stimulus.seconds is not None
-        and stimulus.limit_bytes is None
-        and not (stimulus.ramp_seconds or stimulus.options)
-    )
+    return stimulus.ends_by_time and not (stimulus.ramp_seconds or stimulus.options)
 
 
 def upper_edge_ns(midpoint_ns: int) -> float:

@@ -17,12 +17,15 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from .answer import parse_answer
+from ...model.steps import Stimulus
+from .answer import parse_answer, reject_unreadable
 from .job import TARGET, AnswerRejected
 
 _SECTION = re.compile(r"^\[(.+)\]$", re.MULTILINE)
 #: fio has one name for each of these, and echoes it; the suite always writes them.
 _REQUIRED = ("filename", "direct", "ioengine", "iodepth", "rw", "randseed")
+#: Of the options that a stimulus may have, fio is known to echo these as written.
+_ECHOED_AS_WRITTEN = {"ioengine", "direct"}
 #: Options on the command line of a staged fio (``job.command``).
 _HOOKS = {"exec_prerun", "exec_postrun"}
 
@@ -35,7 +38,7 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
     job file does not have.  Raises AnswerRejected on a difference.
     """
     document = parse_answer(answer)
-    try:
+    with reject_unreadable("fio's output"):
         global_options = document.get("global options") or {}
         job_options = [job.get("job options") or {} for job in document["jobs"]]
         common, *sections = _sections(job_text)
@@ -52,10 +55,13 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
         names, section_names = [job.get("jobname") for job in document["jobs"]], _SECTION.findall(job_text)[1:]
         if names != section_names[: len(names)]:
             difference = difference or f"expected job {', '.join(section_names)}, got {', '.join(map(str, names))}"
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     if difference:
         raise AnswerRejected("host", f"fio's answer belongs to another job: {difference}")
+
+
+def ignored_options(stimulus: Stimulus) -> frozenset[str]:
+    """Return the options of a stimulus that fio may echo in a different form."""
+    return frozenset(dict(stimulus.options).keys() - _ECHOED_AS_WRITTEN)
 
 
 def require_version(answer: str, version: str) -> None:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 from ...errors import SniaPtsError
 from ...files import create, rename
 from ...model.attempt import RejectedAttempt
-from ...model.measurement import IdleOutcome, Measurement, Sample, Timing, Transfers
+from ...model.measurement import IdleOutcome, Measurement, Sample, Timing
 from ...model.steps import ContinuousStimulus, Stimulus
-from ...units import MB, counted, exact_capacity
+from ...units import counted
 from .. import fio
 from ..device.identity import block_directory
 from ..evidence import last_number
@@ -28,6 +28,7 @@ from ..observation.clocks import Moment, read_moment
 from ..observation.telemetry import Observer, observe
 from ..process import program as process
 from ..process.staged import StagedProgram
+from .kernel_counters import require_counted
 from .point import IdleGap, PointPipeline, PreparedPoint
 from .probe import fio_version
 from .sampling import Sampler, Totals
@@ -37,16 +38,8 @@ if TYPE_CHECKING:
 
 #: If the host was suspended for longer than this, the measurement is rejected.
 _MAX_SUSPENSION_SECONDS = 0.1
-#: Of the options that a stimulus may have, fio is known to echo these as written.
-_ECHOED_AS_WRITTEN = {"ioengine", "direct"}
 #: The next fio starts this long before the end of an idle time, and its checks this long before.
 _STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
-#: The block layer may count this share of fio's bytes, and this many bytes, less than fio.
-_UNCOUNTED_SHARE, _UNCOUNTED_BYTES = 0.02, 8 * MB
-#: The block layer may merge this share of random I/Os, and this many.
-_MERGED_SHARE, _MERGED_IOS = 0.1, 1000
-#: fio's runtime is in whole ms and may be rounded.
-_ROUNDING_SECONDS = 0.01
 
 
 #: Called before each stimulus; raises to forbid it.
@@ -285,7 +278,7 @@ class FioEngine:
 
     def _prepare_next(self, stimulus: Stimulus, *, sampled: bool = False) -> PreparedPoint:
         """Start fio for a stimulus; it waits before its first I/O."""
-        threads = sum(section.jobs for section in fio.sections(stimulus))
+        threads = fio.count_threads(stimulus)
         files, seed = self._write_job(stimulus)
         try:
             command = fio.command(files.path, staged=True, sampled=sampled)
@@ -322,7 +315,7 @@ class FioEngine:
         if point.program.exited:  # It died before its I/O: start it again, without the start gate.
             point.program.end()
             if isinstance(point.program, StagedProgram) and not point.program.may_restart:
-                threads = sum(section.jobs for section in fio.sections(point.stimulus))
+                threads = fio.count_threads(point.stimulus)
                 reason = f"fio started {point.program.ready_threads} of {counted(threads, 'thread')}"
                 raise fio.AnswerRejected("host", reason)
             job, inherited = point.files.path, point.files.inherited
@@ -382,7 +375,7 @@ class FioEngine:
         answer = raw.decode("utf-8", "replace")
         checksum = hashlib.sha256(raw).hexdigest()
         try:
-            read, write = _accepted(
+            read, write = fio.accept_finished(
                 point.stimulus,
                 finished,
                 answer,
@@ -391,7 +384,7 @@ class FioEngine:
                 exited_ns=point.exited_ns,
             )
             target = finished.environment.get(fio.TARGET, "")
-            fio.require_echo(point.files.text, answer, target, ignored_options(point.stimulus))
+            fio.require_echo(point.files.text, answer, target, fio.ignored_options(point.stimulus))
             fio.require_version(answer, self.version)
         except fio.AnswerRejected as refusal:
             refusal.attempt = RejectedAttempt(
@@ -403,7 +396,8 @@ class FioEngine:
             raise
         if point.program.threads_missing:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
-        self._require_counted(point.stimulus, read, write, telemetry)
+        if telemetry.block is not None and self._observer.counts_every_byte:
+            require_counted(point.stimulus, read, write, telemetry.block, self._path)
         overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
         overhead_ns = max(0, overhead_ns)
@@ -427,43 +421,10 @@ class FioEngine:
             telemetry=telemetry,
             uncounted_ios=fio.uncounted_ios(point.stimulus, answer) if allow_uncounted else 0,
             stream_bytes=fio.stream_bytes(point.stimulus, answer),
+            engine_messages=fio.unexpected_messages(point.stimulus, finished.stderr),
         )
         self._moment, self._overhead_ns = moment, overhead_ns
         return measurement
-
-    def _require_counted(
-        self, stimulus: Stimulus, read: Transfers, write: Transfers, telemetry: TelemetrySample
-    ) -> None:
-        """Check that the kernel counted the bytes and random I/Os that fio reports; raises fio.AnswerRejected if not.
-
-        ``telemetry`` begins before fio's first I/O, and ends after its last one.
-        """
-        block = telemetry.block
-        if block is None or stimulus.cached or not self._observer.counts_every_byte:
-            return
-        for name, side, counted_bytes, counted_ios in (
-            ("read", read, block.read_bytes, block.read_ios),
-            ("written", write, block.write_bytes, block.write_ios),
-        ):
-            reported_bytes = side.transferred_bytes
-            if reported_bytes - counted_bytes > max(_UNCOUNTED_BYTES, _UNCOUNTED_SHARE * reported_bytes):
-                reported, counted = f"{exact_capacity(reported_bytes)} {name}", exact_capacity(counted_bytes)
-            elif _are_ios_separate(stimulus) and side.ios - counted_ios > max(_MERGED_IOS, _MERGED_SHARE * side.ios):
-                reported, counted = f"{side.ios} I/Os {name}", str(counted_ios)
-            else:
-                continue
-            raise fio.AnswerRejected(
-                "host", f"fio reports {reported}, but the kernel counted {counted} on {self._path}"
-            )
-
-
-def _are_ios_separate(stimulus: Stimulus) -> bool:
-    """Return whether the block layer can merge few I/Os: random ones in a range of many more blocks than are in flight.
-
-    In a range of 100 blocks for each outstanding I/O, 2 % of the I/Os have an outstanding neighbour.
-    """
-    blocks = stimulus.range_bytes // stimulus.largest_block_bytes
-    return stimulus.access == "RND" and not stimulus.skew and blocks >= 100 * stimulus.total_oio
 
 
 def side_by_side(engines: Sequence[FioEngine], stimuli: Sequence[Stimulus]) -> tuple[Measurement, ...]:
@@ -497,55 +458,10 @@ def _node(path: str) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, sysfs_inode
 
 
-def _accepted(
-    stimulus: Stimulus,
-    finished: process.Finished,
-    answer: str,
-    stall_seconds: float = fio.STALL_SECONDS,
-    *,
-    allow_uncounted: bool = False,
-    exited_ns: int = 0,
-) -> tuple[Transfers, Transfers]:
-    """Return the reads and writes of a stimulus; raises fio.AnswerRejected, with fio's errors, if it is invalid.
-
-    A fio that was asked for running totals while a thread ended may count its time until ``exited_ns``.
-    """
-    if finished.stopped_seconds is not None:
-        raise fio.AnswerRejected("host", f"another process stopped fio for about {finished.stopped_seconds:.2g} s")
-    try:
-        read, write = fio.accept(
-            stimulus,
-            finished.exit_code,
-            finished.timed_out,
-            answer,
-            finished.stderr,
-            stall_seconds=stall_seconds,
-            allow_uncounted=allow_uncounted,
-        )
-    except fio.AnswerRejected as refusal:
-        detail = f"fio said: {finished.error_summary}"
-        if finished.unkillable_pid is not None:
-            detail = f"fio hangs in the kernel and cannot be killed (process {finished.unkillable_pid})"
-        reason, repeatable = f"{refusal.reason}; {detail}", refusal.repeatable
-        raise fio.AnswerRejected(refusal.blame, reason, refusal.number, repeatable=repeatable) from None
-    runtime = max(read.runtime_ms, write.runtime_ms) / 1000
-    present_seconds = finished.seconds + max(0, exited_ns - finished.ended_monotonic_ns) / 1e9
-    if runtime > present_seconds + _ROUNDING_SECONDS:
-        raise fio.AnswerRejected(
-            "host", f"fio reports {runtime:g} s of I/O, but its process ran for only {present_seconds:.3g} s"
-        )
-    return read, write
-
-
 def describe_io_engine(io_engine: fio.IoEngine, *, refill: bool, fixed_buffers: bool) -> str:
     """Return the I/O engine as a report states it: with its buffers."""
     fixed = ", fixed buffers" if fixed_buffers else ""
     return f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
-
-
-def ignored_options(stimulus: Stimulus) -> frozenset[str]:
-    """Return the options of a stimulus that fio may echo in a different form."""
-    return frozenset(dict(stimulus.options).keys() - _ECHOED_AS_WRITTEN)
 
 
 def seed_for(stimulus: Stimulus, run_seed: int, number: int) -> int:

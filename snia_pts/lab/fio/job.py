@@ -189,6 +189,11 @@ def sections(stimulus: Stimulus) -> Iterator[Section]:
         yield Section(offset_bytes=start, size_bytes=tail_bytes, block_size_bytes=tail_bytes, jobs=1)
 
 
+def count_threads(stimulus: Stimulus) -> int:
+    """Return how many threads fio starts: those of the stimulus, and one for a last block that is shorter."""
+    return sum(section.jobs for section in sections(stimulus))
+
+
 def _partial(stimulus: Stimulus, share_bytes: int, thread: int) -> int | None:
     """Return the bytes that a sequential thread transfers if the last pass is partial; None if no pass is partial.
 

@@ -106,6 +106,6 @@ class PointPipeline:
 def _remaining_seconds(point: PreparedPoint) -> float:
     """Return how long a running point will still take; 0 if that is not known."""
     stimulus = point.stimulus
-    if stimulus.seconds is None or stimulus.limit_bytes is not None:
+    if stimulus.seconds is None or not stimulus.ends_by_time:
         return 0.0
     return stimulus.ramp_seconds + stimulus.seconds - (time.monotonic_ns() - point.program.started_ns) / 1e9

@@ -1,4 +1,4 @@
-"""Check that fio's running totals are consistent in themselves and with the previous answers.
+"""Read fio's running totals, and check that they are consistent in themselves and with the previous answers.
 
 Measured facts behind the rules (fio 3.33, and the source of 3.42; some two thousand samples on an overloaded host):
 
@@ -14,14 +14,50 @@ Measured facts behind the rules (fio 3.33, and the source of 3.42; some two thou
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from ...model.steps import Stimulus
-from .agreement import disagreement, upper_edge_ns
-from .answer import read_totals
+from .acceptance import require_no_error
+from .agreement import disagreement, require_running_mean, upper_edge_ns
+from .answer import parse_answer, parse_jobs, reject_unreadable, require_plausible
 from .sampling import Side, Totals, lower_edge_ns
 
 #: Threads start one after the other, on an overloaded host 100 ms apart.  The runtime is that of the longest one.
 _RUNTIME_TOLERANCE_MS = 1000
+
+
+def read_totals(answer: str) -> tuple[Totals, float | None]:
+    """Return the running totals of an answer and the time when fio printed it (Unix ms; None if not reported).
+
+    Raises AnswerRejected if the answer cannot be parsed or reports an error.
+    """
+    with reject_unreadable("fio's running totals"):
+        document = parse_answer(answer)
+        jobs, printed_ms = parse_jobs(document), document.get("timestamp_ms")
+        for job in jobs:
+            require_no_error(job, 0, answer, "")
+        read, write = (Side.combine([_side(job[side]) for job in jobs]) for side in ("read", "write"))
+        totals = Totals(read=read, write=write)
+        if printed_ms is not None:
+            require_plausible(printed_ms)
+        return totals, printed_ms
+
+
+def _side(side: Mapping[str, Any]) -> Side:
+    """Parse running totals.  fio counts I/Os on completion, like their response times."""
+    response = side["lat_ns"]
+    require_plausible(response["N"], side["io_bytes"], side["runtime"], response["mean"], response["max"])
+    require_running_mean(response)
+    return Side(
+        ios=int(response["N"]),
+        transferred_bytes=int(side["io_bytes"]),
+        runtime_ms=int(side["runtime"]),
+        timed_ios=int(response["N"]),
+        response_ns=float(response["mean"]) * int(response["N"]),
+        response_max_ns=int(response["max"]),
+        bins={int(edge): int(count) for edge, count in response.get("bins", {}).items()},
+    )
 
 
 class RunningTotals:
