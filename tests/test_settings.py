@@ -664,6 +664,49 @@ def test_another_users_note_is_not_followed(host: Host) -> None:
     assert host.read(MERGING) == "0"
 
 
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_restore_file_that_other_users_may_change_is_not_followed(host: Host, mode: int) -> None:
+    """Neither by its group nor by all users, in the run folder and in the state directory."""
+    host.leave(json.dumps(noted()).encode())
+    for path in (host.folder / RESTORE_FILE, *host.register):
+        path.chmod(mode)
+
+    (line,) = host.restore()
+    assert line.endswith("is ignored: other users may change it")
+    with pytest.raises(HostFailed, match="other users may change it"):
+        host.restore(host.folder)
+    assert host.read(MERGING) == "0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom the state directory is for")
+@pytest.mark.parametrize("how", ["a symlink", "open to others", "another user's"])
+def test_root_trusts_no_copy_that_another_user_may_have_written(host: Host, how: str, tmp_path: Path) -> None:
+    """A file in the state directory that is not followed itself does not vouch for one in a run folder either."""
+    host.leave(json.dumps(noted()).encode())
+    (copy,) = host.register
+    if how == "a symlink":
+        copy = copy.rename(tmp_path / "elsewhere")
+        (host.root / REGISTER / "0.json").symlink_to(copy)
+    elif how == "open to others":
+        copy.chmod(0o666)
+    else:
+        os.chown(copy, 65534, 65534)
+
+    with pytest.raises(HostFailed, match="/var/lib/snia-pts has no copy of it"):
+        host.restore(host.folder)
+    assert host.read(MERGING) == "0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom the state directory is for")
+def test_root_compares_no_value_of_a_file_that_it_would_not_follow(host: Host) -> None:
+    """Also if there is no state directory at all: a kind of setting may start a program to read its value."""
+    (host.folder / RESTORE_FILE).write_text(json.dumps(noted(value="1")))
+    find = partial(settings_list.find, root=host.root)
+
+    host.write("var/lib/snia-pts", "not a directory")
+    assert values_lost_by_killed_run(host.folder, find=find, root=host.root) == ()
+
+
 @pytest.mark.parametrize("how", ["link", "open to others", "another user's"])
 def test_a_folder_in_run_that_others_can_write_is_not_used(host: Host, how: str, tmp_path: Path) -> None:
     """Neither are notes taken from it nor put into it; the run is held all the same."""

@@ -24,13 +24,14 @@ from typing import Literal, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from ...errors import HostFailed, RunFolderError
-from ...files import keep_folder_open, read_regular, remove, replace_file
+from ...files import keep_folder_open, remove, replace_file
 from ..device.identity import ROOT
 from .state_dir import boot_id, locked_state_dir, restore_file_name
 
 _LOGGER = logging.getLogger(__name__)
 RESTORE_FILE = "settings.json"
 _MAX_BYTES = 1 << 20
+_NOT_A_RESTORE_FILE = "it is not a restore file of this suite"
 _UNREADABLE = "its value cannot be read"
 _NOT_ROOTS = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
 _MANUAL_HINT = "Restore the settings by hand (see docs/host.rst), then remove that file."
@@ -154,9 +155,8 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     """
     messages: list[str] = []
     with _signals_blocked(), locked_state_dir(root) as state_dir:
-        paths = sorted(state_dir.glob("*.json")) if state_dir else []
-        trusted = {path.read_bytes() for path in paths} if os.geteuid() == 0 else None
-        for path in paths:
+        trusted = _trusted_contents(state_dir)
+        for path in _restore_files(state_dir):
             messages += _restore_from(path, None, state_dir, find, root)
         for folder in folders:
             if not os.path.lexists(folder / RESTORE_FILE):
@@ -193,10 +193,10 @@ def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) ->
     """
     with ExitStack() as stack, suppress(OSError, ValueError):  # restore reports what is wrong with the file
         state_dir = stack.enter_context(locked_state_dir(root))
-        trusted = {path.read_bytes() for path in state_dir.glob("*.json")} if state_dir and os.geteuid() == 0 else None
-        descriptor = _open_unlocked(folder / RESTORE_FILE)
-        stack.callback(os.close, descriptor)
-        contents = _read_restore_file(descriptor, find, trusted)
+        descriptor = stack.enter_context(_opened(folder / RESTORE_FILE))
+        if _is_active(descriptor):
+            return ()
+        contents = _read_restore_file(descriptor, find, _trusted_contents(state_dir))
         if contents.boot == boot_id(root):
             located = [(record, _locate(record, find)) for record in contents.changes]
             return lost_values(
@@ -277,36 +277,76 @@ def _restore_from(
     ``folder`` is the run folder that contains it; None if it is in the state directory, where only this user writes.
     If ``trusted`` contents are given, a file with other contents is not followed.
     """
-    descriptor = -1
     try:
-        descriptor = _open_unlocked(path)
-        contents = _read_restore_file(descriptor, find, trusted)
-        run = folder or Path(contents.run)
-        changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
-        restored, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, run), find)
-        if not pending:
-            _remove_restore_files(run, state_dir, only=None if folder else os.pread(descriptor, _MAX_BYTES, 0))
-            path.unlink(missing_ok=True)
-        messages = [f"restored what the run {run} left: {', '.join(restored)}"] if restored else []
-        return messages + skipped + pending
-    except BlockingIOError:
-        return []
+        with _opened(path) as descriptor:
+            if _is_active(descriptor):
+                return []
+            contents = _read_restore_file(descriptor, find, trusted)
+            run = folder or Path(contents.run)
+            changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
+            restored, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, run), find)
+            if not pending:
+                _remove_restore_files(run, state_dir, only=None if folder else _content(descriptor))
+                path.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         return [f"{path} is ignored: {error.strerror if isinstance(error, OSError) else error}"]
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+    messages = [f"restored what the run {run} left: {', '.join(restored)}"] if restored else []
+    return messages + skipped + pending
 
 
-def _open_unlocked(path: Path) -> int:
-    """Open a restore file and lock it; raises BlockingIOError if its run is active, or another OSError."""
+def _restore_files(state_dir: Path | None) -> list[Path]:
+    """Return the paths of the restore files in the state directory."""
+    return sorted(state_dir.glob("*.json")) if state_dir else []
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a restore file; raises OSError, also for a symlink."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        yield descriptor
+    finally:
         os.close(descriptor)
-        raise
-    return descriptor
+
+
+def _is_active(descriptor: int) -> bool:
+    """Return whether the run of a restore file is active; if not, lock the file until it is closed."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _content(descriptor: int) -> bytes:
+    """Return the content of a restore file; raises ValueError if another user may have written it."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+        raise ValueError(_NOT_A_RESTORE_FILE)
+    if status.st_uid not in (0, os.geteuid()):
+        raise ValueError("another user wrote it")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ValueError("other users may change it")
+    return os.pread(descriptor, _MAX_BYTES, 0)
+
+
+def _content_of(path: Path) -> bytes:
+    with _opened(path) as descriptor:
+        return _content(descriptor)
+
+
+def _trusted_contents(state_dir: Path | None) -> Collection[bytes] | None:
+    """Return the contents of the restore files in the state directory; None for other users than root.
+
+    Root follows a restore file in a run folder only if it has one of these contents.
+    """
+    if os.geteuid() != 0:
+        return None
+    contents = set()
+    for path in _restore_files(state_dir):
+        with suppress(OSError, ValueError):
+            contents.add(_content_of(path))
+    return contents
 
 
 def _may_persist(record: ChangeRecord, contents: RestoreFile, find: Find, root: Path) -> bool:
@@ -421,18 +461,10 @@ def _removed_on_error(folder: Path, state_dir: Path | None) -> Iterator[None]:
 
 def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] | None) -> RestoreFile:
     """Return a restore file that is safe to follow; raises ValueError, with the reason, for any other."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-        raise ValueError("it is not a restore file of this suite")
-    if status.st_uid not in (0, os.geteuid()):
-        raise ValueError("another user wrote it")
-    data = os.pread(descriptor, _MAX_BYTES, 0)
+    data = _content(descriptor)
     if trusted is not None and data not in trusted:
         raise ValueError(_NOT_ROOTS)
-    try:
-        contents = _type_adapter().validate_json(data, strict=True)
-    except ValidationError:
-        raise ValueError("it is not a restore file of this suite") from None
+    contents = _parsed(data)
     for record in contents.changes:
         setting = find(record.kind, record.place)
         values = (record.before, record.value) if record.value else (record.before,)
@@ -441,17 +473,22 @@ def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] |
     return contents
 
 
+def _parsed(data: bytes) -> RestoreFile:
+    try:
+        return _type_adapter().validate_json(data, strict=True)
+    except ValidationError:
+        raise ValueError(_NOT_A_RESTORE_FILE) from None
+
+
 def _other_runs_changes(state_dir: Path | None, folder: Path) -> list[ChangeRecord]:
     """Return the changes of other runs that are active."""
     records: list[ChangeRecord] = []
-    for path in sorted(state_dir.glob("*.json")) if state_dir else ():
+    for path in _restore_files(state_dir):
         if path.name == restore_file_name(folder):
             continue
-        with suppress(OSError, ValueError), path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                records += _type_adapter().validate_json(file.read(_MAX_BYTES), strict=True).changes
+        with suppress(OSError, ValueError), _opened(path) as descriptor:
+            if _is_active(descriptor):
+                records += _parsed(_content(descriptor)).changes
     return records
 
 
@@ -460,9 +497,9 @@ def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | No
 
     The folder's is removed first: if this process is killed in between, root would not follow it without the other.
     """
-    with suppress(OSError, RunFolderError), keep_folder_open(folder):
+    with suppress(OSError, ValueError, RunFolderError), keep_folder_open(folder):
         path = folder / RESTORE_FILE
-        if only is None or (not path.is_symlink() and read_regular(path, _MAX_BYTES) == only):
+        if only is None or _content_of(path) == only:
             remove(path)
     if state_dir is not None:
         (state_dir / restore_file_name(folder)).unlink(missing_ok=True)
