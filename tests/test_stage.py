@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.errors import HostFailed, TargetUnfit
+from snia_pts.errors import HostFailed, SniaPtsError, TargetBusy, TargetUnfit
 from snia_pts.lab.device.safety import Target
 from snia_pts.lab.host.conditions import Conditions, conditions_applied, restore_settings
 from snia_pts.lab.host.configurator import HostConfigurator
@@ -131,7 +131,7 @@ def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
         root=host.host.root,
         find=lambda kind, place: find(kind, place, host.host.root),
     ) as status:
-        stage.require_applied(status)
+        stage.require_restorable(status)
         stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
         (block / "nr_requests").write_text("256\n")
         assert (block / "scheduler").read_text().startswith("bfq")
@@ -179,20 +179,29 @@ def test_a_tuned_setting_that_changed_by_itself_is_reported_once(host: Host) -> 
     assert host.told == []
 
 
-def test_what_another_run_keeps_is_not_gone_through(host: Host, tmp_path: Path) -> None:
-    """Its numbers would change under it; the same holds for two runs that go through values."""
+def test_what_another_run_needs_is_not_varied(host: Host, tmp_path: Path) -> None:
+    """Its numbers would change under it, also if the setting already had its value; so for two runs that vary one."""
     other = tmp_path / "other"
     (other / "evidence").mkdir(parents=True)
-    with host.settled(tune=True, folder=other):
-        assert "another run keeps it at performance" in refused(host)
-        assert host.governors() == {"performance"}
+    for before in ("powersave", "performance"):
+        for number in (0, 1):
+            host.host.write(f"{CPU}/policy{number}/scaling_governor", f"{before}\n")
+        with host.settled(tune=True, folder=other):
+            assert "keeps it at performance, and this run varies it" in refused(host, TargetBusy)
+            assert host.governors() == {"performance"}
     with host.settled("governor", folder=other):
-        assert "another run varies it" in refused(host)
-    assert host.governors() == {"powersave"}
+        assert "varies it, and this run varies it" in refused(host, TargetBusy)
+    assert host.governors() == {"performance"}
 
 
-def refused(host: Host) -> str:
-    """Return why a run may not go through the governors now."""
-    with pytest.raises(TargetUnfit) as raised, host.settled("governor"):
+def test_a_setting_that_could_not_be_restored_is_not_varied(host: Host) -> None:
+    """The run is refused with the value that is in the way."""
+    host.host.write(f"{CPU}/policy0/scaling_governor", "Strange 1\n")
+    assert "governor: it is Strange 1, which could not be restored" in refused(host, TargetUnfit)
+
+
+def refused(host: Host, error: type[SniaPtsError]) -> str:
+    """Return why a run may not vary the governors now."""
+    with pytest.raises(error) as raised, host.settled("governor"):
         pass
     return str(raised.value)

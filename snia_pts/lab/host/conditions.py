@@ -67,7 +67,7 @@ def conditions_applied(
     First restore what this run left if it was killed.  ``keep`` leaves the write cache as it is.  ``tune`` tunes the
     host, except for the settings ``varied`` by the run itself.  ``report`` receives a line for each setting that is
     restored or cannot be.  Raises HostFailed if the former settings cannot be restored, TargetUnfit if a ``varied``
-    setting cannot be set.
+    setting could not be, TargetBusy if another run owns a setting and has another value for it.
     """
     status = os.fstat(target.descriptor)
     block = None if target.dut.kind == "file" else block_directory(status.st_rdev, root)
@@ -85,7 +85,7 @@ def conditions_applied(
         tuning_changes = tuple(_excluding(tuning.changes(before, root) if tune else (), varied_changes))
         changes = (*cache.changes(cache_evidence), *tuning_changes, *varied_changes)
         outcomes = stack.enter_context(applied(changes, folder, find=find_setting, report=report, root=root))
-        configurator.require_applied(outcomes)
+        configurator.require_restorable([outcome for outcome in outcomes if outcome.change in varied_changes])
         if tune:
             now = tuning.inspect(tuned_block, root=root)
         path_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()

@@ -2,6 +2,8 @@
 
 Before the first change, a restore file records the original values: in the state directory (``state_dir.py``), and as
 ``settings.json`` in the run folder.  Both are locked while the run lasts, so an unlocked one was left by a killed run.
+The first run that needs a setting owns it until that run ends.  Another run may use the owner's value, and is refused
+if it needs another one.
 Anyone may have written the file in a run folder: root follows it only if the state directory has an identical one.
 Only known settings are restored, only to values that they accept, and only on the drive that they were read from.
 """
@@ -23,8 +25,8 @@ from typing import Literal, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...errors import HostFailed, RunFolderError
-from ...files import keep_folder_open, remove, replace_file
+from ...errors import HostFailed, RunFolderError, TargetBusy
+from ...files import keep_folder_open, remove, replace_file, shell_quoted
 from ..device.identity import ROOT
 from .state_dir import boot_id, locked_state_dir, restore_file_name
 
@@ -78,15 +80,10 @@ Find = Callable[[str, str], Setting | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A setting and its new value.
-
-    Without a value the setting is only restored, because another change may alter it.  An ``exclusive`` change fails if
-    another run changes the same setting.
-    """
+    """A setting and the value that the run needs; without one, the run varies the setting, and only restores it."""
 
     setting: Setting
     value: str = ""
-    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +108,17 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFile:
-    """The contents of a restore file: the run folder, the host's boot ID, and the changes in the order applied."""
+    """The contents of a restore file: run folder and process, the host's boot ID, and the changes in their order."""
 
     format: Literal[1] = 1
     run: str
+    pid: int = 0
     boot: str
     changes: tuple[ChangeRecord, ...]
+
+
+#: The restore files of active runs, and their records, by kind, place and drive of the setting that the run owns.
+_Owners = dict[tuple[str, str, str], tuple[RestoreFile, ChangeRecord]]
 
 
 @cache
@@ -128,14 +130,16 @@ def _type_adapter() -> TypeAdapter[RestoreFile]:
 def applied(
     changes: Sequence[Change], folder: Path, *, find: Find, report: Callable[[str], None], root: Path = ROOT
 ) -> Iterator[tuple[AppliedChange, ...]]:
-    """Apply ``changes`` while the block runs, recorded in the run folder ``folder``; yield the outcome of each.
+    """Apply ``changes`` while the block runs, recorded in the run folder ``folder``.
 
-    At the end, ``report`` receives a line for each setting that could not be restored, or was left because another
-    process changed it.  Raises HostFailed if a restore file exists already.
+    Yield the outcome of each change that was made or failed: a setting that already has its value needs none.  At the
+    end, ``report`` receives a line for each setting that could not be restored, or was left because another process
+    changed it.  Raises TargetBusy if another run owns a setting and has another value for it, HostFailed if a restore
+    file exists already.
     """
     with ExitStack() as stack:
         with _signals_blocked(), locked_state_dir(root) as state_dir:
-            planned, failed = _plan(changes, _other_runs_changes(state_dir, folder))
+            planned, failed = _plan(changes, _owners(state_dir))
             if planned:
                 contents = _restore_file(folder, planned, root)
                 with _removed_on_error(folder, state_dir):
@@ -143,7 +147,7 @@ def applied(
                         _write_restore_file(state_dir / restore_file_name(folder), contents, stack)
                     _write_restore_file(folder / RESTORE_FILE, contents, stack)
                 stack.callback(_restore_at_end, folder, contents.changes, find=find, report=report, root=root)
-            outcomes = tuple(_apply(change) for change in planned)
+            outcomes = tuple(_apply(change) for change in planned if change.before != change.change.value)
         yield (*outcomes, *failed)
 
 
@@ -207,29 +211,36 @@ def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) ->
     return ()
 
 
-def _plan(
-    changes: Iterable[Change], others: Sequence[ChangeRecord]
-) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
-    """Return the changes to apply or to keep, with the values to restore, and the changes that are impossible.
+def _plan(changes: Iterable[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
+    """Return the changes of the settings that this run will own, with the values to restore; and impossible changes.
 
-    If another run has changed a setting to the same value, the value to restore is the one before that run.
+    Raises TargetBusy if another run owns a setting and has another value for it.
     """
-    records = {(record.kind, record.place): record for record in others}
     planned, failed = [], []
     for change in changes:
-        now, other = change.setting.read(), records.get((change.setting.kind, change.setting.place))
-        if now is None:
+        setting = change.setting
+        if owner := owners.get((setting.kind, setting.place, setting.drive)):
+            _require_same_value(change, *owner)
+        elif (now := setting.read()) is None:
             failed.append(AppliedChange(change=change, before="", error="it cannot be read"))
-        elif not change.setting.accepts(now):
+        elif not setting.accepts(now):
             failed.append(AppliedChange(change=change, before=now, error=f"it is {now}, which could not be restored"))
-        elif other is not None and (change.exclusive or change.value not in ("", other.value)):
-            conflict = f"keeps it at {other.value}" if other.value else "varies it"
-            failed.append(AppliedChange(change=change, before=now, error=f"another run {conflict}"))
-        elif other is not None:
-            planned.append(AppliedChange(change=change, before=other.before))
-        elif now != change.value:
+        else:
             planned.append(AppliedChange(change=change, before=now))
     return planned, tuple(failed)
+
+
+def _require_same_value(change: Change, owner: RestoreFile, record: ChangeRecord) -> None:
+    """Raise TargetBusy unless a change needs the value that the owner of the setting has given it."""
+    if change.value and change.value == record.value:
+        return
+    ownership = f"keeps it at {record.value}" if record.value else "varies it"
+    need = f"needs {change.value}" if change.value else "varies it"
+    raise TargetBusy(
+        path=change.setting.name,
+        reason=f"the run in {owner.run} (process {owner.pid}) {ownership}, and this run {need}",
+        hint=f"Wait until that run has ended; snia-pts status {shell_quoted(Path(owner.run))} shows its state.",
+    )
 
 
 def _apply(planned: AppliedChange) -> AppliedChange:
@@ -255,7 +266,7 @@ def _restore_at_end(
 ) -> None:
     """Restore all settings at the end of a run."""
     with _signals_blocked(), locked_state_dir(root) as state_dir:
-        _, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, folder), find)
+        _, skipped, pending = _restore_changes(changes, find)
         for line in (*skipped, *pending):
             report(line)
         if pending:
@@ -284,7 +295,7 @@ def _restore_from(
             contents = _read_restore_file(descriptor, find, trusted)
             run = folder or Path(contents.run)
             changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
-            restored, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, run), find)
+            restored, skipped, pending = _restore_changes(changes, find)
             if not pending:
                 _remove_restore_files(run, state_dir, only=None if folder else _content(descriptor))
                 path.unlink(missing_ok=True)
@@ -355,15 +366,12 @@ def _may_persist(record: ChangeRecord, contents: RestoreFile, find: Find, root: 
     return contents.boot == boot_id(root) or bool(setting and setting.survives_boot)
 
 
-def _restore_changes(
-    changes: Sequence[ChangeRecord], others: Sequence[ChangeRecord], find: Find
-) -> tuple[list[str], list[str], list[str]]:
+def _restore_changes(changes: Sequence[ChangeRecord], find: Find) -> tuple[list[str], list[str], list[str]]:
     """Restore changes, the last one first; return what was restored, and messages for those skipped and those pending.
 
-    A setting that another run keeps is left to that run.
+    A setting that had the run's value before the run is left as it is.
     """
-    kept = {(record.kind, record.place) for record in others}
-    waiting = [record for record in reversed(changes) if (record.kind, record.place) not in kept]
+    waiting = [record for record in reversed(changes) if record.before != record.value]
     restored: Counter[str] = Counter()
     skipped: list[tuple[str, str]] = []
     failed = _try_restore(waiting, find, restored, skipped)
@@ -425,7 +433,7 @@ def _restore_file(folder: Path, planned: Iterable[AppliedChange], root: Path) ->
         )
         for change in planned
     )
-    return RestoreFile(run=str(folder), boot=boot_id(root), changes=tuple(changes))
+    return RestoreFile(run=str(folder), pid=os.getpid(), boot=boot_id(root), changes=tuple(changes))
 
 
 def _write_restore_file(path: Path, contents: RestoreFile, stack: ExitStack) -> None:
@@ -480,16 +488,14 @@ def _parsed(data: bytes) -> RestoreFile:
         raise ValueError(_NOT_A_RESTORE_FILE) from None
 
 
-def _other_runs_changes(state_dir: Path | None, folder: Path) -> list[ChangeRecord]:
-    """Return the changes of other runs that are active."""
-    records: list[ChangeRecord] = []
+def _owners(state_dir: Path | None) -> _Owners:
+    owners: _Owners = {}
     for path in _restore_files(state_dir):
-        if path.name == restore_file_name(folder):
-            continue
         with suppress(OSError, ValueError), _opened(path) as descriptor:
             if _is_active(descriptor):
-                records += _parsed(_content(descriptor)).changes
-    return records
+                contents = _parsed(_content(descriptor))
+                owners |= {(item.kind, item.place, item.drive): (contents, item) for item in contents.changes}
+    return owners
 
 
 def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | None = None) -> None:
