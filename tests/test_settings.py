@@ -340,7 +340,7 @@ def test_a_value_that_a_killed_run_lost_is_reported_before_the_restore(host: Hos
     assert lost() == ()
     host.write(GOVERNOR, "powersave")
     assert lost() == (
-        "governor is powersave, and was performance when the run began; measurements may have been made with either",
+        "governor changed from performance to powersave; measurements may have been made with either value",
     )
     assert host.read(SCHEDULER) == "none"
     assert (host.folder / RESTORE_FILE).exists()

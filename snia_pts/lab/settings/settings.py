@@ -173,42 +173,30 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def lost_values(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return a sentence for each changed setting that no longer has the value that the run gave it."""
-    read = ((change, change.setting.read()) for change in changes if change.value)
-    return tuple(
-        dict.fromkeys(
-            lost_value(change.setting.name, change.value, now or "unreadable")
-            for change, now in read
-            if now != change.value
-        )
-    )
-
-
-def lost_value(name: str, value: str, now: str) -> str:
+def lost_value(name: str, before: str, now: str) -> str:
     """Return the sentence for a setting whose value changed during a run."""
-    return f"{name} is {now}, and was {value} when the run began; measurements may have been made with either"
+    return f"{name} changed from {before} to {now}; measurements may have been made with either value"
 
 
 def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
-    """Return ``lost_values`` for what a killed run in ``folder`` had set; nothing after a reboot, which resets values.
+    """Return a sentence for each setting that no longer has the value that a killed run in ``folder`` needed.
 
-    To be called before the restore.  A restore file that ``restore`` would not follow gives nothing either.
+    To be called before the restore.  Nothing after a reboot, which resets values, and for a restore file that
+    ``restore`` would not follow.
     """
+    lines: list[str] = []
     with ExitStack() as stack, suppress(OSError, ValueError):  # restore reports what is wrong with the file
         state_dir = stack.enter_context(locked_state_dir(root))
         descriptor = stack.enter_context(_opened(folder / RESTORE_FILE))
         if _is_active(descriptor):
             return ()
         contents = _read_restore_file(descriptor, find, _trusted_contents(state_dir))
-        if contents.boot == boot_id(root):
-            located = [(record, _locate(record, find)) for record in contents.changes]
-            return lost_values(
-                Change(setting=setting, value=record.value)
-                for record, setting in located
-                if setting is not None and setting.drive == record.drive
-            )
-    return ()
+        for record in contents.changes if contents.boot == boot_id(root) else ():
+            setting = _locate(record, find)
+            if setting is not None and setting.drive == record.drive and record.value:
+                now = setting.read() or "unreadable"
+                lines += [lost_value(setting.name, record.value, now)] if now != record.value else []
+    return tuple(dict.fromkeys(lines))
 
 
 def _plan(changes: Iterable[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
