@@ -41,11 +41,14 @@ class Conditions:
     inspect: Callable[[], Iterable[HostSetting]]
 
     def lost_values(self, evidence: Path) -> tuple[str, ...]:
-        """Return a sentence for each setting that changed by itself since the conditions were applied; reads only.
+        """Return a sentence for each setting that has changed since the conditions were applied; reads only.
 
+        After the write cache, the settings whose present value affects results come first.
         ``evidence`` is the folder of the evidence files.
         """
-        changes = changed_settings(self.settings, self.inspect())
+        changes = sorted(
+            changed_settings(self.settings, self.inspect()), key=lambda pair: pair[1].judgement != "affects results"
+        )
         lines = (lost_value(setting.name, earlier.value, setting.assessment) for earlier, setting in changes)
         return (*self.cache.lost_values(pre_run_path(evidence, "write-cache")), *lines)
 
