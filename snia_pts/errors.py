@@ -138,7 +138,7 @@ class TargetMissing(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class TargetBusy(SniaPtsError):
-    """The target is in use."""
+    """The target is in use, or another run owns a setting and has another value for it."""
 
     exit_code = 7
     message = "{path} is in use: {reason}. Nothing was written to it."

@@ -945,6 +945,8 @@ def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:
     mixed = MemberCaches([duts[0], dataclasses.replace(duts[1], write_cache="disabled")], "disabled")
     assert mixed.expected_status().state == "unknown"
     assert "none0 enabled" in mixed.expected_status().source
+    protected = [dataclasses.replace(duts[0], write_cache=state) for state in ("none", "disabled")]
+    assert MemberCaches(protected, "disabled").expected_status().state == "disabled"
     assert mixed.after_purge(tmp_path / "evidence") == ((), ())
 
 

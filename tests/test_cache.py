@@ -247,8 +247,7 @@ def test_a_cache_that_changed_by_itself_is_reported(nvme: Drive) -> None:
         (line,) = cache.lost_values(nvme.evidence)
 
     assert line == (
-        "write cache of nvme0 is enabled, and was disabled when the run began; "
-        "measurements may have been made with either"
+        "write cache of nvme0 changed from disabled to enabled; measurements may have been made with either value"
     )
 
 
@@ -258,7 +257,7 @@ def test_a_cache_that_was_left_as_it_was_is_compared_too(nvme: Drive) -> None:
         nvme.stage.state = "off"
         (line,) = cache.lost_values(nvme.evidence)
 
-    assert "is disabled, and was enabled when the run began" in line
+    assert "changed from enabled to disabled" in line
 
 
 def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:

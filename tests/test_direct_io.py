@@ -31,9 +31,13 @@ def _folder_on_a_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snia_pts.lab.host.tuning.direct_io.mount_of", mount_unless_of_folder)
 
 
-def values(path: Path) -> list[tuple[str, str]]:
-    """Return value and remedy of each finding."""
-    return [(found.setting.value, found.setting.recommended) for found in direct_io(path)]
+NOT_BUFFERED = ("not buffered", "")
+
+
+def value_and_remedy(path: Path) -> tuple[str, str]:
+    """Return value and remedy of the finding."""
+    setting = direct_io(path).setting
+    return setting.value, setting.recommended
 
 
 @pytest.mark.root
@@ -41,12 +45,12 @@ def values(path: Path) -> list[tuple[str, str]]:
 def test_a_loop_device_buffers_unless_it_was_set_up_for_direct_io(tmp_path: Path) -> None:
     """The recommended command corrects it while the device is set up."""
     with loop_device(tmp_path / "x.img", 4 * MIB) as device:
-        ((value, remedy),) = values(device)
+        value, remedy = value_and_remedy(device)
         assert value == f"buffered by {device.name}"
         assert remedy == f"losetup --direct-io=on {device}"
         if subprocess.run(remedy.split(), check=False).returncode:
             pytest.skip("the file system of the tests does not support direct I/O beneath a loop device")
-        assert values(device) == []
+        assert value_and_remedy(device) == NOT_BUFFERED
 
 
 @pytest.mark.root
@@ -54,18 +58,16 @@ def test_a_loop_device_buffers_unless_it_was_set_up_for_direct_io(tmp_path: Path
 def test_a_buffering_loop_device_beneath_another_layer_is_reported(tmp_path: Path) -> None:
     """Beneath a loop device on it, beneath a partition's disk, and beneath the file system of a file."""
     with loop_device(tmp_path / "x.img", 16 * MIB) as lower, loop_device(lower) as upper:
-        assert values(upper) == [
-            (
-                f"buffered by {upper.name}; {lower.name}",
-                f"losetup --direct-io=on {upper}; losetup --direct-io=on {lower}",
-            )
-        ]
+        assert value_and_remedy(upper) == (
+            f"buffered by {upper.name}; {lower.name}",
+            f"losetup --direct-io=on {upper}; losetup --direct-io=on {lower}",
+        )
     with loop_device(tmp_path / "y.img", 16 * MIB) as disk:
         make_ext4(disk)
         with mounted(disk, tmp_path / "mnt") as folder:
             (folder / "x.img").write_bytes(bytes(MIB))
-            assert values(folder / "x.img") == [(f"buffered by {disk.name}", f"losetup --direct-io=on {disk}")]
-            assert values(folder / "new.img") == values(folder / "x.img")
+            expected = (f"buffered by {disk.name}", f"losetup --direct-io=on {disk}")
+            assert value_and_remedy(folder / "x.img") == value_and_remedy(folder / "new.img") == expected
 
 
 @pytest.mark.root
@@ -100,6 +102,35 @@ def test_a_run_warns_of_it(tmp_path: Path) -> None:
         assert [item.detail.partition(" (")[0] for item in warnings] == [f"buffered by {device.name}"]
 
 
+@pytest.mark.root
+@pytest.mark.device
+def test_a_loop_device_that_begins_to_buffer_during_a_run_is_a_warning(tmp_path: Path) -> None:
+    """With old and new value, the reason, which says that memory is measured, and the remedy; and the reverse."""
+    (evidence := tmp_path / "run/evidence").mkdir(parents=True)
+    with loop_device(tmp_path / "x.img", 4 * MIB, "--direct-io=on") as device:
+        if value_and_remedy(device) != NOT_BUFFERED:
+            pytest.skip("the file system of the tests does not support direct I/O beneath a loop device")
+        for at_start, at_end in (("on", "off"), ("off", "on")):
+            subprocess.run(["losetup", f"--direct-io={at_start}", str(device)], check=True)
+            with (
+                claim_target(device, size_bytes=None, overwrite=False) as target,
+                conditions_applied(
+                    target, evidence.parent, evidence, write_cache="disabled", keep=True, tune=False, report=print
+                ) as conditions,
+            ):
+                assert conditions.lost_values(evidence) == ()
+                subprocess.run(["losetup", f"--direct-io={at_end}", str(device)], check=True)
+                (line,) = conditions.lost_values(evidence)
+            if at_end == "off":
+                assert line == (
+                    f"direct I/O changed from not buffered to buffered by {device.name} (recommended: losetup "
+                    f"--direct-io=on {device}): {device.name} reads and writes its file through the page cache of this "
+                    "host, which is measured; measurements may have been made with either value"
+                )
+            else:
+                assert line.startswith(f"direct I/O changed from buffered by {device.name} to not buffered; ")
+
+
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
@@ -114,10 +145,10 @@ def test_a_file_system_that_buffers_direct_io_is_reported(entry: str, value: str
     host = FakeHost(tmp_path / "host")
     host.write("proc/self/mountinfo", f"31 22 0:44 / {tmp_path} rw - {entry}\n")
 
-    found = direct_io(tmp_path / "x.img", host.root)
+    setting = direct_io(tmp_path / "x.img", host.root).setting
 
-    assert [item.setting.value for item in found] == ([f"buffered by {value}"] if value else [])
-    assert all(each.setting.judgement == "affects results" for each in found)
+    expected = (f"buffered by {value}", "affects results") if value else ("not buffered", "good")
+    assert (setting.value, setting.judgement) == expected
 
 
 @pytest.mark.parametrize(
@@ -138,9 +169,9 @@ def test_btrfs_buffers_direct_io_of_files_with_checksums(
     host.write("proc/self/mountinfo", f"31 22 0:44 / {tmp_path} rw - btrfs /dev/sdx {options}\n")
     host.write("proc/sys/kernel/osrelease", f"{release}\n")
 
-    found = direct_io(tmp_path / "x.img", host.root)
+    value = direct_io(tmp_path / "x.img", host.root).setting.value
 
-    assert [entry.setting.value for entry in found] == ["buffered by btrfs (checksums)"] * is_buffered
+    assert value == ("buffered by btrfs (checksums)" if is_buffered else "not buffered")
 
 
 @pytest.mark.root
@@ -155,11 +186,10 @@ def test_a_btrfs_file_without_checksums_is_not_buffered(tmp_path: Path) -> None:
         with mounted(device, tmp_path / "mnt") as folder:
             host.write("proc/self/mountinfo", f"31 22 0:44 / {folder} rw - btrfs {device} rw\n")
             (folder / "old.img").touch()
-            assert direct_io(folder / "old.img", host.root)
-            assert direct_io(folder / "new.img", host.root)
+            files = (folder / "old.img", folder / "new.img")
+            assert {direct_io(file, host.root).setting.value for file in files} == {"buffered by btrfs (checksums)"}
             subprocess.run(["chattr", "+C", str(folder), str(folder / "old.img")], check=True)
-            assert not direct_io(folder / "old.img", host.root)
-            assert not direct_io(folder / "new.img", host.root)
+            assert {direct_io(file, host.root).setting.value for file in files} == {"not buffered"}
 
 
 @pytest.mark.root
@@ -173,9 +203,9 @@ def test_a_file_on_overlayfs_is_judged_by_its_upper_layer(tmp_path: Path) -> Non
         try:
             with mounted("none", tmp_path / "merged", "-t", "overlay", "-o", options) as merged:
                 (merged / "x.img").write_bytes(bytes(MIB))
-                assert values(merged / "x.img") == [("buffered by tmpfs", "a file on a drive")]
+                assert value_and_remedy(merged / "x.img") == ("buffered by tmpfs", "a file on a drive")
                 with loop_device(merged / "x.img", 0, "--direct-io=on") as device:
-                    assert "buffered by tmpfs" in values(device)[0][0]
+                    assert "buffered by tmpfs" in value_and_remedy(device)[0]
         except subprocess.CalledProcessError:
             pytest.skip("overlayfs cannot be mounted here")
 
@@ -185,9 +215,11 @@ def test_a_drive_in_memory_is_reported() -> None:
     devices = sorted(Path("/dev").glob("zram*"))
     if not devices:
         pytest.skip("no zram device here")
-    assert values(devices[0]) == [(f"buffered by {devices[0].name}", "a drive")]
+    assert value_and_remedy(devices[0]) == (f"buffered by {devices[0].name}", "a drive")
 
 
-def test_a_drive_is_not_mentioned(tmp_path: Path) -> None:
-    """Nothing is between fio and a drive; a target that does not exist gives nothing."""
-    assert direct_io(tmp_path / "missing" / "x.img", FakeHost(tmp_path / "host").root) == ()
+def test_a_target_that_does_not_exist_is_unknown(tmp_path: Path) -> None:
+    """Nothing is claimed of a path whose folder cannot be examined."""
+    setting = direct_io(tmp_path / "missing" / "x.img", FakeHost(tmp_path / "host").root).setting
+    assert (setting.value, setting.judgement) == ("unknown", "unknown")
+    assert "No such file or directory" in setting.reason

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from snia_pts.errors import HostFailed
+from snia_pts.errors import HostFailed, TargetBusy
 from snia_pts.files import replace_file
 from snia_pts.lab.host import settings_list
 from snia_pts.lab.settings import settings
@@ -154,15 +154,22 @@ def test_an_exception_puts_them_back_too(host: Host) -> None:
     assert not (host.folder / RESTORE_FILE).exists()
 
 
-def test_what_is_as_wished_is_not_touched(host: Host) -> None:
-    """There is nothing to note, nothing to put back; what somebody makes of it meanwhile stays."""
-    host.write(SCHEDULER, "[none]")
-    with host.hold(host.changes[0]) as held:
-        assert held == ()
+def test_a_setting_that_already_has_its_value_is_owned_and_not_restored(host: Host) -> None:
+    """Nothing is set and nothing reported; if somebody changes it meanwhile, that stays, also after a kill."""
+    for end in ("its end", "a kill"):
+        host.write(SCHEDULER, "[none]")
+        if end == "its end":
+            with host.hold(host.changes[0]) as changes:
+                assert changes == ()
+                assert (host.folder / RESTORE_FILE).exists()
+                host.write(SCHEDULER, "[kyber]")
+        else:
+            host.kill(host.changes[0])
+            host.write(SCHEDULER, "[kyber]")
+            assert host.restore(host.folder) == ()
+        assert host.read(SCHEDULER) == "kyber"
+        assert not host.told
         assert not (host.folder / RESTORE_FILE).exists()
-        host.write(SCHEDULER, "[kyber]")
-
-    assert host.read(SCHEDULER) == "kyber"
 
 
 def test_what_somebody_else_changed_is_left_alone_and_told(host: Host) -> None:
@@ -333,7 +340,7 @@ def test_a_value_that_a_killed_run_lost_is_reported_before_the_restore(host: Hos
     assert lost() == ()
     host.write(GOVERNOR, "powersave")
     assert lost() == (
-        "governor is powersave, and was performance when the run began; measurements may have been made with either",
+        "governor changed from performance to powersave; measurements may have been made with either value",
     )
     assert host.read(SCHEDULER) == "none"
     assert (host.folder / RESTORE_FILE).exists()
@@ -507,43 +514,82 @@ def test_what_was_taken_along_goes_back_with_it(host: Host) -> None:
 # -- runs beside each other ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first_ends", [True, False])
-def test_the_last_of_two_runs_puts_back_what_both_want(host: Host, first_ends: bool, tmp_path: Path) -> None:
-    """The governor stays for the run that goes on, and comes back to what it was before both."""
-    governor, second = host.changes[1], tmp_path / "second"
-    second.mkdir()
-    one, other = host.hold(governor), host.hold(governor, folder=second)
-    one.__enter__()
-    (held,) = other.__enter__()
-    assert held.before == "powersave"
-    for item in (one, other) if first_ends else (other, one):
-        assert host.read(GOVERNOR) == "performance"
-        item.__exit__(None, None, None)
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """The folder of a second run."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("owner_ends_first", [True, False])
+def test_the_owner_alone_restores_what_two_runs_need(host: Host, owner_ends_first: bool, second: Path) -> None:
+    """The second run uses the value, records nothing, and restores nothing, whichever ends first."""
+    owner, user = host.hold(host.changes[1]), host.hold(host.changes[1], folder=second)
+    owner.__enter__()
+    assert user.__enter__() == ()
+    assert not (second / RESTORE_FILE).exists()
+    for run in (owner, user) if owner_ends_first else (user, owner):
+        assert host.read(GOVERNOR) == ("powersave" if run is user and owner_ends_first else "performance")
+        run.__exit__(None, None, None)
 
     assert host.read(GOVERNOR) == "powersave"
     assert not host.register
     assert not host.told
 
 
-def test_a_killed_run_beside_another_leaves_it_what_it_needs(host: Host, tmp_path: Path) -> None:
-    """What the killed one left is not put back under a run that wants it, and is by that at its end."""
-    second = tmp_path / "second"
-    second.mkdir()
-    host.kill(host.changes[1])
-    with host.hold(host.changes[1], folder=second):
-        pass
-    assert host.read(GOVERNOR) == "performance"  # as the second found it, who did not ask what was left
-    assert host.restore()
-    assert host.read(GOVERNOR) == "powersave"
+def test_a_killed_owner_is_restored_beside_a_run_that_used_its_value(host: Host, second: Path) -> None:
+    """The next start or --restore does it, as the owner would have done at its end; the other run changes nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with host.hold(host.changes[1]):
+            os.write(writer, b"x")
+            signal.pause()
+    os.read(reader, 1)
+    with host.hold(*host.changes, folder=second) as (change,):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert change.change == host.changes[0]
+        assert host.restore() == (f"restored what the run {host.folder} left: governor powersave",)
+        assert set_as_wished(host) == ("none", "powersave")
+    assert set_as_wished(host) == FOUND
+    assert not host.told
 
 
-def test_runs_that_want_different_things_are_told(host: Host, tmp_path: Path) -> None:
-    """The second one does not take it from the first."""
-    second = tmp_path / "second"
-    second.mkdir()
-    with host.hold(host.changes[0]), host.hold(host.change("scheduler", "sdx", "kyber"), folder=second) as (held,):
-        assert held.error == "another run keeps it at none"
-        assert host.read(SCHEDULER) == "none"
+@pytest.mark.parametrize(
+    ("of_owner", "of_other", "present", "sentence"),
+    [
+        ("performance", "schedutil", "powersave", "keeps it at performance, and this run needs schedutil"),
+        ("performance", "", "powersave", "keeps it at performance, and this run varies it"),
+        ("performance", "", "performance", "keeps it at performance, and this run varies it"),
+        ("", "performance", "performance", "varies it, and this run needs performance"),
+        ("", "", "powersave", "varies it, and this run varies it"),
+    ],
+)
+def test_a_run_that_needs_another_value_than_the_owner_is_refused(
+    host: Host, second: Path, of_owner: str, of_other: str, present: str, sentence: str
+) -> None:
+    """One sentence names the owner's folder and process, and the remedy; the refused run has changed nothing."""
+    host.write(GOVERNOR, present)
+    needed = [host.changes[0], host.change("governor", "policy0", of_other)]
+    with host.hold(host.change("governor", "policy0", of_owner)):
+        with pytest.raises(TargetBusy) as refused, host.hold(*needed, folder=second):
+            pytest.fail("applied")
+        assert host.read(SCHEDULER) == "mq-deadline"
+        assert not (second / RESTORE_FILE).exists()
+    assert str(refused.value).startswith(
+        f"governor is in use: the run in {host.folder} (process {os.getpid()}) {sentence}. "
+    )
+    assert f"Wait until that run has ended; snia-pts status {host.folder} shows" in refused.value.hint
+
+
+def test_the_same_setting_of_another_drive_has_another_owner(host: Host, second: Path) -> None:
+    """The owner's drive is gone, and another one has its name."""
+    with host.hold(host.changes[0]):
+        host.write("sys/block/sdx/device/wwid", "naa.2")
+        with host.hold(host.change("scheduler", "sdx", "kyber"), folder=second):
+            assert host.read(SCHEDULER) == "kyber"
 
 
 # -- notes of strangers ----------------------------------------------------------------------------------------------
@@ -662,6 +708,49 @@ def test_another_users_note_is_not_followed(host: Host) -> None:
     with pytest.raises(HostFailed, match="another user wrote it"):
         host.restore(host.folder)
     assert host.read(MERGING) == "0"
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_restore_file_that_other_users_may_change_is_not_followed(host: Host, mode: int) -> None:
+    """Neither by its group nor by all users, in the run folder and in the state directory."""
+    host.leave(json.dumps(noted()).encode())
+    for path in (host.folder / RESTORE_FILE, *host.register):
+        path.chmod(mode)
+
+    (line,) = host.restore()
+    assert line.endswith("is ignored: other users may change it")
+    with pytest.raises(HostFailed, match="other users may change it"):
+        host.restore(host.folder)
+    assert host.read(MERGING) == "0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom the state directory is for")
+@pytest.mark.parametrize("how", ["a symlink", "open to others", "another user's"])
+def test_root_trusts_no_copy_that_another_user_may_have_written(host: Host, how: str, tmp_path: Path) -> None:
+    """A file in the state directory that is not followed itself does not vouch for one in a run folder either."""
+    host.leave(json.dumps(noted()).encode())
+    (copy,) = host.register
+    if how == "a symlink":
+        copy = copy.rename(tmp_path / "elsewhere")
+        (host.root / REGISTER / "0.json").symlink_to(copy)
+    elif how == "open to others":
+        copy.chmod(0o666)
+    else:
+        os.chown(copy, 65534, 65534)
+
+    with pytest.raises(HostFailed, match="/var/lib/snia-pts has no copy of it"):
+        host.restore(host.folder)
+    assert host.read(MERGING) == "0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom the state directory is for")
+def test_root_compares_no_value_of_a_file_that_it_would_not_follow(host: Host) -> None:
+    """Also if there is no state directory at all: a kind of setting may start a program to read its value."""
+    (host.folder / RESTORE_FILE).write_text(json.dumps(noted(value="1")))
+    find = partial(settings_list.find, root=host.root)
+
+    host.write("var/lib/snia-pts", "not a directory")
+    assert values_lost_by_killed_run(host.folder, find=find, root=host.root) == ()
 
 
 @pytest.mark.parametrize("how", ["link", "open to others", "another user's"])

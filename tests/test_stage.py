@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.errors import HostFailed, TargetUnfit
+from snia_pts.errors import HostFailed, SniaPtsError, TargetBusy, TargetUnfit
 from snia_pts.lab.device.safety import Target
 from snia_pts.lab.host.conditions import Conditions, conditions_applied, restore_settings
 from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.host.settings_list import FileSetting, find
 from snia_pts.lab.settings.settings import RESTORE_FILE, applied
 from snia_pts.lab.settings.state_dir import restore_file_name
+from snia_pts.model.dut import TargetKind
 from snia_pts.model.steps import Prepare
 from tests.drives import MIB
 from tests.hosts import FakeHost
@@ -48,19 +49,29 @@ class Host:
         return {self.read(f"{CPU}/policy{number}/scaling_governor") for number in (0, 1)}
 
     @property
+    def number(self) -> Path:
+        """The name in sysfs of the device that the descriptor of ``settled`` refers to: a file has the number 0."""
+        return self.host.root / "sys/dev/block/0:0"
+
+    @property
     def stage(self) -> HostConfigurator:
         """The stage around the disk."""
         number = (self.disk / "dev").read_text().split(":")
         return HostConfigurator("/dev/sdx", os.makedev(int(number[0]), int(number[1])), root=self.host.root)
 
     @contextmanager
-    def settled(self, *staged: str, tune: bool = False, folder: Path | None = None) -> Iterator[Conditions]:
-        """Settle a run on a file on the host's disk."""
+    def settled(
+        self, *staged: str, tune: bool = False, folder: Path | None = None, drive: bool = False
+    ) -> Iterator[Conditions]:
+        """Settle a run on a file, or on the host's ``drive``."""
         file = self.host.root / "x.img"
         file.write_bytes(bytes(MIB))
         descriptor = os.open(file, os.O_RDWR)
+        if drive:
+            self.number.symlink_to(self.disk)
         try:
-            target = Target(dut=dut(path=str(file), kind="file", write_cache="unknown"), descriptor=descriptor)
+            kind: TargetKind = "drive" if drive else "file"
+            target = Target(dut=dut(path=str(file), kind=kind, write_cache="unknown"), descriptor=descriptor)
             run = folder or self.folder
             with conditions_applied(
                 target,
@@ -131,7 +142,7 @@ def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
         root=host.host.root,
         find=lambda kind, place: find(kind, place, host.host.root),
     ) as status:
-        stage.require_applied(status)
+        stage.require_restorable(status)
         stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
         (block / "nr_requests").write_text("256\n")
         assert (block / "scheduler").read_text().startswith("bfq")
@@ -173,26 +184,84 @@ def test_a_tuned_setting_that_changed_by_itself_is_reported_once(host: Host) -> 
             host.host.write(f"{CPU}/{policy}/scaling_governor", "powersave\n")
         lines = conditions.lost_values(host.folder / "evidence")
 
-    assert lines == (
-        "governor is powersave, and was performance when the run began; measurements may have been made with either",
+    (line,) = lines
+    assert line.startswith(
+        "governor changed from performance to powersave (recommended: performance): a CPU that slows"
     )
+    assert line.endswith("; measurements may have been made with either value")
     assert host.told == []
 
 
-def test_what_another_run_keeps_is_not_gone_through(host: Host, tmp_path: Path) -> None:
-    """Its numbers would change under it; the same holds for two runs that go through values."""
+QUEUE = {
+    "iostats": ("1", "0", "statistics changed from on to off"),
+    "scheduler": ("[none] bfq", "none [bfq]", "scheduler changed from none to bfq"),
+    "nr_requests": ("64", "32", "requests changed from 64 to 32"),
+    "nomerges": ("2", "0", "merging changed from off to on"),
+    "rq_affinity": ("2", "0", "completion changed from the submitting CPU to any CPU"),
+    "max_sectors_kb": ("1280", "128", "largest I/O changed from 1280 KiB to 128 KiB"),
+    "max_hw_sectors_kb": ("1280", "1280", ""),
+    "write_cache": ("write back", "write through", "cache flushes changed from sent to the drive to not sent to"),
+    "rotational": ("0", "1", "media changed from solid state to rotational"),
+}
+
+
+def test_a_setting_that_another_program_changed_is_reported_without_tune(host: Host) -> None:
+    """Each setting of the queue that a result depends on, once, with old and new value; and the governor."""
+    for name, (before, _, _) in QUEUE.items():
+        host.host.write(f"sys/block/sdx/queue/{name}", f"{before}\n")
+    with host.settled(drive=True) as conditions:
+        assert conditions.lost_values(host.folder / "evidence") == ()
+        for name, (_, now, _) in QUEUE.items():
+            host.host.write(f"sys/block/sdx/queue/{name}", f"{now}\n")
+        host.host.write(f"{CPU}/policy0/scaling_governor", "performance\n")
+        lines = list(conditions.lost_values(host.folder / "evidence"))
+
+    expected = ["governor changed from powersave to", *(sentence for _, _, sentence in QUEUE.values() if sentence)]
+    for beginning in expected:
+        assert len([line for line in lines if line.startswith(beginning)]) == 1, beginning
+    assert len(lines) == len(expected)
+    assert ["recommended" in line for line in lines] == [True] * 3 + [False] * (len(lines) - 3)
+
+
+def test_the_settings_of_a_drive_that_disappeared_are_not_compared(host: Host) -> None:
+    """The run has failed for that reason; each of them would be a warning that says nothing."""
+    with host.settled(drive=True) as conditions:
+        host.number.unlink()
+        assert conditions.lost_values(host.folder / "evidence") == ()
+
+
+def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
+    """The last value of an axis is left when the settings are read again, also of what changes with it."""
+    with host.settled("governor", "scheduler", drive=True) as conditions:
+        values = (("governor", "performance"), ("scheduler", "bfq"))
+        conditions.configurator.prepare(Prepare(settings=values))
+        host.host.write("sys/block/sdx/queue/nr_requests", "256\n")
+        assert conditions.lost_values(host.folder / "evidence") == ()
+
+
+def test_what_another_run_needs_is_not_varied(host: Host, tmp_path: Path) -> None:
+    """Its numbers would change under it, also if the setting already had its value; so for two runs that vary one."""
     other = tmp_path / "other"
     (other / "evidence").mkdir(parents=True)
-    with host.settled(tune=True, folder=other):
-        assert "another run keeps it at performance" in refused(host)
-        assert host.governors() == {"performance"}
+    for before in ("powersave", "performance"):
+        for number in (0, 1):
+            host.host.write(f"{CPU}/policy{number}/scaling_governor", f"{before}\n")
+        with host.settled(tune=True, folder=other):
+            assert "keeps it at performance, and this run varies it" in refused(host, TargetBusy)
+            assert host.governors() == {"performance"}
     with host.settled("governor", folder=other):
-        assert "another run varies it" in refused(host)
-    assert host.governors() == {"powersave"}
+        assert "varies it, and this run varies it" in refused(host, TargetBusy)
+    assert host.governors() == {"performance"}
 
 
-def refused(host: Host) -> str:
-    """Return why a run may not go through the governors now."""
-    with pytest.raises(TargetUnfit) as raised, host.settled("governor"):
+def test_a_setting_that_could_not_be_restored_is_not_varied(host: Host) -> None:
+    """The run is refused with the value that is in the way."""
+    host.host.write(f"{CPU}/policy0/scaling_governor", "Strange 1\n")
+    assert "governor: it is Strange 1, which could not be restored" in refused(host, TargetUnfit)
+
+
+def refused(host: Host, error: type[SniaPtsError]) -> str:
+    """Return why a run may not vary the governors now."""
+    with pytest.raises(error) as raised, host.settled("governor"):
         pass
     return str(raised.value)

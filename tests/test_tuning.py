@@ -158,6 +158,13 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
         ({"queue/nr_requests": "256"}, "requests", "256", "good"),
         ({"queue/nr_requests": "1"}, "requests", "1", "affects results"),
         ({"queue/rq_affinity": "0"}, "completion", "any CPU", "noted"),
+        ({"queue/iostats": "1"}, "statistics", "on", "good"),
+        ({"queue/iostats": "0"}, "statistics", "off", "noted"),
+        ({"queue/iostats": "0", "stat": "1 0 8 0 1 0 8 0 0 0 0 0 0 0 0 0 0"}, "other I/O", "unknown", "unknown"),
+        ({"queue/write_cache": "write back"}, "cache flushes", "sent to the drive", "good"),
+        ({"queue/write_cache": "write through"}, "cache flushes", "not sent to the drive", "good"),
+        ({"queue/rotational": "0"}, "media", "solid state", "good"),
+        ({"queue/rotational": "1"}, "media", "rotational", "good"),
         ({"queue/read_ahead_kb": "128"}, "read-ahead", "128 KiB", "good"),
         ({"queue/wbt_lat_usec": "2000"}, "writeback throttling", "2000 us", "good"),
         ({"device/queue_depth": "1"}, "commands at a time", "1", "affects results"),
@@ -394,7 +401,8 @@ def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
     new = [HostSetting(name=name, value="9", judgement="good", reason="") for name in ("other load", "requests")]
     now = samples.platform(settings=(*changed, *new))
 
-    assert list(platform_changes(before, now)) == ["scheduler of the host: kyber, was mq-deadline"]
+    (line,) = platform_changes(before, now)
+    assert line.startswith("scheduler of the host was mq-deadline, and is kyber (recommended: none): a scheduler sorts")
     assert list(platform_changes(before, before)) == []
 
 

@@ -107,7 +107,7 @@ class ArraySetup(DeviceSetup):
 
     def buffered_io(self) -> tuple[HostSetting, ...]:
         """See TargetSetup; a buffering member is a setting of its own."""
-        return tuple(finding.setting for dut in self._duts() for finding in direct_io(Path(dut.path)))
+        return tuple(direct_io(Path(dut.path)).setting for dut in self._duts())
 
     def require_tools(self) -> None:
         """See TargetSetup."""

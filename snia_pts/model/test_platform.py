@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,8 @@ from ..units import Amount
 Judgement = Literal["good", "noted", "affects results", "unknown"]
 #: The newest versions that passed the suite's tests; the README names them, too.
 NEWEST_TESTED: Mapping[str, tuple[int, int]] = {"Python": (3, 13), "fio": (3, 39)}
+#: Settings that change at any time, or that do not affect direct I/O.
+_NOT_COMPARED = {"other load", "other I/O", "swap", "read-ahead", "writeback throttling"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,25 @@ class HostSetting:
     recommended: str = ""
     reason: str
     before: str = ""
+
+    @property
+    def assessment(self) -> str:
+        """The value; if it affects results, also the recommended value and the reason."""
+        if self.judgement != "affects results":
+            return self.value
+        recommended = f" (recommended: {self.recommended})" if self.recommended else ""
+        return f"{self.value}{recommended}: {self.reason}"
+
+
+def changed_settings(
+    before: Iterable[HostSetting], now: Iterable[HostSetting]
+) -> Iterator[tuple[HostSetting, HostSetting]]:
+    """Yield each setting whose value has changed and may affect results, as it was and as it is."""
+    by_name = {setting.name: setting for setting in before}
+    for setting in now:
+        earlier = by_name.get(setting.name, setting)
+        if setting.name not in _NOT_COMPARED and earlier.value != setting.value:
+            yield earlier, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

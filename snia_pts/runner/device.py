@@ -117,7 +117,7 @@ class DeviceSetup:
 
     def buffered_io(self) -> tuple[HostSetting, ...]:
         """See TargetSetup."""
-        return tuple(finding.setting for finding in direct_io(self._path))
+        return (direct_io(self._path).setting,)
 
     def require_tools(self) -> None:
         """See TargetSetup."""

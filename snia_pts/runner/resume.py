@@ -25,7 +25,7 @@ from ..lab.host.conditions import values_lost_before_resume
 from ..lab.host.platform import read_platform
 from ..model.dut import Dut
 from ..model.run_options import COMMAND, RunOptions
-from ..model.test_platform import HostSetting, TestPlatform
+from ..model.test_platform import HostSetting, TestPlatform, changed_settings
 from ..record.folder import RunFolder, writable_path
 from ..record.journal import WAIT, is_locked
 from ..record.log import logged
@@ -48,8 +48,6 @@ _LOGGER = logging.getLogger(__name__)
 _ALLOWED_DIFFERENCES = {"path", "bus", "discard"}
 #: Fields of an array that are known before it is created.
 _KNOWN_BEFORE_CREATION = {"kind", "model", "serial", "array"}
-#: Host settings that are too volatile to compare.
-_VOLATILE_SETTINGS = {"other load", "other I/O", "swap"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +328,5 @@ def platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:
         old, new = getattr(before, field.name), getattr(now, field.name)
         if old != new and field.name != "settings":
             yield f"{field.name.replace('_', ' ')}: {new or 'unknown'}, was {old or 'unknown'}"
-    previous = {setting.name: setting.value for setting in before.settings}
-    for setting in now.settings:
-        if setting.name not in _VOLATILE_SETTINGS and previous.get(setting.name, setting.value) != setting.value:
-            yield f"{setting.name} of the host: {setting.value}, was {previous[setting.name]}"
+    for earlier, setting in changed_settings(before.settings, now.settings):
+        yield f"{setting.name} of the host was {earlier.value}, and is {setting.assessment}"

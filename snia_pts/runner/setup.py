@@ -193,8 +193,7 @@ def host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
     """Yield a warning for each host setting that affects results."""
     for setting in settings:
         if setting.judgement == "affects results":
-            recommended = f" (recommended: {setting.recommended})" if setting.recommended else ""
-            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{recommended}: {setting.reason}")
+            yield RunWarning(what=f"host: {setting.name}", detail=setting.assessment)
 
 
 def all_limits(spec: Spec, options: RunOptions) -> tuple[Limit, ...]:

@@ -73,7 +73,7 @@ class TargetSetup(Protocol):
         ...
 
     def buffered_io(self) -> tuple[HostSetting, ...]:
-        """Return a finding if the direct I/O of a test would end in the page cache or memory of this host."""
+        """Return whether the direct I/O of a test would end in the page cache or memory of this host."""
         ...
 
     def require_tools(self) -> None:

@@ -55,12 +55,12 @@ class MemberCaches(WriteCache):
 
     def _combine(self, statuses: Sequence[WriteCacheStatus]) -> WriteCacheStatus:
         """Return the common status of all members, or a status that lists each member's."""
+        first = statuses[0]
+        if all(status == first for status in statuses):
+            return WriteCacheStatus(state=first.state, source=f"each member: {first.source}")
         states = {status.state for status in statuses}
-        state: CacheState = (
-            states.pop() if len(states) == 1 else "disabled" if states == _DISABLED_STATES else "unknown"
-        )
-        if len({status.source for status in statuses}) == 1 and not states:
-            return WriteCacheStatus(state=state, source=f"each member: {statuses[0].source}")
+        is_disabled = states == _DISABLED_STATES
+        state: CacheState = first.state if len(states) == 1 else "disabled" if is_disabled else "unknown"
         members = zip(self._members, statuses, strict=True)
         texts = (f"{dut.name} {status.state}, {status.source}" for (dut, _), status in members)
         return WriteCacheStatus(state=state, source=" | ".join(texts))

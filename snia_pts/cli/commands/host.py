@@ -29,7 +29,7 @@ def host(arguments: argparse.Namespace) -> int:
     """Print the host settings that affect results, or restore those that killed runs changed."""
     if arguments.restore is not None:
         return _restore(arguments)
-    findings = inspect(_block(arguments.target)) + (direct_io(arguments.target) if arguments.target else ())
+    findings = inspect(_block(arguments.target)) + ((direct_io(arguments.target),) if arguments.target else ())
     settings = [finding.setting for finding in findings]
     if arguments.json:
         target = None if arguments.target is None else str(arguments.target)

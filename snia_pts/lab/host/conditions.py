@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from ...model.dut import Dut
-from ...model.test_platform import HostSetting
+from ...model.test_platform import HostSetting, changed_settings
 from ..device.identity import ROOT, block_directory
 from ..device.safety import Target
 from ..evidence import pre_run_path
-from ..settings.settings import Change, applied, lost_values, restore, values_lost_by_killed_run
+from ..settings.settings import Change, applied, lost_value, restore, values_lost_by_killed_run
 from ..settings.write_cache import WriteCache, WriteCacheStatus
 from . import tuning
 from .configurator import HostConfigurator
 from .settings_list import find
 from .tuning.direct_io import direct_io
+from .tuning.finding import Finding
 from .tuning.mount import mount
 
 #: The subfolder of a run folder that contains the restore file for the run's array.
@@ -28,20 +29,28 @@ ARRAY_FOLDER = "array"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The write cache and its status, the host's settings, what sets these, and the ``changes`` of host settings."""
+    """The write cache and its status, the configurator of the host, and the host's settings.
+
+    ``inspect`` reads these again, without the settings that the run varies.
+    """
 
     cache: WriteCache
     configurator: HostConfigurator
     cache_status: WriteCacheStatus
     settings: tuple[HostSetting, ...]
-    changes: tuple[Change, ...] = ()
+    inspect: Callable[[], Iterable[HostSetting]]
 
     def lost_values(self, evidence: Path) -> tuple[str, ...]:
-        """Return a sentence for each setting that changed by itself since the conditions were applied; reads only.
+        """Return a sentence for each setting that has changed since the conditions were applied; reads only.
 
+        After the write cache, the settings whose present value affects results come first.
         ``evidence`` is the folder of the evidence files.
         """
-        return (*self.cache.lost_values(pre_run_path(evidence, "write-cache")), *lost_values(self.changes))
+        changes = sorted(
+            changed_settings(self.settings, self.inspect()), key=lambda pair: pair[1].judgement != "affects results"
+        )
+        lines = (lost_value(setting.name, earlier.value, setting.assessment) for earlier, setting in changes)
+        return (*self.cache.lost_values(pre_run_path(evidence, "write-cache")), *lines)
 
     def apply_to(self, dut: Dut) -> Dut:
         """Return a device with the status of its write cache."""
@@ -67,7 +76,7 @@ def conditions_applied(
     First restore what this run left if it was killed.  ``keep`` leaves the write cache as it is.  ``tune`` tunes the
     host, except for the settings ``varied`` by the run itself.  ``report`` receives a line for each setting that is
     restored or cannot be.  Raises HostFailed if the former settings cannot be restored, TargetUnfit if a ``varied``
-    setting cannot be set.
+    setting could not be, TargetBusy if another run owns a setting and has another value for it.
     """
     status = os.fstat(target.descriptor)
     block = None if target.dut.kind == "file" else block_directory(status.st_rdev, root)
@@ -77,26 +86,45 @@ def conditions_applied(
         report(line)
     cache = cache or WriteCache(target.dut, block, write_cache, keep=keep, root=root)
     cache_evidence = pre_run_path(evidence, "write-cache")
-    tuned_block = None if target.dut.array else block  # settings of an array are lost when it is recreated
-    before = now = tuning.inspect(tuned_block, root=root)
     with ExitStack() as stack:
-        errors = stack.enter_context(tuning.low_latency(tuned_block, root)) if tune else {}
+        before = _inspect(target, root) if tune else ()
+        errors = stack.enter_context(tuning.low_latency(_tuned_block(target, root), root)) if tune else {}
         varied_changes = configurator.changes(varied)
-        tuning_changes = tuple(_excluding(tuning.changes(before, root) if tune else (), varied_changes))
+        tuning_changes = _excluding(tuning.changes(before, root), varied_changes)
         changes = (*cache.changes(cache_evidence), *tuning_changes, *varied_changes)
         outcomes = stack.enter_context(applied(changes, folder, find=find_setting, report=report, root=root))
-        configurator.require_applied(outcomes)
-        if tune:
-            now = tuning.inspect(tuned_block, root=root)
-        path_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()
-        path_findings += direct_io(Path(target.dut.path), root)
+        configurator.require_restorable([outcome for outcome in outcomes if outcome.change in varied_changes])
         yield Conditions(
             cache=cache,
             configurator=configurator,
             cache_status=cache.status(cache_evidence, outcomes),
-            settings=tuning.to_host_settings((*now, *path_findings), before, outcomes, errors),
-            changes=tuple(_excluding(tuning_changes, [outcome.change for outcome in outcomes if outcome.error])),
+            settings=tuning.to_host_settings(_inspect(target, root), before, outcomes, errors),
+            inspect=lambda: _unvaried_settings(target, varied_changes, root),
         )
+
+
+def _tuned_block(target: Target, root: Path) -> Path | None:
+    """Return the sysfs folder of a target; None for a file, and for an array, whose settings a new one does not have.
+
+    Also None for a drive that has disappeared.
+    """
+    if target.dut.kind == "file" or target.dut.array:
+        return None
+    block = block_directory(os.fstat(target.descriptor).st_rdev, root)
+    return block if block.exists() else None
+
+
+def _inspect(target: Target, root: Path, sample_seconds: float = tuning.SAMPLE_SECONDS) -> tuple[Finding, ...]:
+    """Inspect the host, and the I/O path to a target."""
+    path = Path(target.dut.path)
+    findings = tuning.inspect(_tuned_block(target, root), root=root, sample_seconds=sample_seconds)
+    return (*findings, *(mount(target.dut.path, root) if target.dut.kind == "file" else ()), direct_io(path, root))
+
+
+def _unvaried_settings(target: Target, varied: Sequence[Change], root: Path) -> Iterator[HostSetting]:
+    """Inspect again, without a sample of the host's load; omit the settings that the run varies."""
+    kinds = {change.setting.kind for change in varied}
+    return (item.setting for item in _inspect(target, root, sample_seconds=0.0) if item.name not in kinds)
 
 
 def _excluding(changes: Sequence[Change], excluded: Sequence[Change]) -> Iterator[Change]:

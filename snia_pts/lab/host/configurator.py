@@ -50,14 +50,14 @@ class HostConfigurator:
         settings = [setting for name in names for setting in self._required(name)]
         dependents = (find(_SIDE_EFFECTS[setting.kind], setting.place, self._root) for setting in settings)
         recorded = tuple(Change(setting=setting) for setting in dependents if setting is not None and setting.read())
-        return (*recorded, *(Change(setting=setting, exclusive=True) for setting in settings))
+        return (*recorded, *(Change(setting=setting) for setting in settings))
 
-    def require_applied(self, outcomes: Sequence[AppliedChange]) -> None:
-        """Raise TargetUnfit if this run cannot set one of the settings from ``changes``."""
+    def require_restorable(self, outcomes: Sequence[AppliedChange]) -> None:
+        """Raise TargetUnfit if the outcome of a change from ``changes`` is that its setting could not be restored."""
         for outcome in outcomes:
-            if outcome.change.exclusive and outcome.error:
+            if outcome.error:
                 reason = f"{outcome.change.setting.name}: {outcome.error}"
-                raise TargetUnfit(path=self._path, reason=reason, hint="Wait for it to end, or omit the axis.")
+                raise TargetUnfit(path=self._path, reason=reason, hint="Set it to another value, or omit the axis.")
 
     def require(self, settings: Sequence[tuple[str, str]], *, cold: bool) -> None:
         """Raise TargetUnfit if the host does not support these settings, or this user may not set them."""

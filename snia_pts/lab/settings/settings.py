@@ -2,6 +2,8 @@
 
 Before the first change, a restore file records the original values: in the state directory (``state_dir.py``), and as
 ``settings.json`` in the run folder.  Both are locked while the run lasts, so an unlocked one was left by a killed run.
+The first run that needs a setting owns it until that run ends.  Another run may use the owner's value, and is refused
+if it needs another one.
 Anyone may have written the file in a run folder: root follows it only if the state directory has an identical one.
 Only known settings are restored, only to values that they accept, and only on the drive that they were read from.
 """
@@ -23,14 +25,15 @@ from typing import Literal, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...errors import HostFailed, RunFolderError
-from ...files import keep_folder_open, read_regular, remove, replace_file
+from ...errors import HostFailed, RunFolderError, TargetBusy
+from ...files import keep_folder_open, remove, replace_file, shell_quoted
 from ..device.identity import ROOT
 from .state_dir import boot_id, locked_state_dir, restore_file_name
 
 _LOGGER = logging.getLogger(__name__)
 RESTORE_FILE = "settings.json"
 _MAX_BYTES = 1 << 20
+_NOT_A_RESTORE_FILE = "it is not a restore file of this suite"
 _UNREADABLE = "its value cannot be read"
 _NOT_ROOTS = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
 _MANUAL_HINT = "Restore the settings by hand (see docs/host.rst), then remove that file."
@@ -77,15 +80,10 @@ Find = Callable[[str, str], Setting | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A setting and its new value.
-
-    Without a value the setting is only restored, because another change may alter it.  An ``exclusive`` change fails if
-    another run changes the same setting.
-    """
+    """A setting and the value that the run needs; without one, the run varies the setting, and only restores it."""
 
     setting: Setting
     value: str = ""
-    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +108,17 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFile:
-    """The contents of a restore file: the run folder, the host's boot ID, and the changes in the order applied."""
+    """The contents of a restore file: run folder and process, the host's boot ID, and the changes in their order."""
 
     format: Literal[1] = 1
     run: str
+    pid: int = 0
     boot: str
     changes: tuple[ChangeRecord, ...]
+
+
+#: The restore files of active runs, and their records, by kind, place and drive of the setting that the run owns.
+_Owners = dict[tuple[str, str, str], tuple[RestoreFile, ChangeRecord]]
 
 
 @cache
@@ -127,14 +130,16 @@ def _type_adapter() -> TypeAdapter[RestoreFile]:
 def applied(
     changes: Sequence[Change], folder: Path, *, find: Find, report: Callable[[str], None], root: Path = ROOT
 ) -> Iterator[tuple[AppliedChange, ...]]:
-    """Apply ``changes`` while the block runs, recorded in the run folder ``folder``; yield the outcome of each.
+    """Apply ``changes`` while the block runs, recorded in the run folder ``folder``.
 
-    At the end, ``report`` receives a line for each setting that could not be restored, or was left because another
-    process changed it.  Raises HostFailed if a restore file exists already.
+    Yield the outcome of each change that was made or failed: a setting that already has its value needs none.  At the
+    end, ``report`` receives a line for each setting that could not be restored, or was left because another process
+    changed it.  Raises TargetBusy if another run owns a setting and has another value for it, HostFailed if a restore
+    file exists already.
     """
     with ExitStack() as stack:
         with _signals_blocked(), locked_state_dir(root) as state_dir:
-            planned, failed = _plan(changes, _other_runs_changes(state_dir, folder))
+            planned, failed = _plan(changes, _owners(state_dir))
             if planned:
                 contents = _restore_file(folder, planned, root)
                 with _removed_on_error(folder, state_dir):
@@ -142,7 +147,7 @@ def applied(
                         _write_restore_file(state_dir / restore_file_name(folder), contents, stack)
                     _write_restore_file(folder / RESTORE_FILE, contents, stack)
                 stack.callback(_restore_at_end, folder, contents.changes, find=find, report=report, root=root)
-            outcomes = tuple(_apply(change) for change in planned)
+            outcomes = tuple(_apply(change) for change in planned if change.before != change.change.value)
         yield (*outcomes, *failed)
 
 
@@ -154,9 +159,8 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     """
     messages: list[str] = []
     with _signals_blocked(), locked_state_dir(root) as state_dir:
-        paths = sorted(state_dir.glob("*.json")) if state_dir else []
-        trusted = {path.read_bytes() for path in paths} if os.geteuid() == 0 else None
-        for path in paths:
+        trusted = _trusted_contents(state_dir)
+        for path in _restore_files(state_dir):
             messages += _restore_from(path, None, state_dir, find, root)
         for folder in folders:
             if not os.path.lexists(folder / RESTORE_FILE):
@@ -169,67 +173,62 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def lost_values(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return a sentence for each changed setting that no longer has the value that the run gave it."""
-    read = ((change, change.setting.read()) for change in changes if change.value)
-    return tuple(
-        dict.fromkeys(
-            lost_value(change.setting.name, change.value, now or "unreadable")
-            for change, now in read
-            if now != change.value
-        )
-    )
-
-
-def lost_value(name: str, value: str, now: str) -> str:
+def lost_value(name: str, before: str, now: str) -> str:
     """Return the sentence for a setting whose value changed during a run."""
-    return f"{name} is {now}, and was {value} when the run began; measurements may have been made with either"
+    return f"{name} changed from {before} to {now}; measurements may have been made with either value"
 
 
 def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
-    """Return ``lost_values`` for what a killed run in ``folder`` had set; nothing after a reboot, which resets values.
+    """Return a sentence for each setting that no longer has the value that a killed run in ``folder`` needed.
 
-    To be called before the restore.  A restore file that ``restore`` would not follow gives nothing either.
+    To be called before the restore.  Nothing after a reboot, which resets values, and for a restore file that
+    ``restore`` would not follow.
     """
+    lines: list[str] = []
     with ExitStack() as stack, suppress(OSError, ValueError):  # restore reports what is wrong with the file
         state_dir = stack.enter_context(locked_state_dir(root))
-        trusted = {path.read_bytes() for path in state_dir.glob("*.json")} if state_dir and os.geteuid() == 0 else None
-        descriptor = _open_unlocked(folder / RESTORE_FILE)
-        stack.callback(os.close, descriptor)
-        contents = _read_restore_file(descriptor, find, trusted)
-        if contents.boot == boot_id(root):
-            located = [(record, _locate(record, find)) for record in contents.changes]
-            return lost_values(
-                Change(setting=setting, value=record.value)
-                for record, setting in located
-                if setting is not None and setting.drive == record.drive
-            )
-    return ()
+        descriptor = stack.enter_context(_opened(folder / RESTORE_FILE))
+        if _is_active(descriptor):
+            return ()
+        contents = _read_restore_file(descriptor, find, _trusted_contents(state_dir))
+        for record in contents.changes if contents.boot == boot_id(root) else ():
+            setting = _locate(record, find)
+            if setting is not None and setting.drive == record.drive and record.value:
+                now = setting.read() or "unreadable"
+                lines += [lost_value(setting.name, record.value, now)] if now != record.value else []
+    return tuple(dict.fromkeys(lines))
 
 
-def _plan(
-    changes: Iterable[Change], others: Sequence[ChangeRecord]
-) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
-    """Return the changes to apply or to keep, with the values to restore, and the changes that are impossible.
+def _plan(changes: Iterable[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
+    """Return the changes of the settings that this run will own, with the values to restore; and impossible changes.
 
-    If another run has changed a setting to the same value, the value to restore is the one before that run.
+    Raises TargetBusy if another run owns a setting and has another value for it.
     """
-    records = {(record.kind, record.place): record for record in others}
     planned, failed = [], []
     for change in changes:
-        now, other = change.setting.read(), records.get((change.setting.kind, change.setting.place))
-        if now is None:
+        setting = change.setting
+        if owner := owners.get((setting.kind, setting.place, setting.drive)):
+            _require_same_value(change, *owner)
+        elif (now := setting.read()) is None:
             failed.append(AppliedChange(change=change, before="", error="it cannot be read"))
-        elif not change.setting.accepts(now):
+        elif not setting.accepts(now):
             failed.append(AppliedChange(change=change, before=now, error=f"it is {now}, which could not be restored"))
-        elif other is not None and (change.exclusive or change.value not in ("", other.value)):
-            conflict = f"keeps it at {other.value}" if other.value else "varies it"
-            failed.append(AppliedChange(change=change, before=now, error=f"another run {conflict}"))
-        elif other is not None:
-            planned.append(AppliedChange(change=change, before=other.before))
-        elif now != change.value:
+        else:
             planned.append(AppliedChange(change=change, before=now))
     return planned, tuple(failed)
+
+
+def _require_same_value(change: Change, owner: RestoreFile, record: ChangeRecord) -> None:
+    """Raise TargetBusy unless a change needs the value that the owner of the setting has given it."""
+    if change.value and change.value == record.value:
+        return
+    ownership = f"keeps it at {record.value}" if record.value else "varies it"
+    need = f"needs {change.value}" if change.value else "varies it"
+    raise TargetBusy(
+        path=change.setting.name,
+        reason=f"the run in {owner.run} (process {owner.pid}) {ownership}, and this run {need}",
+        hint=f"Wait until that run has ended; snia-pts status {shell_quoted(Path(owner.run))} shows its state.",
+    )
 
 
 def _apply(planned: AppliedChange) -> AppliedChange:
@@ -255,7 +254,7 @@ def _restore_at_end(
 ) -> None:
     """Restore all settings at the end of a run."""
     with _signals_blocked(), locked_state_dir(root) as state_dir:
-        _, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, folder), find)
+        _, skipped, pending = _restore_changes(changes, find)
         for line in (*skipped, *pending):
             report(line)
         if pending:
@@ -277,36 +276,76 @@ def _restore_from(
     ``folder`` is the run folder that contains it; None if it is in the state directory, where only this user writes.
     If ``trusted`` contents are given, a file with other contents is not followed.
     """
-    descriptor = -1
     try:
-        descriptor = _open_unlocked(path)
-        contents = _read_restore_file(descriptor, find, trusted)
-        run = folder or Path(contents.run)
-        changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
-        restored, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, run), find)
-        if not pending:
-            _remove_restore_files(run, state_dir, only=None if folder else os.pread(descriptor, _MAX_BYTES, 0))
-            path.unlink(missing_ok=True)
-        messages = [f"restored what the run {run} left: {', '.join(restored)}"] if restored else []
-        return messages + skipped + pending
-    except BlockingIOError:
-        return []
+        with _opened(path) as descriptor:
+            if _is_active(descriptor):
+                return []
+            contents = _read_restore_file(descriptor, find, trusted)
+            run = folder or Path(contents.run)
+            changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
+            restored, skipped, pending = _restore_changes(changes, find)
+            if not pending:
+                _remove_restore_files(run, state_dir, only=None if folder else _content(descriptor))
+                path.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         return [f"{path} is ignored: {error.strerror if isinstance(error, OSError) else error}"]
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+    messages = [f"restored what the run {run} left: {', '.join(restored)}"] if restored else []
+    return messages + skipped + pending
 
 
-def _open_unlocked(path: Path) -> int:
-    """Open a restore file and lock it; raises BlockingIOError if its run is active, or another OSError."""
+def _restore_files(state_dir: Path | None) -> list[Path]:
+    """Return the paths of the restore files in the state directory."""
+    return sorted(state_dir.glob("*.json")) if state_dir else []
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a restore file; raises OSError, also for a symlink."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        yield descriptor
+    finally:
         os.close(descriptor)
-        raise
-    return descriptor
+
+
+def _is_active(descriptor: int) -> bool:
+    """Return whether the run of a restore file is active; if not, lock the file until it is closed."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _content(descriptor: int) -> bytes:
+    """Return the content of a restore file; raises ValueError if another user may have written it."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+        raise ValueError(_NOT_A_RESTORE_FILE)
+    if status.st_uid not in (0, os.geteuid()):
+        raise ValueError("another user wrote it")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ValueError("other users may change it")
+    return os.pread(descriptor, _MAX_BYTES, 0)
+
+
+def _content_of(path: Path) -> bytes:
+    with _opened(path) as descriptor:
+        return _content(descriptor)
+
+
+def _trusted_contents(state_dir: Path | None) -> Collection[bytes] | None:
+    """Return the contents of the restore files in the state directory; None for other users than root.
+
+    Root follows a restore file in a run folder only if it has one of these contents.
+    """
+    if os.geteuid() != 0:
+        return None
+    contents = set()
+    for path in _restore_files(state_dir):
+        with suppress(OSError, ValueError):
+            contents.add(_content_of(path))
+    return contents
 
 
 def _may_persist(record: ChangeRecord, contents: RestoreFile, find: Find, root: Path) -> bool:
@@ -315,15 +354,12 @@ def _may_persist(record: ChangeRecord, contents: RestoreFile, find: Find, root: 
     return contents.boot == boot_id(root) or bool(setting and setting.survives_boot)
 
 
-def _restore_changes(
-    changes: Sequence[ChangeRecord], others: Sequence[ChangeRecord], find: Find
-) -> tuple[list[str], list[str], list[str]]:
+def _restore_changes(changes: Sequence[ChangeRecord], find: Find) -> tuple[list[str], list[str], list[str]]:
     """Restore changes, the last one first; return what was restored, and messages for those skipped and those pending.
 
-    A setting that another run keeps is left to that run.
+    A setting that had the run's value before the run is left as it is.
     """
-    kept = {(record.kind, record.place) for record in others}
-    waiting = [record for record in reversed(changes) if (record.kind, record.place) not in kept]
+    waiting = [record for record in reversed(changes) if record.before != record.value]
     restored: Counter[str] = Counter()
     skipped: list[tuple[str, str]] = []
     failed = _try_restore(waiting, find, restored, skipped)
@@ -385,7 +421,7 @@ def _restore_file(folder: Path, planned: Iterable[AppliedChange], root: Path) ->
         )
         for change in planned
     )
-    return RestoreFile(run=str(folder), boot=boot_id(root), changes=tuple(changes))
+    return RestoreFile(run=str(folder), pid=os.getpid(), boot=boot_id(root), changes=tuple(changes))
 
 
 def _write_restore_file(path: Path, contents: RestoreFile, stack: ExitStack) -> None:
@@ -421,18 +457,10 @@ def _removed_on_error(folder: Path, state_dir: Path | None) -> Iterator[None]:
 
 def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] | None) -> RestoreFile:
     """Return a restore file that is safe to follow; raises ValueError, with the reason, for any other."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-        raise ValueError("it is not a restore file of this suite")
-    if status.st_uid not in (0, os.geteuid()):
-        raise ValueError("another user wrote it")
-    data = os.pread(descriptor, _MAX_BYTES, 0)
+    data = _content(descriptor)
     if trusted is not None and data not in trusted:
         raise ValueError(_NOT_ROOTS)
-    try:
-        contents = _type_adapter().validate_json(data, strict=True)
-    except ValidationError:
-        raise ValueError("it is not a restore file of this suite") from None
+    contents = _parsed(data)
     for record in contents.changes:
         setting = find(record.kind, record.place)
         values = (record.before, record.value) if record.value else (record.before,)
@@ -441,18 +469,21 @@ def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] |
     return contents
 
 
-def _other_runs_changes(state_dir: Path | None, folder: Path) -> list[ChangeRecord]:
-    """Return the changes of other runs that are active."""
-    records: list[ChangeRecord] = []
-    for path in sorted(state_dir.glob("*.json")) if state_dir else ():
-        if path.name == restore_file_name(folder):
-            continue
-        with suppress(OSError, ValueError), path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                records += _type_adapter().validate_json(file.read(_MAX_BYTES), strict=True).changes
-    return records
+def _parsed(data: bytes) -> RestoreFile:
+    try:
+        return _type_adapter().validate_json(data, strict=True)
+    except ValidationError:
+        raise ValueError(_NOT_A_RESTORE_FILE) from None
+
+
+def _owners(state_dir: Path | None) -> _Owners:
+    owners: _Owners = {}
+    for path in _restore_files(state_dir):
+        with suppress(OSError, ValueError), _opened(path) as descriptor:
+            if _is_active(descriptor):
+                contents = _parsed(_content(descriptor))
+                owners |= {(item.kind, item.place, item.drive): (contents, item) for item in contents.changes}
+    return owners
 
 
 def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | None = None) -> None:
@@ -460,9 +491,9 @@ def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | No
 
     The folder's is removed first: if this process is killed in between, root would not follow it without the other.
     """
-    with suppress(OSError, RunFolderError), keep_folder_open(folder):
+    with suppress(OSError, ValueError, RunFolderError), keep_folder_open(folder):
         path = folder / RESTORE_FILE
-        if only is None or (not path.is_symlink() and read_regular(path, _MAX_BYTES) == only):
+        if only is None or _content_of(path) == only:
             remove(path)
     if state_dir is not None:
         (state_dir / restore_file_name(folder)).unlink(missing_ok=True)

@@ -22,10 +22,10 @@ from .finding import Finding
 from .io_path import command_queue_depth, inspect_io_path, numa_local_cpus
 from .processors import MAX_WAKE_US
 
-_SAMPLE_SECONDS = 0.2
+SAMPLE_SECONDS = 0.2
 
 
-def inspect(block: Path | None, *, root: Path = ROOT, sample_seconds: float = _SAMPLE_SECONDS) -> tuple[Finding, ...]:
+def inspect(block: Path | None, *, root: Path = ROOT, sample_seconds: float = SAMPLE_SECONDS) -> tuple[Finding, ...]:
     """Inspect the host, and the I/O path to the drive with the sysfs folder ``block``, if any; changes nothing."""
     times, ios = processors.times(root), queue.ios(block) if block else None
     time.sleep(sample_seconds)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...device.identity import ROOT, attribute, block_directory
 from ...device.mounts import mount_of
 from ...device.storage import device_path, layers, read_backings
-from .finding import Finding, finding
+from .finding import Finding, finding, unknown_finding
 
 #: From linux/fs.h, for 64-bit x86 and ARM.
 _FS_IOC_GETFLAGS, _FS_NOCOW_FL = 0x80086601, 0x00800000
@@ -30,24 +30,24 @@ class _Buffer(NamedTuple):
     remedy: str
 
 
-def direct_io(path: Path, root: Path = ROOT) -> tuple[Finding, ...]:
-    """Return a finding if the target, or anything that it is built on, buffers direct I/O; for a new file, its folder.
+def direct_io(path: Path, root: Path = ROOT) -> Finding:
+    """Return whether the target, or anything that it is built on, buffers direct I/O; for a new file, its folder.
 
     Only what the kernel reports is known: the mode of loop devices, and the type and options of file systems.
     """
-    buffers = tuple(_buffers(path, root))
+    try:
+        buffers = tuple(_buffers(path, root))
+    except OSError as error:
+        return unknown_finding("direct I/O", f"the target cannot be examined ({error.strerror})")
     if not buffers:
-        return ()
+        return finding("direct I/O", "not buffered", "good", "nothing beneath the target is known to buffer it")
     value, reason, remedy = ("; ".join(dict.fromkeys(texts)) for texts in zip(*buffers, strict=True))
-    return (finding("direct I/O", f"buffered by {value}", "affects results", reason, recommended=remedy),)
+    return finding("direct I/O", f"buffered by {value}", "affects results", reason, recommended=remedy)
 
 
 def _buffers(path: Path, root: Path) -> Iterator[_Buffer]:
     real_path = (path if path.exists() else path.parent).resolve()
-    try:
-        status = real_path.stat()
-    except OSError:
-        return
+    status = real_path.stat()
     visited, backings = set[object](), read_backings(root)
     pending = [status.st_rdev]
     if not stat.S_ISBLK(status.st_mode):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ....units import counted as plural
@@ -14,6 +14,21 @@ from .finding import NOT_REPORTED, DesiredSetting, Finding, finding, unknown_fin
 #: The largest I/O of the standard, in KiB.
 _MAX_IO_KIB = 1024
 _BUFFERED_ONLY = "it affects only buffered I/O, and fio's is direct"
+#: How the kernel treats the drive: finding, file, the texts of its values, and the reason why they matter.
+_KERNEL_FLAGS: tuple[tuple[str, str, Mapping[str, str], str], ...] = (
+    (
+        "cache flushes",
+        "write_cache",
+        {"write back": "sent to the drive", "write through": "not sent to the drive"},
+        "the kernel sends a flush, as for fsync, only to a drive that it takes to have a volatile write cache",
+    ),
+    (
+        "media",
+        "rotational",
+        {"0": "solid state", "1": "rotational"},
+        "schedulers, RAID and file systems treat the two in different ways",
+    ),
+)
 
 
 def queue(block: Path) -> Iterator[Finding]:
@@ -23,6 +38,10 @@ def queue(block: Path) -> Iterator[Finding]:
     yield _max_io_size(block)
     yield _requests(block)
     yield _completion(block)
+    yield _statistics(block)
+    for name, file, values, reason in _KERNEL_FLAGS:
+        flag = values.get(attribute(block / "queue" / file))
+        yield finding(name, flag, "good", reason) if flag else unknown_finding(name, NOT_REPORTED)
     for name, file in (("read-ahead", "read_ahead_kb"), ("writeback throttling", "wbt_lat_usec")):
         value, unit = attribute(block / "queue" / file), "KiB" if file.endswith("kb") else "us"
         yield finding(name, f"{value} {unit}", "good", _BUFFERED_ONLY) if value else unknown_finding(name, NOT_REPORTED)
@@ -98,6 +117,16 @@ def _completion(block: Path) -> Finding:
     return finding("completion", text, "good", "I/Os are completed close to the CPU that submitted them")
 
 
+def _statistics(block: Path) -> Finding:
+    text = {"0": "off", "1": "on"}.get(attribute(block / "queue/iostats"))
+    if text is None:
+        return unknown_finding("statistics", NOT_REPORTED)
+    if text == "on":
+        return finding("statistics", text, "good", "fio's counts are compared with the kernel's", recommended="on")
+    reason = "without the kernel's counts the run has no telemetry from the drive, and fio's counts cannot be verified"
+    return finding("statistics", text, "noted", reason, recommended="on")
+
+
 def other_io(before: tuple[int, int] | None, after: tuple[int, int] | None) -> Finding:
     """Return whether other processes use the drive, by ``ios`` before and after a time without I/O by the suite."""
     if before is None or after is None:
@@ -110,7 +139,9 @@ def other_io(before: tuple[int, int] | None, after: tuple[int, int] | None) -> F
 
 
 def ios(block: Path) -> tuple[int, int] | None:
-    """Return how many I/Os a drive has completed, and how many are outstanding; None if not reported."""
+    """Return how many I/Os a drive has completed, and how many are outstanding; None if they are not counted."""
+    if attribute(block / "queue/iostats") == "0":
+        return None
     fields = [whole_number(text) for text in attribute(block / "stat").split()]
     counts = [number for number in fields if number is not None]
     return (counts[0] + counts[4], counts[8]) if len(counts) == len(fields) > 8 else None
