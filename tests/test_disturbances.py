@@ -116,6 +116,22 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ]
 
 
+def test_a_value_just_above_its_limit_is_printed_unlike_it() -> None:
+    """More than 10 %, up to 10 %, would be a contradiction; so for steal time, idle times, threads and stalls."""
+    ((_, stolen),) = disturbances([point(1, 1, (1, 1), stolen_percent=10.001)])
+    ((_, idle),) = inexact_idle_times([(100.0, 101.0001)])
+    slow = measurement(stimulus(seconds=60.0), write=transfers(response_max_ns=2_000_100_000))
+    late = replace(slow, timing=replace(slow.timing, thread_spread_ms=2000.1 + 600.06))
+    found = dict(engine_deviations([late]))
+
+    assert "more than 10 % " in stolen
+    assert "up to 10.001 %" in stolen
+    assert "more than 1 %, by up to 1.0001 %" in idle
+    assert "more than 1 % of its time, by up to 600 ms (1.0001 %)" in found["threads apart"]
+    assert "more than 2 s " in found["stall"]
+    assert "up to 2.0001 s" in found["stall"]
+
+
 def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
     """Counted over all points; where nothing was counted nothing is said, whether or not the kernel tells."""
     quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), throttlings=0, link_errors=0)]
