@@ -256,7 +256,8 @@ def test_samples_that_the_kernel_contradicts_are_a_warning(engine: tuple[int, ..
     assert len(found) == (number > 0)
     if found:
         assert found[0][0] == "samples"
-        assert found[0][1].startswith(f"in {number} of 8 samples the kernel counted another amount of I/O")
+        beginning = f"in {number} of 8 samples of stimulus RND 4 KiB 0/100 the kernel counted another amount of I/O"
+        assert found[0][1].startswith(beginning)
 
 
 def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
@@ -277,6 +278,18 @@ def test_contradicted_samples_are_a_warning_of_the_result() -> None:
     (warned,) = run_warnings(replace(result, time_lines=(time_line((150,) * 7 + (412,), TRUE),)))[-1:]
     assert warned.what == "samples"
     assert "700.4 MB instead of 1.688 GB in sample 8" in warned.detail
+
+
+def test_warnings_about_samples_name_the_part_of_the_test() -> None:
+    """Host idle recovery has a time line of each access of each wait state, and cross stimulus one of each group."""
+    smooth = replace(time_line((150,) * 7 + (412,), TRUE), phase="access C", part="Wait State 2")
+    ((_, contradicted),) = contradicted_samples(smooth)
+    result = replace(samples.result_of("xsr"), long_samples=(("AG 1: x", 90.0), ("AG 3: x", 120.0), ("AG 1: x", 95.0)))
+    long = [warning.detail for warning in run_warnings(result) if warning.what == "long samples"]
+
+    assert "8 samples of Wait State 2: access C RND 4 KiB 0/100 the kernel" in contradicted
+    assert long[0].startswith("2 samples of AG 1: x took longer than requested, up to 1 min 35 s")
+    assert long[1].startswith("1 sample of AG 3: x took longer than requested, up to 2 min 00 s")
 
 
 def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:

@@ -123,9 +123,9 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
         count += len(rows)
     if count:
         detail = (
-            f"in {count} of {counted(len(line), 'sample')} the kernel counted another amount of I/O than fio, "
-            f"although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
-            f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}; {line.stimulus.label}"
+            f"in {count} of {counted(len(line), 'sample')} of {line.label} the kernel counted another amount of I/O "
+            f"than fio, although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
+            f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}"
         )
         yield "samples", detail
 

@@ -38,7 +38,7 @@ class ResultBuilder:
         self._sampled: list[SampledRound] = []
         self._sampled_phase: Phase | None = None
         self._samples_before = self._sampled_bytes = 0
-        self._long_samples: list[float] = []
+        self._long_samples: list[tuple[str, float]] = []
         self._gaps: list[Gap] = []
         self._previous_step: Step | None = None
 
@@ -91,7 +91,7 @@ class ResultBuilder:
         line.add_sample(sample)
         requested = step.sample_seconds if isinstance(step, ContinuousStimulus) else None
         if requested and sample.seconds >= _LONG_SAMPLE_FACTOR * requested:
-            self._long_samples.append(sample.seconds)
+            self._long_samples.append((line.label, sample.seconds))
         rule = settling_rule(self._facts.spec)
         if rule is not None and line.phase == self._sampled_phase:
             self._sampled_bytes += sample.write_bytes

@@ -110,10 +110,11 @@ def _uneven_end(result: TestResult) -> Iterator[RunWarning]:
 
 
 def _long_samples(result: TestResult) -> Iterator[RunWarning]:
-    if result.long_samples:
+    for label in dict.fromkeys(label for label, _ in result.long_samples):
+        seconds = [seconds for line, seconds in result.long_samples if line == label]
         detail = (
-            f"{counted(len(result.long_samples), 'sample')} took longer than requested, up to "
-            f"{duration(max(result.long_samples))}: the host was suspended or overloaded; such samples are not "
+            f"{counted(len(seconds), 'sample')} of {label} took longer than requested, up to "
+            f"{duration(max(seconds))}: the host was suspended or overloaded; such samples are not "
             "rounds"
         )
         yield RunWarning(what="long samples", detail=detail)
