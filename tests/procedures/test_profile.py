@@ -19,10 +19,10 @@ from snia_pts.procedures import drive
 from snia_pts.profiles.procedure import Point, points, profile
 from snia_pts.profiles.reader import builtin_profiles, read_profile
 from snia_pts.profiles.spec import Axis, ProfileSpec, Workload
+from snia_pts.results.attributes import repeated_points
 from snia_pts.results.builder import fold
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.results.tables import repeated_points
 from snia_pts.results.warnings import run_warnings
 from tests import samples
 from tests.courses import ScriptedDrive

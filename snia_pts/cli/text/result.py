@@ -17,9 +17,9 @@ from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
 from ...report.registry import further_pages, pages_of
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
+from ...results.attributes import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.limit_checks import judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tables import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, Tracked, loop_rule
