@@ -14,8 +14,8 @@ from ..analysis.disturbances import (
 )
 from ..analysis.host_limit import limited_points_sentence
 from ..model.description import contradictions
-from ..model.health import alarms
-from ..model.measurement import SHORTEST_RATED_MS
+from ..model.health import alarms, uncounted_io
+from ..model.measurement import SHORTEST_RATED_MS, Measurement
 from ..units import counted, duration
 from .imported import claim_disputes
 from .result import RunWarning, TestResult
@@ -52,6 +52,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_to_warnings(disturbances(measurements)),
         *_to_warnings(finding for line in result.time_lines for finding in contradicted_samples(line)),
         *_to_warnings(alarms(result.facts.health, result.health_after, interrupted=bool(result.interruptions))),
+        *_uncounted_io(result, measurements),
     )
 
 
@@ -132,6 +133,19 @@ def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
             f"{'the first is ' if len(short) > 1 else ''}{short[0].stimulus.label} ({short[0].evidence})"
         )
         yield RunWarning(what="too short for a rate", detail=detail)
+
+
+def _uncounted_io(result: TestResult, measurements: Iterable[Measurement]) -> Iterator[RunWarning]:
+    """Yield a warning for each count of the drive that has less host I/O than the test did past the page cache."""
+    direct = [measurement for measurement in measurements if not measurement.stimulus.cached]
+    findings = uncounted_io(
+        result.facts.health,
+        result.health_after,
+        written_bytes=sum(measurement.write.transferred_bytes for measurement in direct),
+        read_bytes=sum(measurement.read.transferred_bytes for measurement in direct),
+        interrupted=bool(result.interruptions),
+    )
+    return _to_warnings(findings)
 
 
 def _pauses(result: TestResult) -> Iterator[RunWarning]:
