@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..analysis.disturbances import (
     clock_changes,
@@ -13,6 +13,7 @@ from ..analysis.disturbances import (
     inexact_idle_times,
 )
 from ..analysis.host_limit import limited_points_sentence
+from ..analysis.written_ranges import unwritten_reads_sentence
 from ..model.description import contradictions
 from ..model.health import alarms, uncounted_io
 from ..model.measurement import SHORTEST_RATED_MS, Measurement
@@ -46,6 +47,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_uneven_end(result),
         *_long_samples(result),
         *_unrated_points(result),
+        *unwritten_reads(result.unwritten_reads),
         *_pauses(result),
         *_to_warnings(inexact_idle_times(idle_times)),
         *_to_warnings(engine_deviations(measurements)),
@@ -146,6 +148,12 @@ def _uncounted_io(result: TestResult, measurements: Iterable[Measurement]) -> It
         interrupted=bool(result.interruptions),
     )
     return _to_warnings(findings)
+
+
+def unwritten_reads(labels: Collection[str]) -> Iterator[RunWarning]:
+    """Yield a warning about stimuli that read addresses which no step had written; none without any."""
+    if labels:
+        yield RunWarning(what="unwritten addresses", detail=unwritten_reads_sentence(labels))
 
 
 def _pauses(result: TestResult) -> Iterator[RunWarning]:
