@@ -121,14 +121,27 @@ def rounded_down(value: float, decimals: int) -> str:
     return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR))
 
 
-def distinct_digits(values: Iterable[float]) -> int:
-    """Return the fewest ``digits``, at least four, with which ``number`` prints different values differently."""
+def distinct_digits(values: Iterable[float], *, least: int = 4) -> int:
+    """Return the fewest ``digits``, at least ``least``, with which ``number`` prints different values differently."""
     distinct = {value for value in values if math.isfinite(value)}
-    for digits in range(4, 17):
+    for digits in range(least, 17):
         printed = {float(number(value, digits=digits).replace(NARROW_NBSP, "")) for value in distinct}
         if len(printed) == len(distinct):  # as numbers: 1.000 and 1.0000 are equal
             return digits
     return 17
+
+
+def distinct_decimals(value: float, limit: float, *, least: int) -> int:
+    """Return the fewest decimals, at least ``least``, that show a value and its limit as different if they are."""
+    shown = (places for places in range(least, 17) if value == limit or f"{value:.{places}f}" != f"{limit:.{places}f}")
+    return next(shown, 17)
+
+
+def duration_beside(seconds: float, limit_seconds: float) -> str:
+    """Return a time like ``duration``, with more digits if it would look like a different ``limit_seconds``."""
+    if seconds == limit_seconds or duration(seconds) != duration(limit_seconds):
+        return duration(seconds)
+    return f"{number(seconds, digits=distinct_digits((seconds, limit_seconds)))} s"
 
 
 def counted(count: int, noun: str) -> str:

@@ -36,7 +36,7 @@ from snia_pts.results.comparison import (
 )
 from snia_pts.results.key_figures import KeyFigure, key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.spec import SPEC_TYPES
+from snia_pts.spec import SPEC_TYPES, Deviation
 from snia_pts.text import printable
 from tests import profiles, samples
 
@@ -158,6 +158,31 @@ def test_context_differences_have_their_weight() -> None:
     assert {weight for weight, _ in by_name.values()} == {"flagged", "context"}
     assert others["class"] == "other"
     assert others["setup.queue_depth"] == "flagged"
+
+
+def test_all_deviations_of_one_kind_are_compared() -> None:
+    """A run that was interrupted twice differs from one that was interrupted once, at the same time as its second."""
+    first, second = (
+        Deviation(what="interruption", actual=f"at {hour} h", standard="no interruption", clause="5.1")
+        for hour in (3, 7)
+    )
+    twice, once = (samples.result_of("iops", found=found) for found in ((second, first), (second,)))
+    by_name = {item.what: item.values for item in context_differences([twice, once])}
+
+    assert by_name["deviation: interruption"] == ("at 3 h; at 7 h", "at 7 h")
+    assert "deviation: interruption" not in {item.what for item in context_differences([twice, twice])}
+
+
+def test_a_finding_that_exists_only_if_it_is_bad_is_none_elsewhere() -> None:
+    """The finding on buffered direct I/O is missing in a run without it, and unknown in a run without findings."""
+    bad = {"scheduler": "none", "direct I/O": "buffered by loop0", "file system": "ext4"}
+    hosts = [host_with(**bad), host_with(scheduler="none"), samples.platform(settings=())]
+    by_name = {
+        item.what: item.values for item in context_differences([samples.result_of("iops", host=host) for host in hosts])
+    }
+
+    assert by_name["direct I/O"] == ("buffered by loop0", "none", "not recorded")
+    assert by_name["file system"] == ("ext4", "not recorded", "not recorded")
 
 
 def test_a_run_that_is_not_steady_is_flagged_even_beside_its_like() -> None:

@@ -116,6 +116,22 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ]
 
 
+def test_a_value_just_above_its_limit_is_printed_unlike_it() -> None:
+    """More than 10 %, up to 10 %, would be a contradiction; so for steal time, idle times, threads and stalls."""
+    ((_, stolen),) = disturbances([point(1, 1, (1, 1), stolen_percent=10.001)])
+    ((_, idle),) = inexact_idle_times([(100.0, 101.0001)])
+    slow = measurement(stimulus(seconds=60.0), write=transfers(response_max_ns=2_000_100_000))
+    late = replace(slow, timing=replace(slow.timing, thread_spread_ms=2000.1 + 600.06))
+    found = dict(engine_deviations([late]))
+
+    assert "more than 10 % " in stolen
+    assert "up to 10.001 %" in stolen
+    assert "more than 1 %, by up to 1.0001 %" in idle
+    assert "more than 1 % of its time, by up to 600 ms (1.0001 %)" in found["threads apart"]
+    assert "more than 2 s " in found["stall"]
+    assert "up to 2.0001 s" in found["stall"]
+
+
 def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
     """Counted over all points; where nothing was counted nothing is said, whether or not the kernel tells."""
     quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), throttlings=0, link_errors=0)]
@@ -240,7 +256,8 @@ def test_samples_that_the_kernel_contradicts_are_a_warning(engine: tuple[int, ..
     assert len(found) == (number > 0)
     if found:
         assert found[0][0] == "samples"
-        assert found[0][1].startswith(f"in {number} of 8 samples the kernel counted another amount of I/O")
+        beginning = f"in {number} of 8 samples of stimulus RND 4 KiB 0/100 the kernel counted another amount of I/O"
+        assert found[0][1].startswith(beginning)
 
 
 def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
@@ -278,6 +295,18 @@ def test_messages_of_fio_are_one_warning_for_each_kind() -> None:
         details[0] == f"in 1 of 7 points fio wrote to its standard error: a; {point.stimulus.label} ({point.evidence})"
     )
     assert details[5:] == ["evidence/*.process.json has 2 other kinds of messages"]
+
+
+def test_warnings_about_samples_name_the_part_of_the_test() -> None:
+    """Host idle recovery has a time line of each access of each wait state, and cross stimulus one of each group."""
+    smooth = replace(time_line((150,) * 7 + (412,), TRUE), phase="access C", part="Wait State 2")
+    ((_, contradicted),) = contradicted_samples(smooth)
+    result = replace(samples.result_of("xsr"), long_samples=(("AG 1: x", 90.0), ("AG 3: x", 120.0), ("AG 1: x", 95.0)))
+    long = [warning.detail for warning in run_warnings(result) if warning.what == "long samples"]
+
+    assert "8 samples of Wait State 2: access C RND 4 KiB 0/100 the kernel" in contradicted
+    assert long[0].startswith("2 samples of AG 1: x took longer than requested, up to 1 min 35 s")
+    assert long[1].startswith("1 sample of AG 3: x took longer than requested, up to 2 min 00 s")
 
 
 def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:

@@ -12,8 +12,12 @@ import pytest
 
 from snia_pts.errors import ToolMissing
 from snia_pts.lab.device.health import read_health
+from snia_pts.lab.device.health import smart_log as read_smart_log
 from snia_pts.lab.process import program as process
-from snia_pts.model.health import Health, HealthValue, Role, alarms, changes, write_amplification
+from snia_pts.model.health import Health, HealthValue, Role, alarms, changes, uncounted_io, write_amplification
+from snia_pts.results.warnings import run_warnings
+from snia_pts.units import capacity
+from tests import samples
 from tests.strategies import dut
 
 GIB = 1 << 30
@@ -413,15 +417,27 @@ def test_alarms_are_of_what_came() -> None:
         ("host written", 4, "counters of the drive"),
         ("media written", 4, "counters of the drive"),
         ("media written", 6, None),
+        ("host read", 4, "counters of the drive"),
+        ("count", 4, "counters of the drive"),
+        ("count", 6, None),
+        ("fault", 4, "counters of the drive"),
+        ("power", 4, "counters of the drive"),
+        ("pending", 4, None),
+        ("pending", 6, "faults of the drive"),
+        ("spare", 6, "counters of the drive"),
+        ("spare", 4, None),
+        ("", 4, None),
     ],
 )
 def test_alarms_of_power_and_of_counters(role: Role, after: float, what: str | None) -> None:
-    """A power cycle during the test is an alarm, and so is a counter of written bytes that decreases."""
+    """A power cycle during the test is an alarm, and so is a count that decreases, or a reserve that increases."""
     before = reading(errors=0, hot=0, state=0)
     figure = HealthValue(name="x", value=5, unit="", source="log", role=role)
     readings = (replace(before, figures=(replace(figure, value=value),)) for value in (5, after))
 
-    assert [name for name, _ in alarms(*readings)] == ([what] if what else [])
+    found = list(alarms(*readings))
+    assert [name for name, _ in found] == ([what] if what else [])
+    assert all(f"x is {after}, and was 5" in detail for _, detail in found)
 
 
 def test_power_cycles_of_an_interrupted_test_are_no_alarm() -> None:
@@ -431,3 +447,66 @@ def test_power_cycles_of_an_interrupted_test_are_no_alarm() -> None:
 
     assert list(alarms(before, after)) != []
     assert list(alarms(before, after, interrupted=True)) == []
+
+
+def smart_log(**changes: int) -> Health:
+    """Return a reading of an NVMe drive's SMART log with some other values."""
+    return Health(read_at="", figures=tuple(read_smart_log({**SMART, **changes}, dut())), unread=(), evidence=())
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "units_written", "units_read", "warned"),
+    [
+        (10**13, 10**12, 19_531_250, 1_953_125, []),
+        (10**13, 10**12, 17_700_000, 1_770_000, []),  # 9.4 % fewer: GiB that are called GB, and more
+        (10**13, 10**12, 17_000_000, 1_953_125, ["Data Units Written"]),
+        (10**13, 10**12, 19_531_250, 0, ["Data Units Read"]),
+        (10**13, 10**12, 0, 0, ["Data Units Written", "Data Units Read"]),
+        (10**13, 10**12, 10**9, 10**9, []),  # other programs wrote, too
+        (2 * 10**9, 10**9, 0, 0, []),  # less than nominal units may hide
+    ],
+)
+def test_host_io_that_the_drive_did_not_count_is_a_warning(
+    written: int, read: int, units_written: int, units_read: int, warned: list[str]
+) -> None:
+    """The drive's log grows at least by what the test did, but for its units; the warning has both figures."""
+    after = smart_log(
+        data_units_written=SMART["data_units_written"] + units_written,
+        data_units_read=SMART["data_units_read"] + units_read,
+    )
+    found = list(uncounted_io(smart_log(), after, written_bytes=written, read_bytes=read))
+
+    assert [detail.partition(",")[0] for _, detail in found] == warned
+    for _, detail in found:
+        assert capacity(written) in detail or capacity(read) in detail
+    if warned == ["Data Units Written"]:
+        assert "increased by 8.704 TB, but the test alone wrote 10 TB" in found[0][1]
+
+
+def test_a_log_that_lost_counts_with_the_power_is_not_judged_by_them() -> None:
+    """Of an interrupted test the drive must say that it was not powered on again."""
+    before, after, again = smart_log(), smart_log(data_units_written=2_000_001), smart_log(power_cycles=4)
+    silent = replace(before, figures=tuple(figure for figure in before.figures if figure.role != "power"))
+
+    assert list(uncounted_io(before, after, written_bytes=10**12, read_bytes=0, interrupted=True))
+    assert not list(uncounted_io(before, again, written_bytes=10**12, read_bytes=0, interrupted=True))
+    assert not list(uncounted_io(silent, silent, written_bytes=10**12, read_bytes=0, interrupted=True))
+    assert list(uncounted_io(silent, silent, written_bytes=10**12, read_bytes=0))
+
+
+def test_a_log_that_contradicts_the_test_is_a_warning_of_the_result() -> None:
+    """Power-on hours that go back, spare that rises, and I/O that was not counted, against a run's own totals."""
+    result = samples.iops_result()
+    lying = smart_log(power_on_hours=899, avail_spare=101, data_units_written=2_000_002)
+    facts = replace(result.facts, health=smart_log())
+    details = [
+        warning.detail
+        for warning in run_warnings(replace(result, facts=facts, health_after=lying))
+        if warning.what == "counters of the drive"
+    ]
+
+    assert "Power On Hours is 899, and was 900" in details[0]
+    assert "Available Spare is 101, and was 100" in details[1]
+    assert f"increased by 1.024 MB, but the test alone wrote {capacity(result.written_bytes)}" in details[2]
+    assert f"increased by 0 B, but the test alone read {capacity(result.read_bytes)}" in details[3]
+    assert not [item for item in run_warnings(samples.iops_result()) if item.what == "counters of the drive"]

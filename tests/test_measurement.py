@@ -20,7 +20,7 @@ from snia_pts.model.measurement import (
     percentile_response_us,
 )
 from snia_pts.model.steps import Cell
-from snia_pts.results.tables import spread_percent
+from snia_pts.results.attributes import spread_percent
 from snia_pts.spec import MetricName, Tracked
 from tests.strategies import cells, histograms, measured_round, measurement, rule, sample, stimulus, transfers
 

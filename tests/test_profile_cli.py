@@ -438,3 +438,17 @@ def test_schedulers_of_a_real_device_are_gone_through_and_put_back(tmp_path: Pat
             "random read, scheduler mq-deadline",
             "random write, scheduler mq-deadline",
         ]
+
+
+def test_a_plan_warns_of_reads_of_addresses_that_nothing_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shipped profile that fills its target has no warning; the same without a fill has one."""
+    words = ("profile", "run", "queue-depth", str(tmp_path), "--size", "64M", "--plan")
+    assert main(words) == 0
+    assert "unwritten addresses" not in capsys.readouterr().out
+
+    own = tmp_path / "own.toml"
+    own.write_text(profile_path("queue-depth").read_text().replace("fill = true", "fill = false"))
+    assert main((*words[:2], str(own), *words[3:])) == 0
+    assert "warning: unwritten addresses: 9 points read addresses that no step before had" in capsys.readouterr().out

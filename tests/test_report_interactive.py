@@ -16,8 +16,8 @@ from snia_pts.errors import ReportError
 from snia_pts.model.run_options import RunOptions
 from snia_pts.report import USUAL
 from snia_pts.report.formats import interactive
+from snia_pts.results.attributes import window_points
 from snia_pts.results.result import TestResult
-from snia_pts.results.tables import window_points
 from snia_pts.runner.events import Event, Notice
 from snia_pts.runner.resume import available_formats
 from snia_pts.runner.run import Caller

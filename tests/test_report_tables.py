@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import statistics
 from pathlib import Path
 from typing import cast
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.analysis.steady_state import determine
+from snia_pts.cli.text.formatting import excursions
+from snia_pts.cli.text.result import result_lines
 from snia_pts.model.measurement import METRICS, Measurement
 from snia_pts.model.run_options import RunOptions
 from snia_pts.report.figures import matrices
@@ -102,6 +105,37 @@ def test_allowed_excursions_come_from_the_specification() -> None:
     assert rows["Allowed maximum data excursion"][1] == "3"
     assert rows["Measured data excursion"][2] == "FAIL"
     assert rows["Verdict"] == ("NOT ACHIEVED", "", "FAIL")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "bound"),
+    [
+        ("data", [90.0, 100.0, 110.00000001, 100.0, 100.0], 20),
+        ("slope", [95.0, 97.5, 100.0, 102.5, 105.00000001], 10),
+    ],
+)
+def test_an_excursion_just_above_its_bound_is_printed_unlike_it(kind: str, values: list[float], bound: int) -> None:
+    """A FAIL beside the digits of its bound would be a contradiction, in the report and in the terminal."""
+    determination = determine(values, RULE)
+    rows = {row[0]: row[1:] for row in determination_table(determination, RULE, IOPS, "1 - 5").rows}
+    measured, percent, verdict = rows[f"Measured {kind} excursion"]
+    assert verdict == "FAIL"
+    assert float(measured) > float(rows[f"Allowed maximum {kind} excursion"][0])
+    assert float(percent) > bound
+
+    result = samples.iops_result()
+    loop = loop_of(result)
+    assert loop.window
+    window = dataclasses.replace(loop.window, determinations=((RULE.tracked[0], determination),))
+    lines = "\n".join(result_lines(dataclasses.replace(result, loops=(dataclasses.replace(loop, window=window),))))
+    printed = re.search(rf"{kind} excursion (\S+) \((\S+) %\), allowed (\S+)", lines)
+    assert printed
+    assert float(printed[1]) > float(printed[3])
+    assert float(printed[2]) > bound
+
+    shown = re.search(rf"{kind} (\S+) %", excursions(window.determinations))
+    assert shown
+    assert float(shown[1]) > bound
 
 
 def test_a_window_without_an_average_is_not_evaluable() -> None:

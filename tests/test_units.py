@@ -14,7 +14,9 @@ from snia_pts.units import (
     NARROW_NBSP,
     block_size,
     capacity,
+    distinct_decimals,
     duration,
+    duration_beside,
     exact_capacity,
     number,
     parse_size,
@@ -233,3 +235,29 @@ def test_what_is_rounded_down_is_not_more_and_less_by_a_digit_at_most(value: flo
     shown = Fraction(rounded_down(value, decimals))
     assert shown <= Fraction(repr(value))
     assert Fraction(repr(value)) - shown < Fraction(1, 10**decimals)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "text"),
+    [
+        (299.8, 300.0, "299.8 s"),
+        (299.99, 300.0, "299.99 s"),
+        (300.0, 300.0, "5 min 00 s"),
+        (200.0, 300.0, "3 min 20 s"),
+        (2.0001, 2.0, "2.0001 s"),
+    ],
+)
+def test_a_time_beside_its_limit_looks_like_it_only_if_it_is_equal(seconds: float, limit: float, text: str) -> None:
+    """A recovery that lasts only 5 min 00 s, where 5 min 00 s are required, would be a contradiction."""
+    assert duration_beside(seconds, limit) == text
+
+
+@given(st.floats(0, 1e6), st.floats(-1e-3, 1e-3))
+def test_a_value_has_enough_decimals_to_differ_from_its_limit(limit: float, share: float) -> None:
+    """Two decimals if these differ, or if both are equal; at most 17."""
+    value = limit * (1 + share)
+    decimals = distinct_decimals(value, limit, least=2)
+    different = f"{value:.{decimals}f}" != f"{limit:.{decimals}f}"
+    fewer = decimals == 2 or f"{value:.{decimals - 1}f}" == f"{limit:.{decimals - 1}f}"
+    assert fewer
+    assert different == (value != limit) or decimals == 17

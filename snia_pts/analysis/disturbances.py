@@ -16,7 +16,16 @@ from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
 from ..model.time_series import TimeLine
 from ..text import without_numbers
-from ..units import MB, capacity, counted, duration, number
+from ..units import (
+    MB,
+    capacity,
+    counted,
+    distinct_decimals,
+    distinct_digits,
+    duration,
+    duration_beside,
+    number,
+)
 
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
 #: drive that was just closed.
@@ -117,9 +126,9 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
         count += len(rows)
     if count:
         detail = (
-            f"in {count} of {counted(len(line), 'sample')} the kernel counted another amount of I/O than fio, "
-            f"although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
-            f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}; {line.stimulus.label}"
+            f"in {count} of {counted(len(line), 'sample')} of {line.label} the kernel counted another amount of I/O "
+            f"than fio, although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
+            f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}"
         )
         yield "samples", detail
 
@@ -143,6 +152,11 @@ def _differs(line: TimeLine, row: int, mean_bytes: float) -> bool:
     return abs(_excess_bytes(line, row)) > tolerance
 
 
+def _percent(value: float, limit: float) -> str:
+    """Return a percentage with two digits, or with more if it would look like the ``limit`` that it exceeds."""
+    return f"{number(value, digits=distinct_digits((value, limit), least=2))} %"
+
+
 def _counted(
     points: Sequence[Measurement], name: str, sentence: str, count: Callable[[TelemetrySample], int | None]
 ) -> Iterator[tuple[str, str]]:
@@ -157,9 +171,10 @@ def _stolen(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     affected = [share for share in shares if share[0] > _STOLEN_PERCENT]
     if affected:
         percent, point = max(affected, key=lambda share: share[0])
+        most = _percent(percent, _STOLEN_PERCENT)
         detail = (
             f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in {len(affected)} of "
-            f"{counted(len(points), 'point')}; up to {percent:.0f} %, in {point.stimulus.label} ({point.evidence})"
+            f"{counted(len(points), 'point')}; up to {most}, in {point.stimulus.label} ({point.evidence})"
         )
         yield "stolen CPU time", detail
 
@@ -191,7 +206,7 @@ def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tu
             share, requested, actual = max(errors)
             detail = (
                 f"{len(errors)} of {counted(len(idle_times), 'idle time')} were {word} than requested by more than "
-                f"{100 * _IDLE_TOLERANCE:g} %, by up to {number(100 * share, digits=2)} %: "
+                f"{100 * _IDLE_TOLERANCE:g} %, by up to {_percent(100 * share, 100 * _IDLE_TOLERANCE)}: "
                 f"{duration(actual)} instead of {duration(requested)}; {cause}"
             )
             yield "idle time", detail
@@ -287,12 +302,12 @@ def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         ):
             deviating.append((difference, stimulus))
     if deviating:
-        _, worst = max(deviating, key=lambda pair: pair[0])
-        achieved = 100 * reads[worst] / ios[worst]
+        difference, worst = max(deviating, key=lambda pair: pair[0])
+        achieved, decimals = 100 * reads[worst] / ios[worst], distinct_decimals(difference, _MIX_SHARE, least=4) - 2
         detail = (
             f"{len(deviating)} of {counted(len(ios), 'kind')} of points did not have the requested R/W mix, by more "
             f"than {100 * _MIX_SHARE:g} percentage points and more than chance explains; {worst.label} deviated most: "
-            f"it had {achieved:.2f}/{100 - achieved:.2f} in {ios[worst]} I/Os"
+            f"it had {achieved:.{decimals}f}/{100 - achieved:.{decimals}f} in {ios[worst]} I/Os"
         )
         yield "R/W mix", detail
 
@@ -309,8 +324,8 @@ def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         detail = (
             f"in {len(apart)} of {counted(len(points), 'point')} threads started apart by more than "
             f"{100 * _SPREAD_TOLERANCE:g} % of its time, by up to {number(spread_ms, digits=3)} ms "
-            f"({number(percent, digits=2)} %): at its start and end there were fewer outstanding I/Os than "
-            f"{point.stimulus.demand.label}; {point.stimulus.label} ({point.evidence})"
+            f"({_percent(percent, 100 * _SPREAD_TOLERANCE)}): at its start and end there were fewer outstanding I/Os "
+            f"than {point.stimulus.demand.label}; {point.stimulus.label} ({point.evidence})"
         )
         yield "threads apart", detail
 
@@ -324,10 +339,11 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     ]
     if stalled:
         longest = max(stalled, key=lambda point: point.maximum_response_us)
+        most = duration_beside(longest.maximum_response_us / 1e6, _STALL_SECONDS)
         detail = (
             f"in {len(stalled)} of {counted(len(points), 'point')} an I/O took more than {_STALL_SECONDS:g} s and more "
             f"than {_STALL_FACTOR:.0f} times the average; "
-            f"up to {duration(longest.maximum_response_us / 1e6)}, in {longest.stimulus.label} ({longest.evidence})"
+            f"up to {most}, in {longest.stimulus.label} ({longest.evidence})"
         )
         yield "stall", detail
 

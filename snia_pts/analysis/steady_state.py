@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..spec import SteadyStateRule
+from ..units import distinct_decimals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,15 @@ class SteadyState:
     def slope_excursion_percent(self) -> float:
         """Measured slope excursion in percent of the average."""
         return 100 * self.slope_excursion / self.average
+
+    def percent_texts(self, *, decimals: int) -> tuple[str, str]:
+        """Return the data and slope excursions in percent, with enough decimals to differ from the allowed ones."""
+        pairs = (
+            (self.data_excursion_percent, 100 * self.allowed_data_excursion / self.average),
+            (self.slope_excursion_percent, 100 * self.allowed_slope_excursion / self.average),
+        )
+        data, slope = (f"{percent:.{distinct_decimals(percent, most, least=decimals)}f}" for percent, most in pairs)
+        return data, slope
 
     def fit(self, round_number: float) -> float:
         """Return the value of the best fit at a round."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..units import MAX_QUANTITY, Amount, Difference
+from ..units import GIB, MAX_QUANTITY, Amount, Difference, capacity
 
-#: The meaning of a value: bytes written by the host and to the media, counts of faults, times of heat and counts of
-#: power cycles that should not increase, and states that should always be 0.
-Role = Literal["", "host written", "media written", "fault", "heat", "power", "state"]
+#: The meaning of a value: bytes written and read by the host and written to the media; counts of faults, times of heat
+#: and counts of power cycles that should not increase; faults that the drive removes from its count when it repairs
+#: them (``pending``); other counts; the spare blocks in percent; and states that should always be 0.
+Role = Literal[
+    "", "host written", "host read", "media written", "fault", "heat", "power", "pending", "count", "spare", "state"
+]
+#: Values that never decrease.
+_COUNTS: tuple[Role, ...] = ("host written", "host read", "media written", "fault", "heat", "power", "count")
+#: What it means if the log contradicts the test.
+_WRONG_LOG = "the drive's log is wrong, was reset, or was not saved before a power failure"
+#: A drive's count of host I/O may fall short of the test's by this share or by this many bytes.  NVMe counts in units
+#: of 512 000 bytes, other drives in nominal units of up to 1 GiB, and some count GiB that they call GB (7 % fewer); a
+#: unit that is not full is not counted, and a count may be a little late.
+_SHORT_SHARE, _SHORT_BYTES = 0.10, 2 * GIB
 
 Unit = Literal["", "bytes", "°C", "%", "min", "s", "h"]
 
@@ -141,8 +152,9 @@ def _source(change: Change) -> str:
 def alarms(before: Health | None, after: Health | None, *, interrupted: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the alarms of a drive, each as what and detail.
 
-    They are the states that the drive warns of, new faults, times of excessive heat, power cycles, and amounts written
-    that decreased.  A test that was ``interrupted``, perhaps by a power cut, has no alarm for power cycles.
+    They are the states that the drive warns of, new faults, times of excessive heat, power cycles, counts that
+    decreased, and reserves that increased.  A test that was ``interrupted``, perhaps by a power cut,
+    has no alarm for power cycles.
     """
     all_changes = changes(before, after)
     states = [
@@ -152,26 +164,51 @@ def alarms(before: Health | None, after: Health | None, *, interrupted: bool = F
     ]
     if states:
         yield "state of the drive", f"the drive reports: {'; '.join(states)}"
-    kinds: tuple[tuple[Role, str], ...] = (
-        ("fault", "faults of the drive"),
-        ("heat", "heat of the drive"),
-        ("power", "power of the drive"),
+    kinds: tuple[tuple[Sequence[Role], str], ...] = (
+        (("fault", "pending"), "faults of the drive"),
+        (("heat",), "heat of the drive"),
+        *(() if interrupted else ((("power",), "power of the drive"),)),
     )
-    for role, what in kinds:
-        increases = [
-            f"{change.name} is {change.after:.15g}, and was {change.before:.15g}"
-            for change in all_changes
-            if change.role == role and change.difference is not None and change.difference > 0
-        ]
-        if increases and not (role == "power" and interrupted):
-            yield what, f"new during the test: {'; '.join(increases)}"
-    decreases = [
+    for roles, what in kinds:
+        if increases := _changed(all_changes, roles, 1):
+            yield what, f"new during the test: {increases}"
+    if decreases := _changed(all_changes, _COUNTS, -1):
+        yield "counters of the drive", f"they decreased during the test ({_WRONG_LOG}): {decreases}"
+    if increases := _changed(all_changes, ("spare",), 1):
+        yield "counters of the drive", f"spare blocks increased during the test ({_WRONG_LOG}): {increases}"
+
+
+def _changed(all_changes: Iterable[Change], roles: Sequence[Role], sign: int) -> str:
+    """Return the values with one of ``roles`` that increased (``sign`` 1) or decreased (-1), with both readings."""
+    return "; ".join(
         f"{change.name} is {change.after:.15g}, and was {change.before:.15g}"
         for change in all_changes
-        if change.role in ("host written", "media written") and change.difference is not None and change.difference < 0
-    ]
-    if decreases:
-        yield "counters of the drive", f"they decreased during the test: {'; '.join(decreases)}"
+        if change.role in roles and change.difference is not None and sign * change.difference > 0
+    )
+
+
+def uncounted_io(
+    before: Health | None, after: Health | None, *, written_bytes: int, read_bytes: int, interrupted: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield the counts of host I/O that increased by less than the test itself wrote or read, each as what and detail.
+
+    A drive that lost power may have lost counts that it had not saved: a test that was ``interrupted`` is judged only
+    if the drive reports that it was not powered on again.
+    """
+    all_changes = changes(before, after)
+    power_cycles = [change.difference for change in all_changes if change.role == "power"]
+    if interrupted and (not power_cycles or any(power_cycles)):
+        return
+    for role, verb, tested in (("host written", "wrote", written_bytes), ("host read", "read", read_bytes)):
+        for change in all_changes:
+            if change.role != role or change.difference is None or change.difference < 0:
+                continue  # A decrease is reported as such.
+            if tested - change.difference > max(_SHORT_SHARE * tested, _SHORT_BYTES):
+                detail = (
+                    f"{_source(change)} increased by {capacity(change.difference)}, but the test alone {verb} "
+                    f"{capacity(tested)} ({_WRONG_LOG})"
+                )
+                yield "counters of the drive", detail
 
 
 def _latest_value(change: Change) -> float:

@@ -246,9 +246,14 @@ class PurgeOutcome:
     remarks: tuple[str, ...] = ()
 
     @property
+    def purged(self) -> bool:
+        """Whether a method was used, and not only the state of the target recorded."""
+        return self.method != "none"
+
+    @property
     def label(self) -> str:
         """The text for the report's header."""
-        if self.method == "none":
+        if not self.purged:
             return "not purged"
         proven = self.samples and not self.survivors
         return f"{self.method} ({f'proven on {self.samples} blocks' if proven else 'not proven'})"

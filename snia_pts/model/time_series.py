@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ..units import MB
 from .histogram import Histogram, merge
 from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us, rate_per_second
-from .steps import Phase, Stimulus
+from .steps import ContinuousStimulus, Phase, Stimulus
 from .telemetry import TelemetrySample
 
 #: The columns copied from a sample without conversion.
@@ -74,6 +74,11 @@ class TimeLine:
 
     def __len__(self) -> int:
         return len(self.seconds)
+
+    @property
+    def label(self) -> str:
+        """Part, phase and stimulus: ``Wait State 1: access A RND 4 KiB 0/100``."""
+        return ContinuousStimulus(part=self.part, phase=self.phase, stimulus=self.stimulus).label
 
     def __eq__(self, other: object) -> bool:
         """Return whether all values are equal; two missing values are equal."""

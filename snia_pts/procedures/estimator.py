@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
+from ..analysis.written_ranges import WrittenRanges
 from ..model.dut import AssumedSpeed, Dut
 from ..model.histogram import Histogram, SyncTimes
 from ..model.measurement import (
@@ -100,7 +101,8 @@ class Plan:
     """The shortest and the longest course of a test.
 
     ``preconditioning`` are the distinct stimuli of WIPC, ``stimuli`` all other distinct stimuli.  ``syncs`` is True if
-    an array synchronizes its redundancy after each purge, which takes an unknown time.
+    an array synchronizes its redundancy after each purge, which takes an unknown time.  ``unwritten_reads`` are the
+    labels of stimuli that read addresses which no step before them writes.
     """
 
     assumptions: Assumptions
@@ -109,6 +111,7 @@ class Plan:
     preconditioning: tuple[Stimulus, ...] = ()
     shortest: Estimate
     longest: Estimate
+    unwritten_reads: tuple[str, ...] = ()
 
 
 def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
@@ -116,13 +119,17 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
 
     stimuli: dict[Stimulus, None] = {}
     preconditioning: dict[Stimulus, None] = {}
+    written = WrittenRanges()
 
     def estimate(*, steady: bool) -> Estimate:
         steps: list[Step] = []
 
         def observe(step: Step, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
             steps.append(step)
-            return outcomes
+            for outcome in outcomes:
+                if steady:  # the amounts of the other course are none of a real device
+                    written.observe(outcome)
+                yield outcome
 
         simulate(spec, dut, assumptions, observe, steady=steady)
         for step in steps:
@@ -143,6 +150,7 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
         shortest=shortest,
         longest=longest,
         syncs=syncs,
+        unwritten_reads=() if spec.is_standard or dut.rotational else written.unwritten_reads,
     )
 
 
@@ -243,7 +251,8 @@ class _AssumedDevice:
     def answer(self, step: Step) -> Iterator[Outcome]:
         match step:
             case Purge():
-                yield PurgeOutcome(method="assumed", samples=0, survivors=0, started="", seconds=0, evidence="")
+                method = "none" if self._assumptions.purge == "none" else "assumed"
+                yield PurgeOutcome(method=method, samples=0, survivors=0, started="", seconds=0, evidence="")
             case Round():
                 yield from (self._measurement(stimulus, self._variation(step.number)) for stimulus in step.stimuli)
             case Idle():

@@ -28,10 +28,7 @@ from ..model.measurement import Measurement
 from ..model.telemetry import TelemetrySample
 from ..model.test_platform import TestPlatform
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
-from ..results.imported import Imported
-from ..results.limit_checks import judgements
-from ..results.result import Gap, Loop, Sampling, TestResult
-from ..results.tables import (
+from ..results.attributes import (
     determination_figures,
     dut_attributes,
     finite_or_none,
@@ -44,6 +41,9 @@ from ..results.tables import (
     stimulus_attributes,
     window_points,
 )
+from ..results.imported import Imported
+from ..results.limit_checks import judgements
+from ..results.result import Gap, Loop, Sampling, TestResult
 from ..results.warnings import run_warnings
 from ..spec import DemandSpec, Tracked
 from ..spec.reader import numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -42,6 +42,11 @@ class Column:
     heading: str = ""
     align: Align = "left"
     width: int = 10
+
+
+def number_columns(widths: Mapping[str, int]) -> tuple[Column, ...]:
+    """Return columns of numbers with these headings and widths."""
+    return tuple(Column(heading=heading, align="right", width=width) for heading, width in widths.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from ..analysis.disturbances import was_disturbed
 from ..analysis.window import last_window, sampled_round, sampled_window
+from ..analysis.written_ranges import WrittenRanges
 from ..model.health import Health
 from ..model.measurement import MeasuredRound, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample, SampledRound
 from ..model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Step
@@ -38,8 +39,9 @@ class ResultBuilder:
         self._sampled: list[SampledRound] = []
         self._sampled_phase: Phase | None = None
         self._samples_before = self._sampled_bytes = 0
-        self._long_samples: list[float] = []
+        self._long_samples: list[tuple[str, float]] = []
         self._gaps: list[Gap] = []
+        self._written = WrittenRanges()
         self._previous_step: Step | None = None
 
     def add(self, step: Step, outcomes: Iterable[Outcome]) -> None:
@@ -52,6 +54,7 @@ class ResultBuilder:
         line = self._line(step) if isinstance(step, ContinuousStimulus) else None
         measured: list[Measurement] = []
         for outcome in outcomes:
+            self._written.observe(outcome)
             match outcome:
                 case Sample() if line is not None:
                     self._add_sample(step, line, outcome)
@@ -91,7 +94,7 @@ class ResultBuilder:
         line.add_sample(sample)
         requested = step.sample_seconds if isinstance(step, ContinuousStimulus) else None
         if requested and sample.seconds >= _LONG_SAMPLE_FACTOR * requested:
-            self._long_samples.append(sample.seconds)
+            self._long_samples.append((line.label, sample.seconds))
         rule = settling_rule(self._facts.spec)
         if rule is not None and line.phase == self._sampled_phase:
             self._sampled_bytes += sample.write_bytes
@@ -129,6 +132,12 @@ class ResultBuilder:
         too_short = tuple(self._too_short.get(part, ()))
         return Loop(part=part, rounds=tuple(rounds), window=window, too_short=too_short)
 
+    def _judged_reads(self) -> tuple[str, ...]:
+        """Return the reads of unwritten addresses; none of a test that the standard specifies, or of a hard disk."""
+        facts = self._facts
+        exempt = facts.spec.is_standard or facts.dut.rotational or facts.imported is not None
+        return () if exempt else self._written.unwritten_reads
+
     def result(
         self,
         *,
@@ -154,6 +163,7 @@ class ResultBuilder:
             time_lines=tuple(self._lines.values()),
             gaps=tuple(self._gaps),
             long_samples=tuple(self._long_samples),
+            unwritten_reads=self._judged_reads(),
             conclusion=conclusion,
             ending=ending,
             ending_detail=ending_detail,

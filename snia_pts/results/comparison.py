@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.description import display_value
@@ -219,6 +219,8 @@ _CONTEXT: tuple[tuple[str, _Read], ...] = (
 )
 #: Consequences of other differences.
 _OUTCOMES = ("end of the run", "steady state", "host-limited points", "what ended the stimulus", "interruptions")
+#: Host settings that a run records only if they are a problem.
+_RECORDED_IF_BAD = ("direct I/O",)
 #: Momentary readings, which differ between any two runs.
 _MOMENTARY = ("other load", "other I/O", "swap")
 
@@ -268,9 +270,14 @@ def _host_settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]
         for result in results
     ]
     for name in dict.fromkeys(name for settings in settings_by_run for name in settings):
-        values = tuple(settings.get(name, "not recorded") for settings in settings_by_run)
+        values = tuple(settings.get(name, _absent(name, settings)) for settings in settings_by_run)
         if len(set(values)) > 1:
             yield ContextDifference(what=name, values=values, weight="context")
+
+
+def _absent(name: str, settings: Mapping[str, str]) -> str:
+    """Return the value of a setting that is not among a run's ``settings``; a run without any recorded none."""
+    return "none" if name in _RECORDED_IF_BAD and settings else "not recorded"
 
 
 def _flagged(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
@@ -341,23 +348,33 @@ _DUT = "device under test"
 
 def _deviations(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
     """Yield the deviations and settings that differ.  Kind and model of the target are reported elsewhere."""
-    settings_by_run = [{setting.what: setting.actual for setting in result.facts.settings} for result in results]
+    settings_by_run = [
+        _joined((setting.what, setting.actual) for setting in result.facts.settings) for result in results
+    ]
     for what in dict.fromkeys(what for settings in settings_by_run for what in settings):
         values = tuple(settings.get(what, "default") for settings in settings_by_run)
         if len(set(values)) > 1:
             yield ContextDifference(what=f"setting: {what}", values=values, weight="flagged")
     deviations_by_run = [
-        {
-            deviation.what: deviation.actual
+        _joined(
+            (deviation.what, deviation.actual)
             for deviation in result.deviations
             if deviation.what != _DUT and not _is_own_number(result.facts.spec, deviation)
-        }
+        )
         for result in results
     ]
     for what in dict.fromkeys(what for deviations in deviations_by_run for what in deviations):
         values = tuple(deviations.get(what, "as in the standard") for deviations in deviations_by_run)
         if len(set(values)) > 1:
             yield ContextDifference(what=f"deviation: {what}", values=values, weight="flagged")
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return all values of each name as one text: a run may have several deviations of one kind."""
+    values: dict[str, list[str]] = {}
+    for what, actual in pairs:
+        values.setdefault(what, []).append(actual)
+    return {what: "; ".join(sorted(actuals)) for what, actuals in values.items()}
 
 
 def _is_own_number(spec: Spec, deviation: Deviation) -> bool:

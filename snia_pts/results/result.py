@@ -147,7 +147,8 @@ class Gap:
 class TestResult(Generic[S]):
     """The result of one run of one test, as far as it got.
 
-    ``long_samples`` are the durations in seconds of samples that took at least 1.5 times the requested time.
+    ``long_samples`` are the samples that took at least 1.5 times the requested time: their time line's label, and their
+    duration in seconds.  ``unwritten_reads`` are the labels of stimuli that read addresses which no step had written.
     ``health_after`` is the drive's health log after the test; None if the run was killed.  ``prepared`` are the
     outcomes of preparing the host for points, by point name.  ``evidence`` are the SHA-256 digests of the
     files in evidence/.  ``end_warnings`` are those that were recorded whenever the run stopped or ended.
@@ -159,7 +160,8 @@ class TestResult(Generic[S]):
     sampling: Sampling | None
     time_lines: tuple[TimeLine, ...]
     gaps: tuple[Gap, ...]
-    long_samples: tuple[float, ...]
+    long_samples: tuple[tuple[str, float], ...]
+    unwritten_reads: tuple[str, ...]
     conclusion: Conclusion
     ending: Ending
     ending_detail: str

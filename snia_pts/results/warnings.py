@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..analysis.disturbances import (
     clock_changes,
@@ -13,9 +13,10 @@ from ..analysis.disturbances import (
     inexact_idle_times,
 )
 from ..analysis.host_limit import limited_points_sentence
+from ..analysis.written_ranges import unwritten_reads_sentence
 from ..model.description import contradictions
-from ..model.health import alarms
-from ..model.measurement import SHORTEST_RATED_MS
+from ..model.health import alarms, uncounted_io
+from ..model.measurement import SHORTEST_RATED_MS, Measurement
 from ..units import counted, duration
 from .imported import claim_disputes
 from .result import RunWarning, TestResult
@@ -46,12 +47,14 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_uneven_end(result),
         *_long_samples(result),
         *_unrated_points(result),
+        *unwritten_reads(result.unwritten_reads),
         *_pauses(result),
         *_to_warnings(inexact_idle_times(idle_times)),
         *_to_warnings(engine_deviations(measurements)),
         *_to_warnings(disturbances(measurements)),
         *_to_warnings(finding for line in result.time_lines for finding in contradicted_samples(line)),
         *_to_warnings(alarms(result.facts.health, result.health_after, interrupted=bool(result.interruptions))),
+        *_uncounted_io(result, measurements),
     )
 
 
@@ -110,10 +113,11 @@ def _uneven_end(result: TestResult) -> Iterator[RunWarning]:
 
 
 def _long_samples(result: TestResult) -> Iterator[RunWarning]:
-    if result.long_samples:
+    for label in dict.fromkeys(label for label, _ in result.long_samples):
+        seconds = [seconds for line, seconds in result.long_samples if line == label]
         detail = (
-            f"{counted(len(result.long_samples), 'sample')} took longer than requested, up to "
-            f"{duration(max(result.long_samples))}: the host was suspended or overloaded; such samples are not "
+            f"{counted(len(seconds), 'sample')} of {label} took longer than requested, up to "
+            f"{duration(max(seconds))}: the host was suspended or overloaded; such samples are not "
             "rounds"
         )
         yield RunWarning(what="long samples", detail=detail)
@@ -131,6 +135,25 @@ def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
             f"{'the first is ' if len(short) > 1 else ''}{short[0].stimulus.label} ({short[0].evidence})"
         )
         yield RunWarning(what="too short for a rate", detail=detail)
+
+
+def _uncounted_io(result: TestResult, measurements: Iterable[Measurement]) -> Iterator[RunWarning]:
+    """Yield a warning for each count of the drive that has less host I/O than the test did past the page cache."""
+    direct = [measurement for measurement in measurements if not measurement.stimulus.cached]
+    findings = uncounted_io(
+        result.facts.health,
+        result.health_after,
+        written_bytes=sum(measurement.write.transferred_bytes for measurement in direct),
+        read_bytes=sum(measurement.read.transferred_bytes for measurement in direct),
+        interrupted=bool(result.interruptions),
+    )
+    return _to_warnings(findings)
+
+
+def unwritten_reads(labels: Collection[str]) -> Iterator[RunWarning]:
+    """Yield a warning about stimuli that read addresses which no step had written; none without any."""
+    if labels:
+        yield RunWarning(what="unwritten addresses", detail=unwritten_reads_sentence(labels))
 
 
 def _pauses(result: TestResult) -> Iterator[RunWarning]:

@@ -19,6 +19,7 @@ from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..results.limit_checks import expected, unmeasurable
 from ..results.result import RunWarning
+from ..results.warnings import unwritten_reads
 from ..spec import Deviation, OperatorSetting, Spec
 from ..spec.limits import Limit, limits_error
 from ..spec.reader import Specification, parse_override, read_specification, versions
@@ -178,13 +179,14 @@ def estimate_test(specification: Specification, target: TargetSetup, options: Ru
     """Return the estimate of a test on the target, with every deviation known before it; writes nothing."""
     spec = specification.spec
     dut = target.dut(spec)
+    estimated = plan_test(spec, dut, target.speed(spec), options)
     return TestEstimate(
         dut=dut,
         spec=spec,
-        plan=plan_test(spec, dut, target.speed(spec), options),
+        plan=estimated,
         deviations=(*specification.deviations, *target.deviations(spec), *target.purge_deviations(spec)),
         settings=specification.settings,
-        warnings=tuple(host_warnings(target.buffered_io())),
+        warnings=(*host_warnings(target.buffered_io()), *unwritten_reads(estimated.unwritten_reads)),
         limits=all_limits(spec, options),
     )
 

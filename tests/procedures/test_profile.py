@@ -12,19 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import TargetUnfit
-from snia_pts.model.dut import Dut
+from snia_pts.model.dut import AssumedSpeed, Dut
 from snia_pts.model.measurement import Outcome, PrepareOutcome
 from snia_pts.model.steps import ContinuousStimulus, Prepare, Purge, Round, Step, Stimulus
 from snia_pts.procedures import drive
+from snia_pts.procedures.estimator import Assumptions, plan
 from snia_pts.profiles.procedure import Point, points, profile
 from snia_pts.profiles.reader import builtin_profiles, read_profile
 from snia_pts.profiles.spec import Axis, ProfileSpec, Workload
+from snia_pts.results.attributes import repeated_points
 from snia_pts.results.builder import fold
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.results.tables import repeated_points
 from snia_pts.results.warnings import run_warnings
-from tests import samples
+from tests import profiles, samples
 from tests.courses import ScriptedDrive
 from tests.strategies import dut
 
@@ -281,3 +282,72 @@ def test_shipped_profiles_have_points(name: str) -> None:
     specification = read_profile(name).spec
     assert isinstance(specification, ProfileSpec)
     assert points(specification, dut(capacity_bytes=1 << 40))
+
+
+# -- reads of what nothing wrote --------------------------------------------------------------------------------------
+
+READ = workload("read", read_percent=100, range="8 MiB")
+WRITE = workload("write", access="SEQ", range="8 MiB")
+ASSUMED = Assumptions(speed=AssumedSpeed.constant(10), overhead_seconds=0)
+
+
+def planned(asked: ProfileSpec, **target: Any) -> tuple[str, ...]:
+    """Return the points of which a plan says that they read addresses that nothing wrote."""
+    return plan(asked, dut(**target), ASSUMED).unwritten_reads
+
+
+@pytest.mark.parametrize(
+    ("asked", "unwritten"),
+    [
+        (spec(READ), ["read"]),
+        (spec(READ, purge=True), ["read"]),
+        (spec(READ, fill=True), []),
+        (spec(READ, fill=True, purge=True), []),
+        (spec(WRITE, READ), []),
+        (spec(READ, WRITE), ["read"]),
+        (spec(WRITE, READ, replace(READ, name="more", range="9 MiB")), ["more"]),
+        (spec(replace(WRITE, zones=4, block_size="64 KiB"), READ), []),
+        (spec(replace(WRITE, thread_count=3), READ), []),
+        (spec(replace(WRITE, order="backward"), READ), []),
+        (spec(replace(WRITE, order="stride"), READ), ["read"]),
+        (spec(replace(WRITE, order="record"), READ), ["read"]),
+        (spec(replace(WRITE, access="RND"), READ), ["read"]),
+        (spec(replace(READ, name="mix", read_percent=50)), ["mix"]),
+        (spec(WRITE, replace(READ, name="mix", read_percent=50)), []),
+        (spec(READ, replace(WRITE, fresh=True), fill=True, repeats=1), []),
+        (spec(READ, replace(WRITE, fresh=True, range="1 MiB"), fill=True, repeats=2), ["read"]),
+        (spec(replace(WRITE, seconds=1.0), READ), []),  # 10 MB in 1 s
+        (spec(replace(WRITE, seconds=0.5), READ), ["read"]),
+        (spec(replace(WRITE, seconds=0.5), replace(READ, access="SEQ", seconds=0.4)), []),
+        (spec(replace(WRITE, seconds=0.5), replace(READ, access="SEQ", seconds=0.4, ramp_seconds=1.0)), ["read"]),
+    ],
+)
+def test_reads_of_addresses_that_nothing_wrote_are_planned_with_a_warning(
+    asked: ProfileSpec, unwritten: list[str]
+) -> None:
+    """A point reads what a fill or a sequential write before it wrote since the last purge, or it has a warning."""
+    assert list(planned(asked)) == unwritten
+    assert planned(asked, rotational=True) == ()  # a hard disk reads what it has, written or not
+
+
+def test_a_result_warns_of_reads_of_addresses_that_nothing_wrote() -> None:
+    """With the number of points and the first; not where all was written, and not for an overwritten hard disk."""
+
+    def details(asked: ProfileSpec, **target: Any) -> list[str]:
+        result = profiles.result(asked, device=dut(**target))
+        return [warning.detail for warning in run_warnings(result) if warning.what == "unwritten addresses"]
+
+    (detail,) = details(spec(READ, replace(READ, name="again"), WRITE))
+    assert detail.startswith("2 points read addresses that no step before had written; the first is read; ")
+    assert details(spec(READ, fill=True)) == []
+    assert details(spec(READ), rotational=True) == []
+
+
+def test_the_shipped_profiles_write_what_they_read_except_those_for_hard_disks() -> None:
+    """The matrices of TKperf for hard disks have no preconditioning, as a hard disk needs none."""
+    unwritten = {
+        name
+        for name in builtin_profiles()
+        if planned(profiles.shipped(name), capacity_bytes=2 * 10**12, rotational=False)
+    }
+    assert unwritten == {"hdd-iops", "hdd-throughput"}

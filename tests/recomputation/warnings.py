@@ -417,18 +417,24 @@ def _contradicted(run: Path) -> Iterator[Expected]:
             worst = max(wrong, key=lambda place: abs(excess[place]))
             (one, by_kernel), (other, by_fio) = _size(line.counted[worst]), _size(line.moved[worst])
             template = (
-                "in {} of {} samples the kernel counted another amount of I/O than fio, although the totals are equal: "
-                f"{one} instead of {other} in sample {{}}; {line.first['point']}"
+                f"in {{}} of {{}} samples of {_label(line.first)} the kernel counted another amount of I/O "
+                "than fio, although the totals are equal: "
+                f"{one} instead of {other} in sample {{}}"
             )
             yield text(template, *_count(wrong, excess), by_kernel, by_fio, worst + 1)
 
 
 def _long_samples(run: Path) -> Iterator[Expected]:
-    lines = _lines(run)
-    long = [seconds for line in lines for seconds in line.seconds[line.seconds >= 1.5 * line.requested]]
-    if long:
-        noun = "sample" if len(long) == 1 else "samples"
-        yield text(f"{{}} {noun} took longer than requested, up to {{time}}: {{any}}", len(long), max(long))
+    for line in _lines(run):
+        long = line.seconds[line.seconds >= 1.5 * line.requested]
+        if len(long):
+            noun = f"{'sample' if len(long) == 1 else 'samples'} of {_label(line.first)}"
+            yield text(f"{{}} {noun} took longer than requested, up to {{time}}: {{any}}", len(long), max(long))
+
+
+def _label(row: Row) -> str:
+    """Return the name of a continuous stimulus: its part, if it has one, its phase and its point."""
+    return ": ".join(filter(None, (row["part"], f"{row['phase']} {row['point']}")))
 
 
 # -- imported files ---------------------------------------------------------------------------------------------------

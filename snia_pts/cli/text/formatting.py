@@ -44,7 +44,8 @@ def excursions(determinations: Iterable[tuple[Tracked, SteadyState]]) -> str:
 def _percents(state: SteadyState) -> str:
     if not state.evaluable:
         return "not evaluable"
-    return f"data {state.data_excursion_percent:.1f} %, slope {state.slope_excursion_percent:.1f} %"
+    data, slope = state.percent_texts(decimals=1)
+    return f"data {data} %, slope {slope} %"
 
 
 def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator[str]:

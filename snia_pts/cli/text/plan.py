@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...model.dut import AssumedSpeed, Dut, megabytes
 from ...procedures.estimator import Estimate, Plan, PlannedStep
+from ...results.result import RunWarning
 from ...runner.setup import TestEstimate
 from ...spec import Deviation, OperatorSetting, Spec
 from ...units import capacity, counted, duration, number
 from .formatting import deviation_lines, setting_lines, table
 
-D = TypeVar("D", Deviation, OperatorSetting)
+D = TypeVar("D", Deviation, OperatorSetting, RunWarning)
 
 _NUMBERED = re.compile(r"\bRound \d+\b")
 _ZONE = re.compile(r", zone \d+\b")
@@ -105,7 +106,7 @@ def plan_lines(planned: TestEstimate, dut: Dut, argument: Path | None = None) ->
     yield from _host(spec)
     yield from _assumptions(plan)
     yield from _limits(planned)
-    yield from _warnings(planned)
+    yield from _warnings(planned.warnings)
     yield from deviation_lines(planned.deviations, spec.authority)
     yield from setting_lines(planned.settings)
 
@@ -189,9 +190,8 @@ def _limits(planned: TestEstimate) -> Iterator[str]:
         yield f"    and {len(own) - _MAX_LIMITS} more"
 
 
-def _warnings(planned: TestEstimate) -> Iterator[str]:
-    """Yield the warnings about the target, which are the same for every test on it."""
-    yield from (f"  warning: {warning.what}: {warning.detail}" for warning in planned.warnings)
+def _warnings(warnings: Iterable[RunWarning]) -> Iterator[str]:
+    return (f"  warning: {warning.what}: {warning.detail}" for warning in warnings)
 
 
 def _suite_limits(tests: Sequence[TestEstimate]) -> Iterator[str]:
@@ -217,7 +217,7 @@ def suite_lines(tests: Sequence[TestEstimate], dut: Dut, argument: Path | None =
     yield ""
     yield from _assumptions(tests[0].plan)
     yield from _suite_limits(tests)
-    yield from _warnings(tests[0])
+    yield from _warnings(tuple(_merge(tests, lambda planned: planned.warnings)))
     yield from deviation_lines(tuple(_merge(tests, lambda planned: planned.deviations)), "the standard")
     yield from setting_lines(tuple(_merge(tests, lambda planned: planned.settings)))
 

@@ -17,13 +17,13 @@ from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
 from ...report.registry import further_pages, pages_of
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
+from ...results.attributes import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.limit_checks import judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tables import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, Tracked, loop_rule
-from ...units import MB, block_size, counted, number
+from ...units import MB, block_size, counted, distinct_digits, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
 _MIN_HEADING_WIDTH = 9
@@ -80,11 +80,16 @@ def _determination_lines(tracked: Tracked, state: SteadyState) -> Iterator[str]:
     yield f"  {format_tracked(tracked)}: {verdict}"
     if state.evaluable:
         yield f"    mean of the rounds {number(state.average)} {METRICS[tracked.metric].unit}"
+        data_percent, slope_percent = state.percent_texts(decimals=2)
         for name, measured, percent, allowed in (
-            ("data", state.data_excursion, state.data_excursion_percent, state.allowed_data_excursion),
-            ("slope", state.slope_excursion, state.slope_excursion_percent, state.allowed_slope_excursion),
+            ("data", state.data_excursion, data_percent, state.allowed_data_excursion),
+            ("slope", state.slope_excursion, slope_percent, state.allowed_slope_excursion),
         ):
-            yield f"    {name} excursion {number(measured)} ({percent:.2f} %), allowed {number(allowed)}"
+            digits = distinct_digits((measured, allowed))
+            yield (
+                f"    {name} excursion {number(measured, digits=digits)} ({percent} %), "
+                f"allowed {number(allowed, digits=digits)}"
+            )
         sign = "+" if state.intercept >= 0 else "-"
         yield f"    best fit {state.slope:.6g} x round {sign} {abs(state.intercept):.6g}"
 

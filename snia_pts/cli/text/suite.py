@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...report.suite import NOT_RUN, Overview, TestLine
 from ...report.tables import UNKNOWN
-from ...results.tables import whole_bytes_or_none
+from ...results.attributes import whole_bytes_or_none
 from ...units import capacity, number
 from .formatting import table
 

@@ -39,19 +39,19 @@ Reader = Callable[[Mapping[str, Any], Dut], Iterator[HealthValue]]
 _NVME: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
     (("critical_warning",), "Critical Warning", "", "state"),
     (("temperature",), "Composite Temperature", "°C", ""),
-    (("avail_spare", "available_spare"), "Available Spare", "%", ""),
+    (("avail_spare", "available_spare"), "Available Spare", "%", "spare"),
     (("spare_thresh", "available_spare_threshold"), "Available Spare Threshold", "%", ""),
     (("percent_used", "percentage_used"), "Percentage Used", "%", ""),
-    (("data_units_read",), "Data Units Read", "bytes", ""),
+    (("data_units_read",), "Data Units Read", "bytes", "host read"),
     (("data_units_written",), "Data Units Written", "bytes", "host written"),
-    (("host_read_commands",), "Host Read Commands", "", ""),
-    (("host_write_commands",), "Host Write Commands", "", ""),
-    (("controller_busy_time",), "Controller Busy Time", "min", ""),
+    (("host_read_commands",), "Host Read Commands", "", "count"),
+    (("host_write_commands",), "Host Write Commands", "", "count"),
+    (("controller_busy_time",), "Controller Busy Time", "min", "count"),
     (("power_cycles",), "Power Cycles", "", "power"),
-    (("power_on_hours",), "Power On Hours", "h", ""),
+    (("power_on_hours",), "Power On Hours", "h", "count"),
     (("unsafe_shutdowns",), "Unsafe Shutdowns", "", "fault"),
     (("media_errors",), "Media and Data Integrity Errors", "", "fault"),
-    (("num_err_log_entries",), "Error Information Log Entries", "", ""),
+    (("num_err_log_entries",), "Error Information Log Entries", "", "count"),
     (("warning_temp_time",), "Warning Composite Temperature Time", "min", "heat"),
     (("critical_comp_time",), "Critical Composite Temperature Time", "min", "heat"),
     (("thm_temp1_trans_count",), "Thermal Management Temperature 1 Transitions", "", "heat"),
@@ -59,9 +59,13 @@ _NVME: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
     (("thm_temp1_total_time",), "Thermal Management Temperature 1 Time", "s", "heat"),
     (("thm_temp2_total_time",), "Thermal Management Temperature 2 Time", "s", "heat"),
 )
-_ATA_POWER_CYCLES = 12
-#: ATA attributes that count faults: reallocated, end-to-end, uncorrectable and pending sectors, CRC errors.
-_ATA_FAULTS = frozenset((5, 184, 187, 197, 198, 199))
+#: The roles of ATA attributes: reallocated and uncorrectable sectors, end-to-end and CRC errors; power cycles; sectors
+#: that are pending or uncorrectable until they are written again.
+_ATA_ROLES: Mapping[int, Role] = {
+    **dict.fromkeys((5, 184, 187, 199), "fault"),
+    12: "power",
+    **dict.fromkeys((197, 198), "pending"),
+}
 #: Names of ATA attributes that give their unit; smartctl uses them for drives in its database.
 _WRITES = re.compile(
     r"(?P<by>Host|Lifetime|NAND|Total_NAND)_Writes_(?P<unit>1?GiB|32MiB|MiB)|(?P<media>NAND)_GB_Written"
@@ -185,7 +189,9 @@ def smartctl(document: Mapping[str, Any], dut: Dut) -> Iterator[HealthValue]:
     if isinstance(passed, bool):
         yield from _figure("SMART status failed", 0 if passed else 1, "", "SMART status", "state")
     yield from _figure("Temperature", _number(_object(document, "temperature").get("current")), "°C", "smartctl")
-    yield from _figure("Power-on time", _number(_object(document, "power_on_time").get("hours")), "h", "smartctl")
+    yield from _figure(
+        "Power-on time", _number(_object(document, "power_on_time").get("hours")), "h", "smartctl", "count"
+    )
     yield from _statistics(document, dut)
     yield from _attributes(document)
     yield from _scsi(document)
@@ -195,7 +201,7 @@ def _statistics(document: Mapping[str, Any], dut: Dut) -> Iterator[HealthValue]:
     """Yield the figures that the ATA standard defines: sectors transferred, errors of interface and media."""
     roles: Mapping[str, tuple[Unit, Role]] = {
         "Logical Sectors Written": ("bytes", "host written"),
-        "Logical Sectors Read": ("bytes", ""),
+        "Logical Sectors Read": ("bytes", "host read"),
         "Number of Reported Uncorrectable Errors": ("", "fault"),
         "Number of Interface CRC Errors": ("", "fault"),
         "Percentage Used Endurance Indicator": ("%", ""),
@@ -218,7 +224,7 @@ def _attributes(document: Mapping[str, Any]) -> Iterator[HealthValue]:
         value = _number(digits[1] if digits else raw.get("value"))
         if not isinstance(number, int) or value is None:
             continue
-        role: Role = "fault" if number in _ATA_FAULTS else "power" if number == _ATA_POWER_CYCLES else ""
+        role = _ATA_ROLES.get(number, "")
         yield from _figure(f"{number % 256} {name}", value, "", "ATA SMART attributes", role)
         if writes := _WRITES.fullmatch(name):
             by = writes["media"] or writes["by"]
@@ -230,7 +236,7 @@ def _attributes(document: Mapping[str, Any]) -> Iterator[HealthValue]:
 
 def _scsi(document: Mapping[str, Any]) -> Iterator[HealthValue]:
     log, source = _object(document, "scsi_error_counter_log"), "SCSI log pages"
-    roles: Mapping[str, Role] = {"read": "", "write": "host written", "verify": ""}
+    roles: Mapping[str, Role] = {"read": "host read", "write": "host written", "verify": ""}
     for side, role in roles.items():
         counters = _object(log, side)
         gigabytes = _number(counters.get("gigabytes_processed"))

@@ -16,7 +16,7 @@ from ...report.figures.matrices import (
     percentile_response_ms,
 )
 from ...report.tables import extremes
-from ...results.tables import spread_percent
+from ...results.attributes import spread_percent
 from .figures import Span
 from .points import Reduction
 

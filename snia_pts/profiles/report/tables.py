@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...model.measurement import mean
 from ...report.figures.matrices import average_response_ms, iops, matrix_tables
-from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
+from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, number_columns, thousands
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
 from ...spec import Scalar
@@ -108,16 +108,15 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     """Return the table of each workload's range: for profiles of many points."""
     columns = (
         Column(heading="Workload", width=30),
-        *(
-            Column(heading=heading, align="right", width=width)
-            for heading, width in (
-                ("Points", 8),
-                ("IOPS, min.", 12),
-                ("IOPS, max.", 12),
-                ("MB/s, min.", 12),
-                ("MB/s, max.", 12),
-                ("Average (ms), min.", 14),
-            )
+        *number_columns(
+            {
+                "Points": 8,
+                "IOPS, min.": 12,
+                "IOPS, max.": 12,
+                "MB/s, min.": 12,
+                "MB/s, max.": 12,
+                "Average (ms), min.": 14,
+            }
         ),
     )
     grouped: dict[str, list[PlacedPoint]] = {}
@@ -221,17 +220,16 @@ def _each_effect(entries: Sequence[Effect], title: str) -> Table:
     columns = (
         Column(heading="Point", width=24),
         Column(heading="With", width=20),
-        *(
-            Column(heading=heading, align="right", width=width)
-            for heading, width in (
-                ("IOPS before", 10),
-                ("IOPS after", 10),
-                ("Factor", 9),
-                ("Diff. (%)", 10),
-                ("Interval (%)", 15),
-                ("Avg. before (ms)", 10),
-                ("Avg. after (ms)", 10),
-            )
+        *number_columns(
+            {
+                "IOPS before": 10,
+                "IOPS after": 10,
+                "Factor": 9,
+                "Diff. (%)": 10,
+                "Interval (%)": 15,
+                "Avg. before (ms)": 10,
+                "Avg. after (ms)": 10,
+            }
         ),
     )
     rates = aligned([iops(spot.measured) for entry in entries for spot in (entry.base, entry.other)])

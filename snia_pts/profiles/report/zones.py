@@ -12,7 +12,7 @@ from ...report.figures import axes as ax
 from ...report.figures.figure import canvas, plot
 from ...report.figures.style import COLOURS, INK, series_styles
 from ...report.pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
-from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
+from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, number_columns, thousands
 from ...units import capacity, counted
 from .figures import MOST_ROWS, height, legend_of_lines, row_labels
 from .points import Family, zones
@@ -85,17 +85,16 @@ def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
     """Yield the table of the first, the median and the last zone of each series."""
     columns = (
         Column(heading="Point", width=34),
-        Column(heading="Zones", align="right", width=8),
-        *(
-            Column(heading=heading, align="right", width=width)
-            for heading, width in (
-                ("First zone", 12),
-                ("Median", 12),
-                ("Last zone", 12),
-                ("Last / first (%)", 10),
-                ("Minimum", 12),
-                ("Maximum", 12),
-            )
+        *number_columns(
+            {
+                "Zones": 8,
+                "First zone": 12,
+                "Median": 12,
+                "Last zone": 12,
+                "Last / first (%)": 10,
+                "Minimum": 12,
+                "Maximum": 12,
+            }
         ),
     )
     values_by_series = [[value for _, _, value in line] for line in curves.values()]

@@ -7,7 +7,8 @@ import io
 import json
 import unicodedata
 
-from ...results.tables import DataTable, Value, unit
+from ...results.attributes import Value
+from ...results.tables import DataTable, unit
 from ...text import json_values, printable
 
 #: The characters that start a formula in a spreadsheet.

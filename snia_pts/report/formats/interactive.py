@@ -22,8 +22,8 @@ from ...errors import ReportError
 from ...model.measurement import METRICS
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
+from ...results.attributes import window_points
 from ...results.result import Loop, TestResult
-from ...results.tables import window_points
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...text import one_line
 from ..figures import timelines

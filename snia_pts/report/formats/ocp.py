@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from ...model.measurement import METRICS, Measurement, PurgeOutcome
 from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
+from ...results.attributes import METRIC_COLUMNS, measurement_figures
 from ...results.key_figures import key_figures
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
-from ...results.tables import METRIC_COLUMNS, measurement_figures
 from ...results.warnings import run_warnings
 from ...spec import default_of
 from ...spec.reader import numbers

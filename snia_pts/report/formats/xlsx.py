@@ -22,8 +22,9 @@ from xlsxwriter.worksheet import Worksheet
 from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
+from ...results.attributes import METRIC_COLUMNS, Value
 from ...results.result import TestResult
-from ...results.tables import METRIC_COLUMNS, RATES, DataTable, Value, data_tables, placed_measurements, unit
+from ...results.tables import RATES, DataTable, data_tables, placed_measurements, unit
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line

@@ -18,6 +18,7 @@ from ...model.steps import Stimulus
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tracked_series import TrackedSeries, span, tracked_series
 from ...spec import SteadyStateRule, Tracked
+from ...units import distinct_decimals
 from ..figures import figure as figures
 from ..figures import matrices
 from ..header import ALTERED, NOT_ACHIEVED, window_rounds
@@ -138,27 +139,23 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     if not determination.evaluable:
         reason = "not evaluable: the average is not a positive number"
         return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
-    data, slope = determination.data_excursion_percent, determination.slope_excursion_percent
-    texts = aligned(
-        (
-            determination.average,
-            determination.allowed_data_excursion,
-            determination.data_excursion,
-            determination.allowed_slope_excursion,
-            determination.slope_excursion,
-        ),
-        digits=4,
-        most=_decimals(determination),
+    data_percent, slope_percent = determination.percent_texts(decimals=3)
+    data_pair = (determination.data_excursion, determination.allowed_data_excursion)
+    slope_pair = (determination.slope_excursion, determination.allowed_slope_excursion)
+    values = (determination.average, *data_pair, *slope_pair)
+    decimals = decimals_for(values, digits=4, most=_decimals(determination))
+    decimals = max(distinct_decimals(*pair, least=decimals) for pair in (data_pair, slope_pair))
+    average, data_excursion, allowed_data, slope_excursion, allowed_slope = (
+        thousands(value, decimals) for value in values
     )
-    data_passes = determination.data_excursion <= determination.allowed_data_excursion
-    slope_passes = determination.slope_excursion <= determination.allowed_slope_excursion
+    data_passes, slope_passes = data_pair[0] <= data_pair[1], slope_pair[0] <= slope_pair[1]
     rows = (
         ("Measurement window (rounds)", rounds, "", ""),
-        ("Average", texts[0], "100", ""),
-        ("Allowed maximum data excursion", texts[1], f"{rule.data_excursion_percent:g}", ""),
-        ("Measured data excursion", texts[2], f"{data:.3f}", _passes(data_passes)),
-        ("Allowed maximum slope excursion", texts[3], f"{rule.slope_excursion_percent:g}", ""),
-        ("Measured slope excursion", texts[4], f"{slope:.3f}", _passes(slope_passes)),
+        ("Average", average, "100", ""),
+        ("Allowed maximum data excursion", allowed_data, f"{rule.data_excursion_percent:g}", ""),
+        ("Measured data excursion", data_excursion, data_percent, _passes(data_passes)),
+        ("Allowed maximum slope excursion", allowed_slope, f"{rule.slope_excursion_percent:g}", ""),
+        ("Measured slope excursion", slope_excursion, slope_percent, _passes(slope_passes)),
         ("Least squares line", line(determination), "", ""),
         ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
     )
@@ -247,15 +244,14 @@ def _variable_cells(tracked: TrackedSeries, variable: Tracked) -> tuple[Sequence
         last = consecutive_rounds(rounds[:end], rule)
         complete = len(last) == rule.window_rounds
         states.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if complete else None)
-    data = [state.data_excursion_percent if state and state.evaluable else None for state in states]
-    slope = [state.slope_excursion_percent if state and state.evaluable else None for state in states]
-    steady = [_steady(state) for state in states]
-    return aligned(values, digits=4), _percents(data, states), _percents(slope, states), steady
+    data, slope = zip(*map(_round_percents, states), strict=True)
+    return aligned(values, digits=4), data, slope, [_steady(state) for state in states]
 
 
-def _percents(values: Sequence[float | None], states: Sequence[SteadyState | None]) -> list[str]:
-    texts = [NOT_APPLICABLE if value is None else thousands(value, 2) for value in values]
-    return [text if state else "" for text, state in zip(texts, states, strict=True)]
+def _round_percents(determination: SteadyState | None) -> tuple[str, str]:
+    if determination is None:
+        return "", ""
+    return determination.percent_texts(decimals=2) if determination.evaluable else (NOT_APPLICABLE,) * 2
 
 
 def _steady(determination: SteadyState | None) -> str:

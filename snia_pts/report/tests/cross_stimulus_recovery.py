@@ -13,7 +13,7 @@ from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...spec import CrossStimulusSpec
 from ...spec.reader import definitions
-from ...units import block_size, duration
+from ...units import block_size, distinct_decimals, duration, duration_beside
 from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import ART, MRT, THROUGHPUT
 from ..figures.timeplots import Level, Mark
@@ -228,6 +228,8 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
         reason = f"no earlier group has the stimulus of {groups[-1].line.part}, or it has no throughput"
         return facts([("Recovery", f"{missing[-1]} was not measured" if missing else reason)], title="Recovery")
     time, group = measured_recovery.time, measured_recovery.group
+    lowest, recovered = measured_recovery.lowest_percent, 100 - definitions().recovery.tolerance_percent
+    depth = thousands(lowest, distinct_decimals(lowest, recovered, least=1))
     baseline, threshold = aligned([measured_recovery.baseline, measured_recovery.threshold], digits=4)
     measured = f"within {duration(time.measured_seconds)} of {group}"
     reached = "never" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
@@ -235,7 +237,7 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
     rows = (
         ("Recovery time", recovery_time),
         ("First recovered sample", f"{reached} {measured if time.reached_seconds is None else ''}"),
-        ("Depth", f"{thousands(measured_recovery.lowest_percent, 1)} % of the baseline (lowest sample of {group})"),
+        ("Depth", f"{depth} % of the baseline (lowest sample of {group})"),
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
         (
             "Recovery threshold",
@@ -247,4 +249,6 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
 
 def _short_dwell(time: RecoveryTime) -> str:
     """Return a note if values recovered too late for the dwell time; empty if they never recovered."""
-    return f", above the threshold only for the last {duration(time.in_band_seconds)}" if time.in_band_seconds else ""
+    if not time.in_band_seconds:
+        return ""
+    return f", above the threshold only for the last {duration_beside(time.in_band_seconds, time.dwell_seconds)}"

@@ -1,0 +1,96 @@
+"""Finds stimuli that read addresses which no step before them had written.
+
+A drive answers such reads from its map, without reading its media, and so faster than it reads data.  The steps of a
+run tell only what that run wrote: an earlier content of the target is unknown to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ..model.measurement import Measurement, Outcome, PurgeOutcome, Transfers
+from ..units import counted
+
+#: A range of bytes: its first, and the one after its last.
+Range = tuple[int, int]
+
+
+class WrittenRanges:
+    """Observes what a run writes to its target, and the labels of stimuli that read other addresses.
+
+    Only sequential streams certainly write every address: random I/O repeats some and leaves out others.
+    """
+
+    def __init__(self) -> None:
+        self._ranges: list[Range] = []
+        self._unwritten_reads: dict[str, None] = {}
+
+    @property
+    def unwritten_reads(self) -> tuple[str, ...]:
+        """The labels of stimuli that read addresses which had not been written."""
+        return tuple(self._unwritten_reads)
+
+    def observe(self, outcome: Outcome) -> None:
+        """Observe the next outcome of the run."""
+        if isinstance(outcome, PurgeOutcome) and outcome.purged:
+            self._ranges = []
+        elif isinstance(outcome, Measurement) and not outcome.stimulus.read_percent:
+            self._write(_streamed(outcome, outcome.write))
+        elif isinstance(outcome, Measurement) and not all(map(self._covers, _read(outcome))):
+            self._unwritten_reads[outcome.stimulus.label] = None
+
+    def _covers(self, wanted: Range) -> bool:
+        return wanted[0] == wanted[1] or any(first <= wanted[0] and wanted[1] <= end for first, end in self._ranges)
+
+    def _write(self, written: Iterator[Range]) -> None:
+        merged: list[Range] = []
+        for first, end in sorted((*self._ranges, *written)):
+            if merged and first <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((first, end))
+        self._ranges = merged
+
+
+def _read(measurement: Measurement) -> Sequence[Range]:
+    """Return what a stimulus read: what a stream passed over, if all of it was counted, else its whole range."""
+    stimulus, start = measurement.stimulus, measurement.stimulus.range_offset_bytes
+    if (
+        stimulus.read_percent == 100
+        and not stimulus.ramp_seconds
+        and (ranges := (*_streamed(measurement, measurement.read),))
+    ):
+        return ranges
+    return ((start, start + stimulus.range_bytes),)
+
+
+def _streamed(measurement: Measurement, side: Transfers) -> Iterator[Range]:
+    """Yield the ranges that a sequential stimulus passed over; none if it left out blocks, or is random.
+
+    The last, partial block of the range belongs to the last thread.
+    """
+    stimulus = measurement.stimulus
+    block, start = stimulus.largest_block_bytes, stimulus.range_offset_bytes
+    end = start + stimulus.range_bytes
+    if stimulus.access != "SEQ" or stimulus.skip_bytes not in (0, -2 * block):
+        return
+    if stimulus.skip_bytes:  # From the end to the start.
+        yield (start, end) if side.transferred_bytes >= stimulus.range_bytes else (end - side.transferred_bytes, end)
+        return
+    moved = measurement.stream_bytes or stimulus.even_streams(side.transferred_bytes) or (side.transferred_bytes,)
+    for thread, share in enumerate(stimulus.share_bytes):
+        is_last = thread + 1 == stimulus.thread_count
+        share_end = end if is_last else start + share
+        first = start + stimulus.starts[thread]
+        yield first, share_end if first + moved[thread] >= start + share else first + moved[thread]
+        start += share
+
+
+def unwritten_reads_sentence(labels: Collection[str]) -> str:
+    """Return a sentence about the stimuli that read addresses which nothing had written."""
+    first = next(iter(labels))
+    name = f"; the first is {first}" if len(labels) > 1 else f": {first}"
+    return (
+        f"{counted(len(labels), 'point')} read addresses that no step before had written{name}; where a target has no "
+        "data, the drive (or the file system) returns zeros from its map, and does not read its media"
+    )
