@@ -149,11 +149,16 @@ def reported(run: Path, measured: Row) -> tkperf.Figures:
 # -- answers of the engine --------------------------------------------------------------------------------------------
 
 
+def _answer_document(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text[text.index("{") :])
+    return document
+
+
 @cache
 def answer(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the engine's reads and writes of one point; sequential threads, which are separate jobs, are added."""
-    text = path.read_text(encoding="utf-8")
-    jobs = json.loads(text[text.index("{") :])["jobs"]
+    jobs = _answer_document(path)["jobs"]
     return combined([job["read"] for job in jobs]), combined([job["write"] for job in jobs])
 
 
@@ -196,19 +201,34 @@ def response_times(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {
         "average_response_us": float(np.dot(ios, means) / ios.sum()) / 1000,
         "maximum_response_us": greatest / 1000,
-        "three_nines_response_us": percentile(bins, 3, greatest),
-        "four_nines_response_us": percentile(bins, 4, greatest),
-        "five_nines_response_us": percentile(bins, 5, greatest),
+        "three_nines_response_us": percentile(bins, 10**3, greatest),
+        "four_nines_response_us": percentile(bins, 10**4, greatest),
+        "five_nines_response_us": percentile(bins, 10**5, greatest),
     }
 
 
-def percentile(bins: dict[int, int], nines: int, greatest_ns: float) -> float:
-    """Return the time in microseconds that all but one in 10^nines I/Os do not exceed; nan for fewer I/Os."""
-    tail, edges, count = 10**nines, sorted(bins), sum(bins.values())
-    if count < tail:
+def percentile(bins: dict[int, int], one_in: int, greatest_ns: float) -> float:
+    """Return the time in microseconds that all but one in so many I/Os do not exceed; nan for fewer I/Os."""
+    edges, count = sorted(bins), sum(bins.values())
+    if count < one_in:
         return math.nan
-    up_to, rank = np.cumsum([bins[edge] for edge in edges]), -(-count * (tail - 1) // tail)
+    up_to, rank = np.cumsum([bins[edge] for edge in edges]), -(-count * (one_in - 1) // one_in)
     return min(edges[int(np.searchsorted(up_to, rank))], greatest_ns) / 1000
+
+
+def percentile_ms(parts: Sequence[dict[str, Any]], one_in: int) -> float:
+    """Return the time in ms that all but one in so many I/Os of all parts do not exceed."""
+    bins = added(part["lat_ns"]["bins"] for part in parts)
+    return percentile(bins, one_in, max(part["lat_ns"]["max"] for part in parts)) / 1000
+
+
+def synchronizing_calls(run: Path, measured: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return the calls of fsync and fdatasync of measurements like their reads and writes; empty without any."""
+    calls: list[dict[str, Any]] = []
+    for row in measured:
+        document = _answer_document(run / "evidence" / f"{row['evidence']}.json")
+        calls += [{"total_ios": job["sync"]["total_ios"], "lat_ns": job["sync"]["lat_ns"]} for job in document["jobs"]]
+    return [part for part in calls if part["total_ios"]]
 
 
 def rate(parts: Sequence[dict[str, Any]], key: str) -> float:
@@ -249,7 +269,9 @@ def running_totals(path: Path) -> list[dict[str, Any]]:
 
 
 def window_of(run: Path, point: Row) -> list[Row]:
-    """Return the measurements of a point's window."""
+    """Return the measurements of a point's window, or all of a profile's point."""
+    if is_profile(run):
+        return [row for row in rows(run, "measurements") if row["point"] == point["point"] and row["phase"] != "WIPC"]
     first, last = int(point["first_round"]), int(point["last_round"])
     keys = ("part", "point", "thread_count", "queue_depth")
     return [
@@ -257,6 +279,11 @@ def window_of(run: Path, point: Row) -> list[Row]:
         for row in rows(run, "measurements")
         if row.get("round") and first <= int(row["round"]) <= last and all(row[key] == point[key] for key in keys)
     ]
+
+
+def is_profile(run: Path) -> bool:
+    """Return whether a run is one of a workload profile: its rounds are repeats, and not judged."""
+    return facts(run)["test"] == "profile"
 
 
 _METRICS = {
