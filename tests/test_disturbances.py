@@ -211,6 +211,17 @@ def test_the_mix_that_was_achieved_is_named() -> None:
     assert "50.50/49.50 in 100000 I/Os" in detail
 
 
+def test_repeats_with_more_passes_are_one_kind() -> None:
+    """A short point is repeated with more and more passes over its range; its mix is that of all of them."""
+    points = [
+        replace(point, stimulus=replace(point.stimulus, seconds=None, passes=passes))
+        for passes, point in enumerate([mixed(94_700, 5300), mixed(94_700, 5300)], start=1)
+    ]
+    ((_, detail),) = engine_deviations(points)
+    assert "1 of 1 kind of points" in detail
+    assert "94.70/5.30 in 200000 I/Os" in detail
+
+
 def time_line(engine: Sequence[int], counted: Sequence[int], **asked: Any) -> TimeLine:
     """Return a time line of minutes in which fio and the kernel count so many thousand writes of 4 KiB."""
     line = TimeLine(phase="stimulus", part="", stimulus=replace(stimulus(0), **asked))
