@@ -20,7 +20,7 @@ from ...results.limit_checks import judgements
 from ...units import block_size, capacity, counted, duration
 from ..spec import ProfileSpec
 from . import figures as drawn
-from .axes import axis_pages, first_matrices
+from .axes import Limited, axis_pages, first_matrices
 from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
 from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
 from .tables import (
@@ -188,8 +188,13 @@ def _pictures(result: ProfileResult, families: Sequence[Family]) -> Iterator[Pag
         if family.zoned:
             yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
         elif family.sides:
-            yield from axis_pages(family, measure, alike, result.host_limited, prefix=prefix, slug=str(number))
+            yield from axis_pages(family, measure, alike, _limited(result), prefix=prefix, slug=str(number))
     yield from _bars([spot for family in families if not family.zoned and not family.sides for spot in family.spots])
+
+
+def _limited(result: ProfileResult) -> Limited:
+    """Return the function that says whether the host limited a point; a simulated drive has no host."""
+    return (lambda _: False) if result.facts.dut.simulated else result.host_limited
 
 
 def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
