@@ -26,6 +26,7 @@ from tests.recomputation.record import (
     Row,
     answers,
     column,
+    continuous_phase,
     determination,
     facts,
     journal,
@@ -73,6 +74,8 @@ _LONG = {
     **dict.fromkeys(("composite", "dirth"), (("enterprise", "2.0.2", "enterprise-nvme"),)),
     "wsat": (("client", "2.0.2", "client-qlc"),),
 }
+#: Tests that may have no continuous stimulus with samples.
+_WITHOUT_SAMPLES = ("iops", "throughput", "latency", "profile")
 #: Tests whose real runs are long enough for the host's ceiling.
 _CALIBRATED = ("iops", "throughput")
 #: A simulated run of write saturation that ends at steady state, and not when the drive was written four times.
@@ -190,7 +193,7 @@ def test_determinations_are_those_of_their_rounds(run: Path) -> None:
 def test_samples_add_up_to_the_answers(run: Path) -> None:
     """The samples of each continuous stimulus have the I/Os and bytes of its answers; their rates follow from both."""
     tables = sorted((run / "tables").glob("samples-*.csv"))
-    assert tables or run.name in ("iops", "throughput", "latency")
+    assert tables or facts(run)["test"] in _WITHOUT_SAMPLES
     for path in tables:
         samples = rows(run, path.stem)
         for row in samples:
@@ -204,7 +207,10 @@ def test_samples_add_up_to_the_answers(run: Path) -> None:
             key: sum(values(row, f"read_{key}")[0] + values(row, f"write_{key}")[0] for row in samples)
             for key in ("ios", "bytes")
         }
-        parts = answers(run, [row for row in rows(run, "measurements") if slug(row["part"], row["phase"]) == path.stem])
+        parts = answers(
+            run,
+            [row for row in rows(run, "measurements") if slug(row["part"], continuous_phase(run, row)) == path.stem],
+        )
         assert totals == {
             "ios": sum(part["total_ios"] for part in parts),
             "bytes": sum(part["io_bytes"] for part in parts),
@@ -220,7 +226,7 @@ def test_samples_are_those_of_the_journal(run: Path) -> None:
             name = slug(entry["step"]["part"], entry["step"]["phase"])
         if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "sample":
             tables.setdefault(name, []).append(entry["outcome"])
-    assert tables or facts(run)["test"] in ("iops", "throughput", "latency")
+    assert tables or facts(run)["test"] in _WITHOUT_SAMPLES
     for table, samples in tables.items():
         printed = rows(run, table)
         assert len(printed) == len(samples)
@@ -248,12 +254,12 @@ def test_samples_of_fio_are_differences_of_its_totals(run: Path) -> None:
             nines = [percentile(bins, 10**number, 1000 * maximum) for number in (3, 4, 5)]
             same(values(row, "three_nines_us", "four_nines_us", "five_nines_us"), nines)
             before, checked = after, checked + 1
-    assert checked or run.parent.name != "real" or run.name in ("iops", "throughput", "latency")
+    assert checked or run.parent.name != "real" or facts(run)["test"] in _WITHOUT_SAMPLES
 
 
 def samples_of(run: Path, measured: Row) -> list[Row]:
     """Return the samples of one start of the engine: those after the samples of its earlier starts."""
-    kept = rows(run, slug(measured["part"], measured["phase"]))
+    kept = rows(run, slug(measured["part"], continuous_phase(run, measured)))
     starts = measurements(run, measured["phase"], measured["part"])
     earlier = sum(float(total([row], "ios")[0]) for row in starts[: starts.index(measured)])
     done = np.cumsum(total(kept, "ios"))

@@ -23,6 +23,7 @@ from tests.recomputation.record import (
     is_sampled,
     measurements,
     percentile_ms,
+    performed,
     rate,
     response_times,
     rows,
@@ -190,7 +191,7 @@ def _as_sample(row: Row) -> Row:
 
 
 def _written(run: Path) -> Iterator[tuple[tuple[str, str], Figure]]:
-    kept = samples(run, "", "stimulus") if is_imported(run) else rows(run, "measurements")
+    kept = samples(run, "", "stimulus") if is_imported(run) else performed(run)
     written = float(column(kept, "write_bytes").sum()) / 1e9 if kept else math.nan
     yield ("written_gb", "the whole test"), Figure(written)
 

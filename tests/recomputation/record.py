@@ -75,6 +75,38 @@ def samples(run: Path, part: str, phase: str) -> list[Row]:
     return rows(run, slug(part, phase))
 
 
+@cache
+def performed(run: Path) -> list[Row]:
+    """Return all measurements, also those of a profile that were too short and repeated with more passes."""
+    kept = rows(run, "measurements")
+    if is_imported(run) or not is_profile(run):
+        return kept
+    known = {row["evidence"] for row in kept}
+    outcomes = [entry["outcome"] for entry in journal(run) if entry["kind"] == "outcome"]
+    measured = [outcome for outcome in outcomes if outcome["kind"] == "measurement"]
+    return [*kept, *(_as_row(outcome) for outcome in measured if outcome["evidence"] not in known)]
+
+
+def _as_row(outcome: dict[str, Any]) -> Row:
+    """Return a measurement of the journal with the names of the table."""
+    figures = {
+        "evidence": outcome["evidence"],
+        "point": outcome["stimulus"]["name"],
+        "phase": "round",
+        **outcome["stimulus"],
+    }
+    for side in ("read", "write"):
+        names = {"ios": "ios", "bytes": "transferred_bytes", "runtime_ms": "runtime_ms"}
+        figures |= {f"{side}_{name}": outcome[side][key] for name, key in names.items()}
+    return {name: "" if value is None else str(value) for name, value in figures.items()}
+
+
+def continuous_phase(run: Path, measured: Row) -> str:
+    """Return the phase of a measurement; a point of a profile that has samples is a continuous stimulus, too."""
+    has_samples = is_profile(run) and samples(run, measured["part"], "stimulus")
+    return "stimulus" if has_samples else measured["phase"]
+
+
 def measurements(run: Path, phase: str, part: str | None = None) -> list[Row]:
     """Return the measurements of a phase, of one part or of all."""
     return [row for row in rows(run, "measurements") if row["phase"] == phase and (part is None or row["part"] == part)]
@@ -115,7 +147,7 @@ def discarded(run: Path) -> tuple[int, int]:
             del kept[len(kept) - len(gone) :]
             found = [after["outcome"] for after in gone if after["kind"] == "outcome"]
             sampled = [outcome["write_bytes"] for outcome in found if outcome["kind"] == "sample"]
-            whole = [outcome["write"]["bytes"] for outcome in found if outcome["kind"] == "measurement"]
+            whole = [outcome["write"]["transferred_bytes"] for outcome in found if outcome["kind"] == "measurement"]
             outcomes, written = outcomes + len(found), written + (sum(sampled) if sampled else sum(whole))
         kept.append(entry)
     return outcomes, written
@@ -141,8 +173,9 @@ def is_imported(run: Path) -> bool:
 
 
 def reported(run: Path, measured: Row) -> tkperf.Figures:
-    """Return the figures of a point of a round in the imported file."""
-    place = (int(measured["round"]), int(measured["read_percent"]), int(measured["block_size_bytes"]))
+    """Return the figures of a point of a round, or of a zone, in the imported file."""
+    zone = measured["part"].partition(", zone ")[2]
+    place = (int(zone or measured["round"]), int(measured["read_percent"]), int(measured["block_size_bytes"]))
     return tkperf.figures(run / "evidence" / "tkperf.xml")[place]
 
 
@@ -227,8 +260,9 @@ def synchronizing_calls(run: Path, measured: Iterable[Row]) -> list[dict[str, An
     calls: list[dict[str, Any]] = []
     for row in measured:
         document = _answer_document(run / "evidence" / f"{row['evidence']}.json")
-        calls += [{"total_ios": job["sync"]["total_ios"], "lat_ns": job["sync"]["lat_ns"]} for job in document["jobs"]]
-    return [part for part in calls if part["total_ios"]]
+        times = [job.get("sync", {}).get("lat_ns", {}) for job in document["jobs"]]
+        calls += [{"total_ios": latency["N"], "lat_ns": latency} for latency in times if latency.get("N")]
+    return calls
 
 
 def rate(parts: Sequence[dict[str, Any]], key: str) -> float:
