@@ -110,10 +110,16 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ) == [
         (
             "stolen CPU time",
-            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33 %, in "
+            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33.30 %, in "
             f"{worst.stimulus.label} (evidence/00007-rnd.json)",
         )
     ]
+
+
+def test_a_share_just_above_the_limit_does_not_read_as_the_limit() -> None:
+    """A share of 10.3 % is not \"more than 10 %; up to 10 %\"."""
+    ((_, detail),) = disturbances([point(1, 1, (1, 1), stolen_percent=10.3)])
+    assert "; up to 10.30 %, in " in detail
 
 
 def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:

@@ -15,7 +15,7 @@ from ..model.measurement import Measurement, Timing
 from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
 from ..model.time_series import TimeLine
-from ..units import MB, capacity, counted, duration, number
+from ..units import MB, capacity, counted, distinct_digits, duration, number
 
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
 #: drive that was just closed.
@@ -154,9 +154,10 @@ def _stolen(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     affected = [share for share in shares if share[0] > _STOLEN_PERCENT]
     if affected:
         percent, point = max(affected, key=lambda share: share[0])
+        most = number(percent, digits=distinct_digits((_STOLEN_PERCENT, percent)))
         detail = (
             f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in {len(affected)} of "
-            f"{counted(len(points), 'point')}; up to {percent:.0f} %, in {point.stimulus.label} ({point.evidence})"
+            f"{counted(len(points), 'point')}; up to {most} %, in {point.stimulus.label} ({point.evidence})"
         )
         yield "stolen CPU time", detail
 
