@@ -110,7 +110,7 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ) == [
         (
             "stolen CPU time",
-            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33 %, in "
+            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33.30 %, in "
             f"{worst.stimulus.label} (evidence/00007-rnd.json)",
         )
     ]
@@ -225,6 +225,17 @@ def test_the_mix_that_was_achieved_is_named() -> None:
     assert "2 of 2 kinds of points" in detail
     assert "94.70/5.30 in 100000 I/Os" not in detail
     assert "50.50/49.50 in 100000 I/Os" in detail
+
+
+def test_repeats_with_more_passes_are_one_kind() -> None:
+    """A short point is repeated with more and more passes over its range; its mix is that of all of them."""
+    points = [
+        replace(point, stimulus=replace(point.stimulus, seconds=None, passes=passes))
+        for passes, point in enumerate([mixed(94_700, 5300), mixed(94_700, 5300)], start=1)
+    ]
+    ((_, detail),) = engine_deviations(points)
+    assert "1 of 1 kind of points" in detail
+    assert "94.70/5.30 in 200000 I/Os" in detail
 
 
 def time_line(engine: Sequence[int], counted: Sequence[int], **asked: Any) -> TimeLine:

@@ -7,6 +7,7 @@ printed may differ from it by half of its last digit.
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Sequence
@@ -20,10 +21,12 @@ from snia_pts.cli.main import main
 from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
 from tests.operating import assessed
+from tests.recomputation.key_figures import key_figures
 from tests.recomputation.record import (
     Row,
     answers,
     column,
+    continuous_phase,
     determination,
     facts,
     journal,
@@ -71,6 +74,8 @@ _LONG = {
     **dict.fromkeys(("composite", "dirth"), (("enterprise", "2.0.2", "enterprise-nvme"),)),
     "wsat": (("client", "2.0.2", "client-qlc"),),
 }
+#: Tests that may have no continuous stimulus with samples.
+_WITHOUT_SAMPLES = ("iops", "throughput", "latency", "profile")
 #: Tests whose real runs are long enough for the host's ceiling.
 _CALIBRATED = ("iops", "throughput")
 #: A simulated run of write saturation that ends at steady state, and not when the drive was written four times.
@@ -109,7 +114,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         target = [str(folder.parent / "drive.img"), "--size", "64M"]
         if test in _CALIBRATED:  # the host is calibrated before a run that is planned to be long
             target += ["--assume", "0.01"]
-    options = ("--run-dir", str(folder), "--seed", "20261123", "--to", "csv,rst", "--progress", "none")
+    options = ("--run-dir", str(folder), "--seed", "20261123", "--to", "csv,rst,json,ocp", "--progress", "none")
     assert main([test, *target, "--class", test_class, "--pts", pts, *options, *settings]) == 0
     if kind == "interrupted":
         interrupt(folder)
@@ -188,7 +193,7 @@ def test_determinations_are_those_of_their_rounds(run: Path) -> None:
 def test_samples_add_up_to_the_answers(run: Path) -> None:
     """The samples of each continuous stimulus have the I/Os and bytes of its answers; their rates follow from both."""
     tables = sorted((run / "tables").glob("samples-*.csv"))
-    assert tables or run.name in ("iops", "throughput", "latency")
+    assert tables or facts(run)["test"] in _WITHOUT_SAMPLES
     for path in tables:
         samples = rows(run, path.stem)
         for row in samples:
@@ -202,7 +207,10 @@ def test_samples_add_up_to_the_answers(run: Path) -> None:
             key: sum(values(row, f"read_{key}")[0] + values(row, f"write_{key}")[0] for row in samples)
             for key in ("ios", "bytes")
         }
-        parts = answers(run, [row for row in rows(run, "measurements") if slug(row["part"], row["phase"]) == path.stem])
+        parts = answers(
+            run,
+            [row for row in rows(run, "measurements") if slug(row["part"], continuous_phase(run, row)) == path.stem],
+        )
         assert totals == {
             "ios": sum(part["total_ios"] for part in parts),
             "bytes": sum(part["io_bytes"] for part in parts),
@@ -218,7 +226,7 @@ def test_samples_are_those_of_the_journal(run: Path) -> None:
             name = slug(entry["step"]["part"], entry["step"]["phase"])
         if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "sample":
             tables.setdefault(name, []).append(entry["outcome"])
-    assert tables or facts(run)["test"] in ("iops", "throughput", "latency")
+    assert tables or facts(run)["test"] in _WITHOUT_SAMPLES
     for table, samples in tables.items():
         printed = rows(run, table)
         assert len(printed) == len(samples)
@@ -243,15 +251,15 @@ def test_samples_of_fio_are_differences_of_its_totals(run: Path) -> None:
             assert [total([row], "ios")[0], total([row], "bytes")[0]] == [done["ios"], done["bytes"]]
             again = [done["ms"] / 1000, done["response_ns"] / done["ios"] / 1000]
             assert values(row, "seconds", "average_response_us") == pytest.approx(again, rel=1e-9)
-            nines = [percentile(bins, number, 1000 * maximum) for number in (3, 4, 5)]
+            nines = [percentile(bins, 10**number, 1000 * maximum) for number in (3, 4, 5)]
             same(values(row, "three_nines_us", "four_nines_us", "five_nines_us"), nines)
             before, checked = after, checked + 1
-    assert checked or run.parent.name != "real" or run.name in ("iops", "throughput", "latency")
+    assert checked or run.parent.name != "real" or facts(run)["test"] in _WITHOUT_SAMPLES
 
 
 def samples_of(run: Path, measured: Row) -> list[Row]:
     """Return the samples of one start of the engine: those after the samples of its earlier starts."""
-    kept = rows(run, slug(measured["part"], measured["phase"]))
+    kept = rows(run, slug(measured["part"], continuous_phase(run, measured)))
     starts = measurements(run, measured["phase"], measured["part"])
     earlier = sum(float(total([row], "ios")[0]) for row in starts[: starts.index(measured)])
     done = np.cumsum(total(kept, "ios"))
@@ -311,3 +319,44 @@ def test_the_assessment_is_that_of_the_record(run: Path) -> None:
         ios, moved = (float(total(samples, what).sum()) for what in ("ios", "bytes"))
         rates = [per_second(ios, seconds), per_second(moved, seconds) / 1e6]
         same([math.nan if line[key] is None else line[key] for key in ("iops", "mb_per_second")], rates)
+
+
+# -- what other programs get ------------------------------------------------------------------------------------------
+
+
+def test_key_figures_are_those_of_the_record(run: Path) -> None:
+    """The lines of OCP end with the key figures, which limits are compared with: all of them, and no other."""
+    again = key_figures(run)
+    shown = ocp_figures(run)
+    assert shown.keys() == again.keys()
+    same(list(shown.values()), [again[place].value for place in shown])
+
+
+def ocp_figures(run: Path) -> dict[tuple[str, str], float]:
+    """Return the measurements of the last step of OCP's lines by their name and place."""
+    lines = [json.loads(line) for line in (run / "report.ocp.jsonl").read_text(encoding="utf-8").splitlines()]
+    artifacts = [line["testStepArtifact"] for line in lines if "testStepArtifact" in line]
+    found = [
+        item["measurement"]
+        for item in artifacts
+        if item["testStepId"] == artifacts[-1]["testStepId"] and "measurement" in item
+    ]
+    return {(item["name"], item["metadata"]["at"]): item["value"] for item in found}
+
+
+def test_json_has_the_tables(run: Path) -> None:
+    """The tables in JSON are those in CSV, of which every figure is recomputed."""
+    document = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    tables = {table["name"]: table for table in document["tables"]}
+    files = {path.stem for path in (run / "tables").glob("*.csv")}
+    assert tables.keys() == files
+    for name, table in tables.items():
+        fields = [field["name"] for field in table["fields"]]
+        printed = [[text(value) for value in row] for row in table["rows"]]
+        assert [list(row.values()) for row in rows(run, name)] == printed
+        assert not printed or list(rows(run, name)[0]) == fields
+
+
+def text(value: object) -> str:
+    """Return a value of JSON as CSV has it."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

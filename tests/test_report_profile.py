@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -40,7 +41,7 @@ from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
 from snia_pts.spec import Scalar
-from tests import profiles
+from tests import profiles, samples
 
 
 def axis(key: str, *values: Scalar, workloads: tuple[str, ...] = ()) -> Axis:
@@ -140,6 +141,17 @@ def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -
     outcome = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
     assert "the host limited the IOPS." in figures(outcome)["response-1-1"].caption
+
+
+def test_a_simulated_drive_has_no_host_that_limits_it() -> None:
+    """Where the IOPS of a simulated drive fall, the caption names only the state of the drive."""
+    device = dataclasses.replace(samples.dut(), kind="simulated")
+    falling = profiles.result(
+        profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio, device=device
+    )
+    caption = figures(falling)["response-1-1"].caption
+    assert "the drive's state had changed" in caption
+    assert "host" not in caption
 
 
 def test_what_is_a_quantity() -> None:

@@ -19,6 +19,7 @@ from lxml import etree
 
 from snia_pts import registries
 from snia_pts.cli.main import main
+from snia_pts.cli.text.result import result_lines
 from snia_pts.errors import HostFailed, NotExportable, NotResumable, RecordError
 from snia_pts.record.entries import Entry
 from snia_pts.record.folder import RunFolder
@@ -207,9 +208,9 @@ def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None
     assert result.facts.spec.test == "profile"
     assert len(points) == 128 * (9 if kind == "iops" else 4)
     if kind == "iops":
-        assert points["random, 50/50, 16 KiB, zone 7"].iops == 100 + 6 + 1
+        assert points["random, 50/50, 16 KiB, zone 7"].iops == 100 + 6 + 1 + 7
     else:
-        assert points["sequential, 0/100, 4 KiB, zone 128"].mb_per_second == (200_000 - 127) * 1024 / 1e6
+        assert points["sequential, 0/100, 4 KiB, zone 128"].mb_per_second == (200_000 - 127 - 900 - 5000) * 1024 / 1e6
     assert any("capacity of the disk" in warning.detail for warning in run_warnings(result))
     assert etree.fromstring(result_xml(result)).find(".//measurement[@range_bytes]") is None
 
@@ -388,6 +389,18 @@ def test_key_figures_are_those_that_the_file_tells() -> None:
     assert metrics["iops"] == metrics["throughput"] == {"iops", "mb_per_second"}
     assert metrics["latency"] == {"average_response_ms", "maximum_response_ms"}
     assert {"iops", "average_response_ms", "written_gb"} <= metrics["wsat"]
+
+
+def test_the_reads_and_writes_of_a_mixed_zone_are_unknown() -> None:
+    """A hard disk's file has both together only: tables, key figures and terminal have no 0 for each of them."""
+    (run,) = made(tkperf_files.hdd("iops")).values()
+    result = result_of(run)
+    points = next(table for table in data_tables(result) if table.name == "points")
+
+    assert {row[points.column("read_percent")] for row in points.rows} == {0, 50, 100}
+    assert {"read_iops", "write_iops"}.isdisjoint(points.fields)
+    assert {figure.metric for figure in key_figures(result)} == {"iops", "mb_per_second"}
+    assert "mixed points" not in "\n".join(result_lines(result))
 
 
 @pytest.mark.parametrize("test", TESTS)

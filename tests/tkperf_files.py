@@ -113,9 +113,9 @@ def _test(kind: str, old: bool, sector: int, rounds: int, jobs: int, seconds: in
 def hdd(kind: str = "iops", zones: int = 128) -> bytes:
     """Return a file of a hard disk's test, of 128 zones as TKperf has them."""
     places = range(zones)
-    found: Any = [[[100 + zone + mix for _ in range(3)] for mix in range(3)] for zone in places]
+    found: Any = [[[100 + zone + mix + 7 * size for size in range(3)] for mix in range(3)] for zone in places]
     if kind == "tp":
-        found = [[[200_000 - zone for zone in places] for _ in (0, 1)] for _ in (0, 1)]
+        found = [[[200_000 - zone - 900 * mix - 5000 * size for zone in places] for mix in (0, 1)] for size in (0, 1)]
     told = {"devinfo": "", "ioperfversion": "2.2", "cmdline": f"tkperf hdd wd /dev/sdc -hddt {kind}"}
     return document("wd", told, {kind: {"fioversion": "fio-2.0.9\n", "numjobs": 1, "iodepth": 16, "roundmat": found}})
 

@@ -290,7 +290,8 @@ def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield R/W mixes that deviate, each over all I/Os of its points together, because fio biases short points."""
     reads, ios = Counter[Stimulus](), Counter[Stimulus]()
     for point in points:
-        stimulus = replace(point.stimulus, start_bytes=0)
+        passes = 1 if point.stimulus.passes else None  # the repeats of a short point have more and more passes
+        stimulus = replace(point.stimulus, start_bytes=0, passes=passes, limit_bytes=None)
         reads[stimulus] += point.read.ios
         ios[stimulus] += point.ios
     deviating = []

@@ -155,6 +155,11 @@ class Measurement:
         return self.read.ios + self.write.ios
 
     @property
+    def has_both_sides(self) -> bool:
+        """Whether it has separate figures of reads and writes; another tool reports only both together."""
+        return 0 < self.stimulus.read_percent < 100 and self.reported is None
+
+    @property
     def iops(self) -> float:
         """I/Os per second, reads and writes together; nan if unknown, as for all figures here."""
         if self.reported is not None:

@@ -150,7 +150,7 @@ def repeated_points(result: TestResult) -> Iterator[RepeatedPoint]:
 
 def _repeat_figures(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
     """Return more figures of a repeated point: spread of the repeats, reads and writes, synchronizing calls."""
-    rates, mixed = [point.iops for point in measured], 0 < measured[0].stimulus.read_percent < 100
+    rates, mixed = [point.iops for point in measured], measured[0].has_both_sides
     median, two_nines = percentiles_response_us(measured, (50.0, 99.0))
     rates = [rate for rate in rates if math.isfinite(rate)] or [math.nan]
     sync_times = [point.sync for point in measured if point.sync is not None]

@@ -141,7 +141,7 @@ def _point_figures(at: str, measured: Sequence[Measurement], steady: bool) -> It
 
 def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyFigure]:
     """Yield figures for workloads only: separate reads and writes, more percentiles, synchronizing calls."""
-    if 0 < measured[0].stimulus.read_percent < 100:
+    if measured[0].has_both_sides:
         for name, rounds in (
             ("read_iops", tuple(point.read.iops for point in measured)),
             ("write_iops", tuple(point.write.iops for point in measured)),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _THIN_SPACES = re.compile("[\N{NARROW NO-BREAK SPACE}\N{NO-BREAK SPACE}]")
-_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?"
 _DURATION = r"[0-9]+ d [0-9]+ h|[0-9]+ h [0-9]+ min|[0-9]+ min [0-9]+ s|[0-9.e-]+ s"
 _SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
 _FIELDS = {"{}": rf"({_NUMBER}|n/a)", "{time}": f"({_DURATION})", "{any}": ".*"}
@@ -52,9 +52,9 @@ def plain(cell: str) -> str:
     return unescaped.removeprefix("\N{DAGGER} ").strip()
 
 
-def printed_tables(run: Path) -> Iterator[PrintedTable]:
+def printed_tables(folder: Path, name: str = "report.rst") -> Iterator[PrintedTable]:
     """Yield every table of the report's pages, without those of the header."""
-    page, lines = "", (run / "report.rst").read_text(encoding="utf-8").splitlines()
+    page, lines = "", (folder / name).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         if re.fullmatch("={4,}", line):
             page = plain(lines[number - 1])

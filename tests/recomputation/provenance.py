@@ -16,8 +16,10 @@ from tests.recomputation.printed import Expected, PrintedTable, check_number, la
 from tests.recomputation.record import (
     Row,
     combined,
+    continuous_phase,
     facts,
     is_imported,
+    is_profile,
     journal,
     measurements,
     per_second,
@@ -78,8 +80,8 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     expected |= {_label("WIPC", row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
-    if is_imported(run):
-        expected["Purge"] = "not reported"
+    if not purges_and_gaps(run)[0]:
+        expected["Purge"] = "not reported" if is_imported(run) else "none"
     purges = iter(purges_and_gaps(run)[0])
     for label, _ in table.body:
         if label.startswith("Purge") and label not in expected:
@@ -96,12 +98,15 @@ def _label(name: str, row: Row) -> str:
 
 
 def _preconditioning(run: Path, row: Row) -> Expected:
-    """Return what was written: the user capacity twice, which is more than two passes over a part of it."""
+    """Return what was written: the user capacity twice, which is more than two passes over a part of it.
+
+    A profile writes once what its workloads access.
+    """
     written, range_bytes, milliseconds = values(row, "write_bytes", "range_bytes", "write_runtime_ms")
-    passes = 2 * float(facts(run)["dut.capacity_bytes"]) / range_bytes
+    passes = 1.0 if is_profile(run) else 2 * float(facts(run)["dut.capacity_bytes"]) / range_bytes
     figures = (passes, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
     template = (
-        f"{row['point']}, {{}} passes over {{}} GB, TC {{}}/QD {{}}: "
+        f"{row['point']}, {{}} pass{'es' * (passes != 1)} over {{}} GB, TC {{}}/QD {{}}: "
         "{} GB written ({} bytes) in {time}, {} MB/s"
     )
     return text(template, *figures, milliseconds / 1000, per_second(written / 1e6, milliseconds / 1000))
@@ -134,8 +139,9 @@ def _starts(run: Path) -> Expected:
     """Return how often the engine started for each continuous stimulus; parts with equal counts are one figure."""
     starts: dict[tuple[str, str], int] = {}
     for row in rows(run, "measurements"):
-        if row["phase"] not in ("WIPC", "round"):
-            starts[row["phase"], row["part"]] = starts.get((row["phase"], row["part"]), 0) + 1
+        phase = continuous_phase(run, row)
+        if phase not in ("WIPC", "round"):
+            starts[phase, row["part"]] = starts.get((phase, row["part"]), 0) + 1
     parts = Counter((phase, count) for (phase, _), count in starts.items())
     shown = (
         f"{phase}: {count}" + (f" in each of {number} parts" if number > 1 else "")

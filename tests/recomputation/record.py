@@ -75,6 +75,38 @@ def samples(run: Path, part: str, phase: str) -> list[Row]:
     return rows(run, slug(part, phase))
 
 
+@cache
+def performed(run: Path) -> list[Row]:
+    """Return all measurements, also those of a profile that were too short and repeated with more passes."""
+    kept = rows(run, "measurements")
+    if is_imported(run) or not is_profile(run):
+        return kept
+    known = {row["evidence"] for row in kept}
+    outcomes = [entry["outcome"] for entry in journal(run) if entry["kind"] == "outcome"]
+    measured = [outcome for outcome in outcomes if outcome["kind"] == "measurement"]
+    return [*kept, *(_as_row(outcome) for outcome in measured if outcome["evidence"] not in known)]
+
+
+def _as_row(outcome: dict[str, Any]) -> Row:
+    """Return a measurement of the journal with the names of the table."""
+    figures = {
+        "evidence": outcome["evidence"],
+        "point": outcome["stimulus"]["name"],
+        "phase": "round",
+        **outcome["stimulus"],
+    }
+    for side in ("read", "write"):
+        names = {"ios": "ios", "bytes": "transferred_bytes", "runtime_ms": "runtime_ms"}
+        figures |= {f"{side}_{name}": outcome[side][key] for name, key in names.items()}
+    return {name: "" if value is None else str(value) for name, value in figures.items()}
+
+
+def continuous_phase(run: Path, measured: Row) -> str:
+    """Return the phase of a measurement; a point of a profile that has samples is a continuous stimulus, too."""
+    has_samples = is_profile(run) and samples(run, measured["part"], "stimulus")
+    return "stimulus" if has_samples else measured["phase"]
+
+
 def measurements(run: Path, phase: str, part: str | None = None) -> list[Row]:
     """Return the measurements of a phase, of one part or of all."""
     return [row for row in rows(run, "measurements") if row["phase"] == phase and (part is None or row["part"] == part)]
@@ -115,7 +147,7 @@ def discarded(run: Path) -> tuple[int, int]:
             del kept[len(kept) - len(gone) :]
             found = [after["outcome"] for after in gone if after["kind"] == "outcome"]
             sampled = [outcome["write_bytes"] for outcome in found if outcome["kind"] == "sample"]
-            whole = [outcome["write"]["bytes"] for outcome in found if outcome["kind"] == "measurement"]
+            whole = [outcome["write"]["transferred_bytes"] for outcome in found if outcome["kind"] == "measurement"]
             outcomes, written = outcomes + len(found), written + (sum(sampled) if sampled else sum(whole))
         kept.append(entry)
     return outcomes, written
@@ -141,19 +173,25 @@ def is_imported(run: Path) -> bool:
 
 
 def reported(run: Path, measured: Row) -> tkperf.Figures:
-    """Return the figures of a point of a round in the imported file."""
-    place = (int(measured["round"]), int(measured["read_percent"]), int(measured["block_size_bytes"]))
+    """Return the figures of a point of a round, or of a zone, in the imported file."""
+    zone = measured["part"].partition(", zone ")[2]
+    place = (int(zone or measured["round"]), int(measured["read_percent"]), int(measured["block_size_bytes"]))
     return tkperf.figures(run / "evidence" / "tkperf.xml")[place]
 
 
 # -- answers of the engine --------------------------------------------------------------------------------------------
 
 
+def _answer_document(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text[text.index("{") :])
+    return document
+
+
 @cache
 def answer(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the engine's reads and writes of one point; sequential threads, which are separate jobs, are added."""
-    text = path.read_text(encoding="utf-8")
-    jobs = json.loads(text[text.index("{") :])["jobs"]
+    jobs = _answer_document(path)["jobs"]
     return combined([job["read"] for job in jobs]), combined([job["write"] for job in jobs])
 
 
@@ -196,19 +234,35 @@ def response_times(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {
         "average_response_us": float(np.dot(ios, means) / ios.sum()) / 1000,
         "maximum_response_us": greatest / 1000,
-        "three_nines_response_us": percentile(bins, 3, greatest),
-        "four_nines_response_us": percentile(bins, 4, greatest),
-        "five_nines_response_us": percentile(bins, 5, greatest),
+        "three_nines_response_us": percentile(bins, 10**3, greatest),
+        "four_nines_response_us": percentile(bins, 10**4, greatest),
+        "five_nines_response_us": percentile(bins, 10**5, greatest),
     }
 
 
-def percentile(bins: dict[int, int], nines: int, greatest_ns: float) -> float:
-    """Return the time in microseconds that all but one in 10^nines I/Os do not exceed; nan for fewer I/Os."""
-    tail, edges, count = 10**nines, sorted(bins), sum(bins.values())
-    if count < tail:
+def percentile(bins: dict[int, int], one_in: int, greatest_ns: float) -> float:
+    """Return the time in microseconds that all but one in so many I/Os do not exceed; nan for fewer I/Os."""
+    edges, count = sorted(bins), sum(bins.values())
+    if count < one_in:
         return math.nan
-    up_to, rank = np.cumsum([bins[edge] for edge in edges]), -(-count * (tail - 1) // tail)
+    up_to, rank = np.cumsum([bins[edge] for edge in edges]), -(-count * (one_in - 1) // one_in)
     return min(edges[int(np.searchsorted(up_to, rank))], greatest_ns) / 1000
+
+
+def percentile_ms(parts: Sequence[dict[str, Any]], one_in: int) -> float:
+    """Return the time in ms that all but one in so many I/Os of all parts do not exceed."""
+    bins = added(part["lat_ns"]["bins"] for part in parts)
+    return percentile(bins, one_in, max(part["lat_ns"]["max"] for part in parts)) / 1000
+
+
+def synchronizing_calls(run: Path, measured: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return the calls of fsync and fdatasync of measurements like their reads and writes; empty without any."""
+    calls: list[dict[str, Any]] = []
+    for row in measured:
+        document = _answer_document(run / "evidence" / f"{row['evidence']}.json")
+        times = [job.get("sync", {}).get("lat_ns", {}) for job in document["jobs"]]
+        calls += [{"total_ios": latency["N"], "lat_ns": latency} for latency in times if latency.get("N")]
+    return calls
 
 
 def rate(parts: Sequence[dict[str, Any]], key: str) -> float:
@@ -249,7 +303,9 @@ def running_totals(path: Path) -> list[dict[str, Any]]:
 
 
 def window_of(run: Path, point: Row) -> list[Row]:
-    """Return the measurements of a point's window."""
+    """Return the measurements of a point's window, or all of a profile's point."""
+    if is_profile(run):
+        return [row for row in rows(run, "measurements") if row["point"] == point["point"] and row["phase"] != "WIPC"]
     first, last = int(point["first_round"]), int(point["last_round"])
     keys = ("part", "point", "thread_count", "queue_depth")
     return [
@@ -257,6 +313,11 @@ def window_of(run: Path, point: Row) -> list[Row]:
         for row in rows(run, "measurements")
         if row.get("round") and first <= int(row["round"]) <= last and all(row[key] == point[key] for key in keys)
     ]
+
+
+def is_profile(run: Path) -> bool:
+    """Return whether a run is one of a workload profile: its rounds are repeats, and not judged."""
+    return facts(run)["test"] == "profile"
 
 
 _METRICS = {

@@ -160,6 +160,19 @@ def _deviations(run: Path, match: re.Match[str]) -> Expected:
     return text("NOT PTS conformant: {} deviation{any}", float(len(rows(run, "deviations"))))
 
 
+def _zones(run: Path, match: re.Match[str]) -> Expected:
+    """Return the number of zones and their size; a zone has whole blocks, so one may have some more than another."""
+    names = [row["point"].partition(", zone ")[2] for row in rows(run, "points")]
+    count = max(int(number) for number in names if number)
+    capacity = values(facts(run), "dut.capacity_bytes")[0]
+    if math.isnan(capacity):
+        return text("{} zones of unknown size{any}", count)
+    unit, factor = next(
+        (unit, factor) for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if capacity / count >= factor
+    )
+    return text(f"{{}} zones of {{}} {unit}{{any}}", count, capacity / count / factor)
+
+
 SENTENCES: dict[str, Sentence] = {
     r"CLP\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
@@ -169,10 +182,21 @@ SENTENCES: dict[str, Sentence] = {
     r"Single samples of .*": _shown_samples,
     r"IOPS and response times, each sample .*": _end,
     r"NOT PTS conformant: .*": _deviations,
+    r"\d+ zones? of .*, from the start of the target\. .*": _zones,
 }
 
 #: How many sentences of each test must be found, so that a changed wording does not leave one unchecked.
-FOUND = {"hir": 2, "xsr": 3, "wsat": 2, "dirth": 7, "composite": 7, "latency": 1, "iops": 1, "throughput": 1}
+FOUND = {
+    "hir": 2,
+    "xsr": 3,
+    "wsat": 2,
+    "dirth": 7,
+    "composite": 7,
+    "latency": 1,
+    "iops": 1,
+    "throughput": 1,
+    "profile": 0,
+}
 
 
 def required_sentences(run: Path) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation import demand, matrices, provenance, recoveries, saturation, warnings
+from tests.recomputation import demand, matrices, profiles, provenance, recoveries, saturation, warnings
 from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -21,10 +22,12 @@ from tests.recomputation.record import (
     facts,
     interruptions,
     is_imported,
+    is_profile,
     is_sampled,
     journal,
     measurements,
     minute,
+    performed,
     response_times,
     rows,
     samples,
@@ -190,8 +193,11 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
 def run_facts(run: Path, table: PrintedTable) -> Cells:
     """Return the facts of the run: windows, rounds, its duration, and all data that its answers add up to."""
     about = facts(run)
-    capacity = float(about["dut.capacity_bytes"])
-    expected: dict[str, Expected] = {"Standard": None, "User capacity": partial(_check_capacity, capacity)}
+    capacity = float(about["dut.capacity_bytes"] or "nan")
+    expected: dict[str, Expected] = {
+        "Profile" if is_profile(run) else "Standard": None,
+        "User capacity": "\N{EN DASH}" if math.isnan(capacity) else partial(_check_capacity, capacity),
+    }
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
     if stops := [entry for entry in journal(run) if entry["kind"] == "resume"]:
         idle = float(sum(entry["idle_seconds"] for entry in stops))
@@ -216,7 +222,7 @@ def _amounts(run: Path, capacity: float) -> dict[str, Expected]:
     about = facts(run)
     started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
     virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
-    written, read = (float(column(rows(run, "measurements"), f"{side}_bytes").sum()) for side in ("write", "read"))
+    written, read = (float(column(performed(run), f"{side}_bytes").sum()) for side in ("write", "read"))
     gone = discarded(run)[1] / 1e9
     least = "at least " if any(entry["kind"] == "resume" for entry in journal(run)) else ""
     more = "; plus {} GB in discarded measurements" if gone else ""
@@ -285,7 +291,7 @@ def _demand(row: Row) -> str:
 # -- which function recomputes which table ----------------------------------------------------------------------------
 
 RECOMPUTED: dict[str, Recompute] = {
-    "Deviations from the standard": deviations,
+    "Deviations from the (standard|profile)": deviations,
     "Steady State Determination Data": determination_data,
     "Key figures of the measurement window": tracked_figures,
     "The run": run_facts,
@@ -305,11 +311,13 @@ RECOMPUTED: dict[str, Recompute] = {
     "Procedure": provenance.procedure,
     "Host or drive\\?": provenance.host_or_drive,
     r"Host ceiling \(null device\)": provenance.host_ceilings,
+    **profiles.RECOMPUTED,
 }
 
 #: Tables without measured figures: texts, the test set-up, and identities.
 NOT_MEASURED = (
     "Operator settings",
+    "Profile",
     "Access pattern: .*",
     "Run",
     "Source of the imported run",

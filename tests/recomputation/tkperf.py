@@ -12,6 +12,9 @@ import numpy as np
 from lxml import etree
 
 _MIXES = {"iops": (100, 95, 65, 50, 35, 5, 0), "lat": (100, 65, 0), "tp": (100, 0)}
+#: Of a hard disk, which is measured zone by zone.
+_ZONED_MIXES = {"iops": (100, 50, 0), "tp": (100, 0)}
+_ZONED_SIZES_KIB = {"iops": (64, 16, 4), "tp": (1024, 4)}
 _SIZES_KIB = {
     "iops": (1024.0, 128.0, 64.0, 32.0, 16.0, 8.0, 4.0, 0.5),
     "lat": (8.0, 4.0, 0.5),
@@ -20,7 +23,7 @@ _SIZES_KIB = {
 
 #: IOPS, MB/s, and in ms ART and MRT, each nan if the file has none.
 Figures = dict[str, float]
-#: Round or sample, counted from 1; share of reads in percent; block size in bytes.
+#: Round, sample or zone, counted from 1; share of reads in percent; block size in bytes.
 Place = tuple[int, int, int]
 
 
@@ -32,6 +35,8 @@ def figures(path: Path) -> dict[Place, Figures]:
     if kind == "writesat":
         samples = enumerate(zip(*measured, strict=True), start=1)
         return {(number, 0, 4096): _rated(iops, 4096) | _timed(times) for number, (iops, times) in samples}
+    if (kind == "iops" and len(measured[0]) == 3) or (kind == "tp" and len(measured) == 2):
+        return _zoned(kind, np.array(measured, dtype=float))
     found: dict[Place, Figures] = {}
     sizes = _SIZES_KIB[kind][: len(measured if kind == "tp" else measured[0][0])]  # 4096-byte sectors: no 0.5 KiB
     for (mix, read_percent), (place, kib) in product(enumerate(_MIXES[kind]), enumerate(sizes)):
@@ -46,6 +51,17 @@ def figures(path: Path) -> dict[Place, Figures]:
                 case _:
                     cell = _rated(math.nan, size_bytes) | _timed(value)
             found[number, read_percent, size_bytes] = cell
+    return found
+
+
+def _zoned(kind: str, measured: np.ndarray) -> dict[Place, Figures]:
+    """Return the figures of a hard disk: IOPS by zone, mix and size; KiB per second by size, mix and zone."""
+    by_zone = measured if kind == "iops" else measured.transpose(2, 1, 0)
+    found: dict[Place, Figures] = {}
+    for (zone, mix, size), value in np.ndenumerate(by_zone):
+        size_bytes = 1024 * _ZONED_SIZES_KIB[kind][size]
+        iops = value if kind == "iops" else 1024 * value / size_bytes
+        found[zone + 1, _ZONED_MIXES[kind][mix], size_bytes] = _rated(iops, size_bytes) | _timed(None)
     return found
 
 

@@ -24,10 +24,12 @@ from tests.recomputation.record import (
     Row,
     answers,
     column,
+    continuous_phase,
     determination,
     facts,
     is_imported,
     journal,
+    performed,
     response_times,
     rows,
     series,
@@ -89,7 +91,7 @@ def points(run: Path) -> list[Point]:
         for entry in journal(run)
         if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "measurement"
     }
-    return [Point(row, outcomes[row["evidence"]], answers(run, [row])) for row in rows(run, "measurements")]
+    return [Point(row, outcomes[row["evidence"]], answers(run, [row])) for row in performed(run)]
 
 
 def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
@@ -253,7 +255,7 @@ def _uncounted(run: Path) -> Iterator[Expected]:
 
 def _mixes(run: Path) -> Iterator[Expected]:
     """Return the mix of all points with one stimulus together; fewer than 0.2 points of difference are none."""
-    kept = rows(run, "measurements")
+    kept = performed(run)
     keys = ("point", "thread_count", "queue_depth", "range_offset_bytes", "range_bytes", "seconds")
     found = []
     kinds = sorted({tuple(row[key] for key in keys) for row in kept})
@@ -367,7 +369,7 @@ def _lines(run: Path) -> list[Line]:
             by_name.setdefault(name, []).append((outcome, requested))
     first: dict[str, Row] = {}
     for row in rows(run, "measurements"):
-        first.setdefault(slug(row["part"], row["phase"]), row)
+        first.setdefault(slug(row["part"], continuous_phase(run, row)), row)
     return [_line(first[name], found) for name, found in by_name.items()]
 
 

@@ -20,7 +20,7 @@ from ...results.limit_checks import judgements
 from ...units import block_size, capacity, counted, duration
 from ..spec import ProfileSpec
 from . import figures as drawn
-from .axes import axis_pages, first_matrices
+from .axes import Limited, axis_pages, first_matrices
 from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
 from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
 from .tables import (
@@ -74,7 +74,7 @@ def overview(result: ProfileResult) -> Iterator[Table]:
             yield points_table(family.spots, _means(result))
     for family in families:
         yield from (table for axis in family.choices for table in effect_tables(family, axis))
-    yield from sides_table(every)
+    yield from sides_table(_outside_zones(families))
     if synced := _synced(every):
         yield sync_table(synced)
 
@@ -163,13 +163,17 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
 def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
     """Yield the tables of points without a matrix or zone table, of their repeats, and of mixed points."""
     plain = [spot for family in families if not family.zoned and len(family.sides) < 2 for spot in family.spots]
-    every = [spot for family in families if not family.zoned for spot in family.spots]
     blocks: list[Block] = []
     if sum(len(family.spots) for family in families) > _MAX_LISTED_POINTS and plain:
         blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
-    blocks += [*sides_table(every), *repeats_table(plain)]
+    blocks += [*sides_table(_outside_zones(families)), *repeats_table(plain)]
     if blocks:
         yield Page(title="Results", blocks=tuple(blocks), flows=True)
+
+
+def _outside_zones(families: Sequence[Family]) -> list[PlacedPoint]:
+    """Return the points that have rows of their own in tables; zones have only their range."""
+    return [spot for family in families if not family.zoned for spot in family.spots]
 
 
 def _measure(family: Family) -> Measure:
@@ -184,8 +188,13 @@ def _pictures(result: ProfileResult, families: Sequence[Family]) -> Iterator[Pag
         if family.zoned:
             yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
         elif family.sides:
-            yield from axis_pages(family, measure, alike, result.host_limited, prefix=prefix, slug=str(number))
+            yield from axis_pages(family, measure, alike, _limited(result), prefix=prefix, slug=str(number))
     yield from _bars([spot for family in families if not family.zoned and not family.sides for spot in family.spots])
+
+
+def _limited(result: ProfileResult) -> Limited:
+    """Return the function that says whether the host limited a point; a simulated drive has no host."""
+    return (lambda _: False) if result.facts.dut.simulated else result.host_limited
 
 
 def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:

@@ -33,7 +33,7 @@ def points_table(placed: Sequence[PlacedPoint], title: str) -> Table:
 
 def sides_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
     """Yield the table of mixed points, with reads and writes in separate columns."""
-    mixed = [spot for spot in placed if 0 < spot.point.workload.read_percent < 100]
+    mixed = [spot for spot in placed if spot.measured[0].has_both_sides]
     if mixed:
         times: tuple[tuple[str, Reduction], ...] = (
             ("Read avg. (ms)", lambda measured: side_response_ms(measured, "read")),

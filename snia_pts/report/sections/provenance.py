@@ -146,8 +146,9 @@ def _preconditioning(line: TimeLine) -> str:
         return "not finished; the data written until it was stopped is not counted"
     measured, stimulus = line.measurements[-1], line.stimulus
     written, seconds = measured.write.transferred_bytes, measured.runtime_ms / 1000
+    passes = f"{(stimulus.amount_bytes or 0) / stimulus.range_bytes:.3g}"
     return (
-        f"{stimulus.label}, {(stimulus.amount_bytes or 0) / stimulus.range_bytes:.3g} passes over "
+        f"{stimulus.label}, {passes} {'pass' if passes == '1' else 'passes'} over "
         f"{number(stimulus.range_bytes / GB)} GB, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
         f"{number(written / GB)} GB written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
         f"{thousands(measured.mb_per_second, 1)} MB/s"

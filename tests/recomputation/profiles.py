@@ -1,0 +1,249 @@
+"""The tables of a workload profile: its points over all repeats, matrices, zones, and effects of settings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.recomputation.key_figures import Figure, difference
+from tests.recomputation.matrices import over_window
+from tests.recomputation.printed import Expected, PrintedTable, check_number, text
+from tests.recomputation.record import (
+    Array,
+    Row,
+    answers,
+    column,
+    is_imported,
+    percentile_ms,
+    rate,
+    reported,
+    response_times,
+    rows,
+    synchronizing_calls,
+    window_of,
+)
+
+#: The column of measurements that each axis of a matrix varies, and the factor from its labels.
+_AXES = {
+    "queue depth": ("queue_depth", 1),
+    "thread count": ("thread_count", 1),
+    "block size (kib)": ("block_size_bytes", 1024),
+    "range (mib)": ("range_bytes", 1024**2),
+    "range (gib)": ("range_bytes", 1024**3),
+    "duration (s)": ("seconds", 1),
+}
+
+
+def points(run: Path) -> list[Row]:
+    """Return the points in the order of their workloads, and within a workload in that of their measurements."""
+    found = rows(run, "points")
+    workloads = list(dict.fromkeys(_workload(row) for row in _in_order_of_the_file(run, found)))
+    return sorted(found, key=lambda row: workloads.index(_workload(row)))
+
+
+def _in_order_of_the_file(run: Path, found: Sequence[Row]) -> list[Row]:
+    """Return the points as they were measured: all workloads of the file follow each other at each place."""
+    order = list(dict.fromkeys(row["point"] for row in rows(run, "measurements")))
+    return sorted(found, key=lambda row: order.index(row["point"]))
+
+
+def _workload(row: Row) -> str:
+    """Return the name of a point's workload, which is the beginning of its own; it may have a comma."""
+    axes = len([value for key, value in row.items() if key.startswith("axis.") and value])
+    parts = row["point"].split(", ")
+    zones = re.fullmatch(r"zone \d+", parts[-1]) is not None
+    return ", ".join(parts[: len(parts) - axes - zones])
+
+
+def rates(run: Path, point: Row) -> Array:
+    """Return the IOPS of each repeat."""
+    window = window_of(run, point)
+    if is_imported(run):
+        return np.array([reported(run, row)["iops"] for row in window])
+    return np.array([rate(answers(run, [row]), "total_ios") for row in window])
+
+
+def spread(run: Path, point: Row) -> float:
+    """Return maximum minus minimum IOPS in percent of their mean; nan below the resolution of the clock, 1 ms."""
+    each = rates(run, point)
+    if len(each) < 2 or np.isnan(each).any():
+        return math.nan
+    percent = 100 * float(np.ptp(each) / each.mean())
+    window = window_of(run, point)
+    shortest = float(np.min(np.fmax(column(window, "read_runtime_ms"), column(window, "write_runtime_ms"))))
+    return percent if percent / 100 * shortest >= 1 else math.nan
+
+
+def figures(run: Path, point: Row) -> dict[str, float]:
+    """Return the figures of a point over all repeats, by the headings of tables."""
+    whole = over_window(run, point)
+    parts = [] if is_imported(run) else answers(run, window_of(run, point))
+    return {
+        "IOPS": whole["iops"],
+        "MB/s": whole["mb_per_second"],
+        "Average (ms)": whole["average_ms"],
+        "99 % (ms)": percentile_ms(parts, 100) if parts else math.nan,
+        "Max. (ms)": whole["maximum_ms"],
+        "Spread (%)": spread(run, point),
+        "Spread of IOPS (%)": spread(run, point),
+    }
+
+
+def _listed(run: Path, *, zones: bool) -> dict[str, Row]:
+    return {row["point"]: row for row in points(run) if zones or ", zone " not in row["point"]}
+
+
+# -- tables of points -------------------------------------------------------------------------------------------------
+
+
+def results(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return each point with its figures over all repeats."""
+    found = _listed(run, zones=True)
+    assert [row[0] for row in table.body] == list(found)
+    return [[name, *(figures(run, row)[heading] for heading in table.heading[1:])] for name, row in found.items()]
+
+
+def sides(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return reads and writes of each mixed point outside of zones."""
+    cells: list[list[Expected]] = []
+    for name, row in _listed(run, zones=False).items():
+        if not 0 < float(row["read_percent"]) < 100:
+            continue
+        each = [answers(run, [measured]) for measured in window_of(run, row)]
+        means = [
+            float(np.mean([rate(parts[side : side + 1], key) for parts in each])) / factor
+            for key, factor in (("total_ios", 1), ("io_bytes", 1e6))
+            for side in (0, 1)
+        ]
+        times = [response_times([parts[side] for parts in each])["average_response_us"] / 1000 for side in (0, 1)]
+        cells.append([name, *means, *times])
+    return cells
+
+
+def repeats(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the IOPS of each repeat of the points that have no matrix, their mean and their standard deviation."""
+    shown = [row[0] for row in table.body]
+    found = {name: row for name, row in _listed(run, zones=False).items() if name in shown}
+    cells: list[list[Expected]] = []
+    for name, row in found.items():
+        each, percent = rates(run, row), spread(run, row)
+        deviation = float(each.std(ddof=1)) if math.isfinite(percent) else math.nan
+        cells.append([name, *map(float, each), float(each.mean()), deviation, percent])
+    return cells
+
+
+def workloads(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the range of the figures of each workload's points."""
+    cells: list[list[Expected]] = []
+    for name in dict.fromkeys(map(_workload, points(run))):
+        own = [figures(run, row) for row in points(run) if _workload(row) == name]
+        iops, moved, average = (np.array([entry[key] for entry in own]) for key in ("IOPS", "MB/s", "Average (ms)"))
+        extremes = [iops.min(), iops.max(), moved.min(), moved.max(), average.min()]
+        cells.append([name, float(len(own)), *map(float, extremes)])
+    return cells
+
+
+def calls(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the times of fsync and fdatasync of each point that calls them."""
+    cells: list[list[Expected]] = []
+    for row in points(run):
+        if found := synchronizing_calls(run, window_of(run, row)):
+            count = sum(part["total_ios"] for part in found)
+            nines = [percentile_ms(found, one_in) for one_in in (2, 100, 1000)]
+            cells.append([row["point"], count, *nines, response_times(found)["maximum_response_us"] / 1000])
+    return cells
+
+
+# -- matrices and zones -----------------------------------------------------------------------------------------------
+
+
+def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return a matrix of the points of the workload that the page names."""
+    match = re.fullmatch(r"(.*) \(columns: (.*)\)", table.title)
+    assert match
+    down, across = _AXES[table.heading[0].lower()], _AXES[match[2].lower()]
+    name = table.page.removeprefix("Matrix: ")
+    own = [row for row in points(run) if _workload(row) == name] or points(run)
+    by_place = {tuple(float(row[key]) / factor for key, factor in (down, across)): row for row in own}
+    cells: list[list[Expected]] = []
+    for label, *_ in table.body:
+        places = [(float(label), float(heading)) for heading in table.heading[1:]]
+        row = [by_place.pop(place, None) for place in places]
+        cells.append([label, *(figures(run, point)[match[1]] if point else math.nan for point in row)])
+    assert not by_place, "a point is in no cell"
+    return cells
+
+
+def zones(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the first, the median and the last zone of each series, their ratio, and the range of all zones."""
+    key = "MB/s" if table.title.startswith("Throughput") else "IOPS"
+    series: dict[str, list[float]] = {}
+    for row in points(run):
+        if match := re.fullmatch(r"(.*), zone \d+", row["point"]):
+            name = match[1]
+            label = name.removeprefix(_workload(row)).removeprefix(", ") or name
+            series.setdefault(label, []).append(figures(run, row)[key])
+    cells: list[list[Expected]] = []
+    for label, found in series.items():
+        values = np.array(found)
+        ratio = 100 * float(values[-1] / values[0])
+        reach = [float(np.median(values)), float(values[-1]), ratio, float(values.min()), float(values.max())]
+        cells.append([label, float(len(values)), float(values[0]), *reach])
+    return cells
+
+
+# -- effects ----------------------------------------------------------------------------------------------------------
+
+
+def effects(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return each point with a further value of an axis, compared with the first value, all else equal."""
+    base = table.title.rpartition("compared with ")[2]
+    cells: list[list[Expected]] = []
+    for row in points(run):
+        name = row["point"]
+        with_value = [entry[1] for entry in table.body if name.endswith(f", {entry[1]}")]
+        if not with_value:
+            continue
+        first = next(one for one in points(run) if one["point"] == name.removesuffix(with_value[0]) + base)
+        before, after = (figures(run, one) for one in (first, row))
+        change = difference(
+            *(Figure(one["IOPS"], list(rates(run, point))) for one, point in ((before, first), (after, row)))
+        )
+        cells.append(
+            [
+                name.removesuffix(f", {with_value[0]}"),
+                with_value[0],
+                before["IOPS"],
+                after["IOPS"],
+                after["IOPS"] / before["IOPS"],
+                partial(_check_change, change),
+                "n/a" if math.isnan(change[1]) else text("{} .. {}", *change[1:]),
+                before["Average (ms)"],
+                after["Average (ms)"],
+            ]
+        )
+    return cells
+
+
+def _check_change(change: tuple[float, float, float], cell: str) -> None:
+    percent, low, high = change
+    assert cell.startswith("* ") == (low > 0 or high < 0)
+    check_number(cell.removeprefix("* "), percent)
+
+
+RECOMPUTED: dict[str, Callable[[Path, PrintedTable], list[list[Any]]]] = {
+    r"Results|Means of \d+ repeats": results,
+    "Reads and writes of mixed points": sides,
+    "IOPS of each repeat": repeats,
+    "Workloads: range over all points": workloads,
+    "Time of fsync and fdatasync, all repeats combined": calls,
+    r".* \(columns: .*\)": matrix,
+    ".* by zone": zones,
+    ".*: each point, compared with .*": effects,
+}

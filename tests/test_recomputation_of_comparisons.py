@@ -1,0 +1,136 @@
+"""The figures of ``compare`` once more, by the second implementation: values, differences, intervals and spreads."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from snia_pts.cli.main import main
+from tests.recomputation.key_figures import Figure, difference, key_figures
+from tests.recomputation.printed import Expected, check, check_number, printed_tables, text
+from tests.test_recomputation import same
+
+#: Each test with its settings, and the drives to compare; with three there is a spread.
+_RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "iops": (
+        (
+            "rounds.point_seconds=1",
+            "rounds.maximum=7",
+            "rounds.block_sizes_kib=[1024, 64, 4]",
+            "rounds.read_percents=[100, 65, 0]",
+        ),
+        ("enterprise-nvme", "enterprise-nvme", "enterprise-sas"),
+    ),
+    "latency": (("rounds.point_seconds=1", "rounds.maximum=5"), ("enterprise-nvme", "optane")),
+    "wsat": (("saturation.seconds=21600",), ("enterprise-sata", "client-qlc")),
+    "dirth": (("demand.thread_counts=[32, 1]", "demand.queue_depths=[32, 1]"), ("enterprise-sata", "enterprise-nvme")),
+}
+_METRICS = {
+    "IOPS": "iops",
+    "Throughput (MB/s)": "mb_per_second",
+    "Average response time (ms)": "average_response_ms",
+    "Response time, 99 % (ms)": "response_99_percent_ms",
+    "Response time, 99.999 % (ms)": "response_99.999_percent_ms",
+    "Maximum response time (ms)": "maximum_response_ms",
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=["iops", "latency", "wsat", pytest.param("dirth", marks=pytest.mark.long)],
+)
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Runs of one test on simulated drives, with their tables."""
+    settings, drives = _RUNS[request.param]
+    folder = tmp_path_factory.mktemp("compared")
+    changed = [word for setting in settings for word in ("--set", setting)]
+    for number, drive in enumerate(drives):
+        options = ("--run-dir", str(folder / str(number)), "--seed", str(number), "--to", "csv", "--progress", "none")
+        assert main([request.param, f"sim:{drive}", *options, *changed]) == 0
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def figures(runs: list[Path]) -> list[dict[tuple[str, str], Figure]]:
+    return [key_figures(run) for run in runs]
+
+
+def test_compared_figures_are_those_of_the_records(
+    runs: list[Path], figures: list[dict[tuple[str, str], Figure]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON has each key figure of each run, its difference from the first one, its interval, and the spread."""
+    assert main(["compare", *map(str, runs), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)["figures"]
+
+    assert {(row["metric"], row["at"]) for row in compared} == {place for found in figures for place in found}
+    for row in compared:
+        again = [found.get((row["metric"], row["at"])) for found in figures]
+        same([math.nan if value is None else value for value in row["values"]], _values(again))
+        for shown, figure in zip(row["differences"][1:], again[1:], strict=True):
+            assert (shown is None) == (again[0] is None or figure is None)
+            if shown and again[0] and figure:
+                expected = difference(again[0], figure)
+                numbers = [shown[key] for key in ("percent", "low", "high")]
+                assert [math.nan if number is None else number for number in numbers] == pytest.approx(
+                    expected, rel=1e-9, abs=1e-9, nan_ok=True
+                )
+                assert shown["significant"] == (
+                    None if math.isnan(expected[1]) else not expected[1] <= 0 <= expected[2]
+                )
+        spread = row["spread_percent"]
+        assert (math.nan if spread is None else spread) == pytest.approx(_spread(_values(again)), nan_ok=True)
+
+
+def _values(again: list[Figure | None]) -> list[float]:
+    return [figure.value if figure else math.nan for figure in again]
+
+
+def _spread(numbers: list[float]) -> float:
+    """Return maximum minus minimum in percent of the median, of at least three values."""
+    known = [number for number in numbers if not math.isnan(number)]
+    return 100 * float(np.ptp(known) / np.median(known)) if len(known) > 2 else math.nan
+
+
+def test_printed_differences_are_those_of_the_records(
+    runs: list[Path], figures: list[dict[tuple[str, str], Figure]], tmp_path: Path
+) -> None:
+    """Each table has a row for each place, with values, differences and intervals within half of the last digit."""
+    assert main(["compare", *map(str, runs), "--out", str(tmp_path)]) == 0
+    tables = [table for table in printed_tables(tmp_path, "comparison.rst") if table.page.endswith(" by Run")]
+    assert tables
+    for table in tables:
+        metric = _METRICS[table.page.removesuffix(" by Run")]
+        places = dict.fromkeys(place for found in figures for place in found if place[0] == metric)
+        assert [row[0] for row in table.body] == [at for _, at in places]
+        for place, row in zip(places, table.body, strict=True):
+            expected = _cells([found.get(place) for found in figures])
+            assert len(row) == len(expected) + 1
+            for cell, figure in zip(row[1:], expected, strict=True):
+                check(cell, figure)
+
+
+def _cells(again: list[Figure | None]) -> list[Expected]:
+    """Return the cells of a row after the place: the first run, and each other one with its difference from it."""
+    first, *others = again
+    cells: list[Expected] = [*_values([first])]
+    for other in others:
+        percent, low, high = difference(first, other) if first and other else (math.nan,) * 3
+        is_marked = not math.isnan(low) and not low <= 0 <= high
+        cells += [*_values([other]), _marked(percent) if is_marked else percent]
+        if len(again) == 2:
+            cells.append("n/a" if math.isnan(low) else text("{} .. {}", low, high))
+    known = [number for number in _values(again) if not math.isnan(number)]
+    return cells if len(again) == 2 else [*cells, float(np.median(known)), _spread(known)]
+
+
+def _marked(percent: float) -> Any:
+    def check_marked(cell: str) -> None:
+        assert cell.startswith("* ")
+        check_number(cell.removeprefix("* "), percent)
+
+    return check_marked
