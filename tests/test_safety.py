@@ -760,6 +760,16 @@ def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
     refused(path, TargetUnfit, r"2 names \(hard links\)", overwrite=True)
 
 
+def test_a_file_that_gets_a_second_name_before_it_is_locked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are counted again once the file is claimed."""
+    path = filled(tmp_path / "data.img")
+    monkeypatch.setattr(safety, "lock", lambda *_: (tmp_path / "backup.img").hardlink_to(path))
+    with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"), held(path, overwrite=True):
+        raise AssertionError("it was held")
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["itself", "link", "bind mount"])
 def test_a_file_below_a_loop_device_is_refused(tmp_path: Path, name: str) -> None:
@@ -1402,9 +1412,13 @@ def test_a_size_cuts_off_no_file_of_others(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Path) -> None:
-    """Another program may open and write a claimed device before the confirmation: both are noticed after it."""
+    """Another program may open and write a claimed device, or link its file, before the confirmation."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
         require_as_confirmed(target, ())
+        (tmp_path / "copy.img").hardlink_to(tmp_path / "disk.img")
+        with pytest.raises(TargetUnfit, match=r"disk.img, which has 2 names \(hard links\)"):
+            require_as_confirmed(target, ())
+        (tmp_path / "copy.img").unlink()
         with path.open("rb") as file, subprocess.Popen(["sleep", "60"], stdin=file) as other:
             with pytest.raises(TargetBusy, match="has it open"):
                 require_as_confirmed(target, ())

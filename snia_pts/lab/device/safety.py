@@ -37,7 +37,7 @@ from .file_target import (
     unlink_file,
 )
 from .fio_name import require_fio_name
-from .guard import require_free, require_spare, stack_of, usage_sentence
+from .guard import require_free, require_sole_name, require_spare, stack_of, usage_sentence
 from .identity import ROOT, attribute, block_directory, raw_attribute, read_dut, resolved, trait, traits
 from .processes import Processes, read_processes
 from .storage import Layer, device_path, identity_of, partitions
@@ -158,6 +158,7 @@ def claim_target(
                 block = block_directory(os.fstat(descriptor).st_rdev, root)
                 require_spare(real, _contents(real, block), discard_data=discard_data)
             else:
+                require_sole_name(real, os.fstat(descriptor).st_nlink)
                 require_sole_open(descriptor, real)
                 created_by_suite = new or is_reusable(descriptor, real)
                 if not (created_by_suite or overwrite):
