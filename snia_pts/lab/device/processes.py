@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from .identity import ROOT, attribute
+from .identity import ROOT, attribute, cached_status
 from .mounts import mount_of
 from .storage import Identity, identity_of
 
@@ -84,13 +84,10 @@ def read_processes(root: Path = ROOT) -> Processes:
     for pid in _all_pids(root):
         if pid == own_pid:
             continue
-        folders, opened, mappings = [root / "proc" / pid], set[Identity](), set[Identity]()
+        folders, mappings = _task_folders(pid, root, compare=own_pid == str(os.getpid())), set[Identity]()
         is_program = bool(attribute(root / "proc" / pid / "cmdline"))  # kernel threads have none
-        try:
-            folders = _task_folders(pid, root, compare=own_pid == str(os.getpid()))
-            opened = set(_open_objects(folders))
-        except PermissionError:
-            unreadable_descriptors += [program(pid, root)] * is_program
+        opened, denied = _open_objects(folders)
+        unreadable_descriptors += [program(pid, root)] * (denied and is_program)
         try:
             mappings = set(_mapped_objects(folders))
         except PermissionError:
@@ -171,21 +168,27 @@ def _share_descriptors(one: str, other: str) -> bool:
     return _KCMP is not None and _SYSCALL(_KCMP, int(one), int(other), _KCMP_FILES, 0, 0) == 0
 
 
-def _open_objects(folders: Iterable[Path]) -> Iterator[Identity]:
-    """Yield each block device and file that a process has open; raises PermissionError if they may not be examined.
+def _open_objects(folders: Iterable[Path]) -> tuple[set[Identity], bool]:
+    """Return the block devices and files that a process has open, and whether it may have others open.
 
     Root without CAP_SYS_PTRACE may list the descriptors of others, but not follow them.
     """
+    identities, denied = set[Identity](), False
     for folder in folders:
-        for entry in _entries(folder / "fd", strict=True):
+        try:
+            entries = _entries(folder / "fd", strict=True)
+        except PermissionError:
+            denied = True
+            continue
+        for entry in entries:
             try:
-                status = os.stat(entry.path)  # noqa: PTH116  # by the thousand
+                if identity := identity_of(cached_status(entry.path)):
+                    identities.add(identity)
             except PermissionError:
-                raise
+                denied = True
             except OSError:  # closed meanwhile
                 continue
-            if identity := identity_of(status):
-                yield identity
+    return identities, denied
 
 
 def _mapped_objects(folders: Iterable[Path]) -> Iterator[Identity]:
@@ -220,7 +223,7 @@ def _mapped_object(folder: Path, span: tuple[int, int], numbers: bytes, name: st
         int(number, base) for number, base in zip(re.split(b"[: ]", numbers), (16, 16, 10), strict=True)
     )
     with suppress(OSError):
-        return identity_of((folder / "map_files" / f"{span[0]:x}-{span[1]:x}").stat())
+        return identity_of(cached_status(folder / "map_files" / f"{span[0]:x}-{span[1]:x}"))
     with suppress(OSError, ValueError):
         if (status := Path(name).stat()).st_ino == inode:
             return identity_of(status)

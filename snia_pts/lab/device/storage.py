@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .identity import ROOT, attribute, block_directory
+from .identity import ROOT, CachedStatus, attribute, block_directory, cached_status
 from .mounts import Mount
 
 _LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
@@ -71,7 +71,7 @@ class Layer:
         return str(self.path) if self.block is None else label(self.block)
 
 
-def identity_of(status: os.stat_result) -> Identity | None:
+def identity_of(status: os.stat_result | CachedStatus) -> Identity | None:
     """Return the identity of a block device, of the drive behind a generic device, or of a file; None for others."""
     if stat.S_ISBLK(status.st_mode):
         return Identity("device", status.st_rdev)
@@ -94,7 +94,7 @@ def generic_identity(number: int, root: Path = ROOT) -> Identity | None:
 def identity_at(path: Path | str) -> Identity | None:
     """Return the identity of the block device or file at ``path``; None if there is neither."""
     try:
-        return identity_of(os.stat(path))  # noqa: PTH116  # by the thousand
+        return identity_of(cached_status(path))
     except (OSError, ValueError):
         return None
 

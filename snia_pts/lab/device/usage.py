@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .identity import ROOT, attribute, block_directory
+from .identity import ROOT, attribute, block_directory, cached_status
 from .mounts import Mount, kernel_text, parse_mounts, unescaped
 from .processes import Processes, keep_persistent, program, read_pids, read_processes
 from .storage import (
@@ -179,7 +179,7 @@ def _mount_tables(root: Path) -> Iterator[tuple[str, str, str]]:
     for pid in ("self", *read_pids(root)):
         process = root / "proc" / pid
         try:
-            status = (process / "root").stat()
+            status = cached_status(process / "root")
             view = str((process / "ns/mnt").readlink()), status.st_dev, status.st_ino
         except OSError:
             view = None
