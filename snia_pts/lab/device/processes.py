@@ -17,6 +17,7 @@ from .mounts import mount_of
 from .storage import Identity, identity_of
 
 THIS_PROCESS = "snia-pts itself"
+UNKNOWN = "a program"
 #: How often /proc is listed to find processes that started meanwhile; a busy host starts new ones all the time.
 _MAX_LISTINGS = 20
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
@@ -98,7 +99,7 @@ def read_processes(root: Path = ROOT) -> Processes:
     namespace = _link(root / "proc/self/ns/pid")
     return Processes(
         users={identity: tuple(processes) for identity, processes in users.items()},
-        locks=_locks(root, own_pid),
+        locks=read_locks(root),
         unreadable_descriptors=tuple(unreadable_descriptors),
         unreadable_mappings=tuple(unreadable_mappings),
         in_container=bool(namespace) and namespace != _INITIAL_PID_NAMESPACE,
@@ -144,7 +145,7 @@ def read_own_pid(root: Path = ROOT) -> str:
 
 def program(pid: str, root: Path = ROOT) -> str:
     """Return name and number of a process, such as ``dd (process 12)``."""
-    return f"{attribute(root / 'proc' / pid / 'comm') or 'a program'} (process {pid})"
+    return f"{attribute(root / 'proc' / pid / 'comm') or UNKNOWN} (process {pid})"
 
 
 def _task_folders(pid: str, root: Path, *, compare: bool) -> list[Path]:
@@ -230,17 +231,29 @@ def _mapped_object(folder: Path, span: tuple[int, int], numbers: bytes, name: st
     return Identity("file", os.makedev(major, minor), inode)
 
 
-def _locks(root: Path, own_pid: str) -> dict[tuple[int, int], tuple[str, ...]]:
+def read_locks(root: Path = ROOT) -> dict[tuple[int, int], tuple[str, ...]]:
     """Return the owners of each lock (flock, POSIX and OFD locks) by file system and inode.
 
     Every user can read this, but the kernel lists only processes of this PID namespace.
     """
     locks: dict[tuple[int, int], tuple[str, ...]] = {}
+    own_pid = read_own_pid(root)
     for pid, major, minor, inode in _LOCK.findall(attribute(root / "proc/locks")):
         key = os.makedev(int(major, 16), int(minor, 16)), int(inode)
-        owner = THIS_PROCESS if pid == own_pid else program(pid, root) if int(pid) > 0 else "a program"
+        owner = THIS_PROCESS if pid == own_pid else program(pid, root) if int(pid) > 0 else UNKNOWN
         locks[key] = (*locks.get(key, ()), owner)
     return locks
+
+
+def lock_sentence(owner: str, name: str = "it") -> str:
+    """Return a sentence that says who has locked the object called ``name``, and whether that is a run of snia-pts."""
+    if owner == THIS_PROCESS:
+        guess = "through an inherited descriptor?"
+    elif owner.startswith("snia-pts"):
+        guess = "another run of snia-pts"
+    else:
+        guess = "another run of snia-pts?" if owner.startswith((UNKNOWN, "python")) else "not a run of snia-pts"
+    return f"{owner} has locked {name} ({guess})"
 
 
 def _hides_processes(root: Path) -> bool:
