@@ -45,6 +45,7 @@ from snia_pts.lab.device.safety import (
 )
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.model.run_options import RunOptions
+from snia_pts.runner.confirmation import refuse
 from snia_pts.runner.device import DeviceSetup
 from snia_pts.units import exact_capacity
 from tests import samples
@@ -1428,6 +1429,29 @@ def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Pat
             device.write((tmp_path / "photos.img").read_bytes())
         with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
             require_as_confirmed(target, ())
+
+
+def test_a_file_that_changes_while_the_operator_answers_is_refused(tmp_path: Path) -> None:
+    """``resume`` asks whether to restart a test on a file; the file is examined again after the answer."""
+    path = tmp_path / "drive.img"
+    target = DeviceSetup(RunOptions(test="wsat", target=str(path), size_bytes=8 * MIB), print)
+
+    def confirm_again() -> None:
+        target.confirm(tmp_path, refuse)
+
+    with target.claimed():
+        confirm_again()
+        (tmp_path / "copy.img").hardlink_to(path)
+        with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"):
+            confirm_again()
+        (tmp_path / "copy.img").unlink()
+        with path.open("rb") as file, subprocess.Popen(["sleep", "60"], stdin=file) as other:
+            with pytest.raises(TargetBusy, match="has it open"):
+                confirm_again()
+            other.kill()
+        with_file_system(path)
+        with pytest.raises(TargetNotOurs, match="it holds ext4 photos"):
+            confirm_again()
 
 
 @pytest.mark.root

@@ -180,10 +180,14 @@ class DeviceSetup:
                     self._tell(outstanding)
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
-        """See TargetSetup; a file needs no confirmation: the run created it, or --overwrite was given."""
+        """See TargetSetup; a file needs no confirmation: snia-pts created it, or --overwrite was given.
+
+        It is examined again: ``resume`` may have waited for the answer whether to restart the test.
+        """
         target = self._claimed()
         dut, typed = target.dut, self._options.serial
         if dut.kind == "file":
+            require_as_confirmed(target)
             return
         drive = None
         if typed is None:

@@ -158,8 +158,7 @@ def claim_target(
                 block = block_directory(os.fstat(descriptor).st_rdev, root)
                 require_spare(real, _contents(real, block), discard_data=discard_data)
             else:
-                require_sole_name(real, os.fstat(descriptor).st_nlink)
-                require_sole_open(descriptor, real)
+                _require_unshared(descriptor, real)
                 created_by_suite = new or is_reusable(descriptor, real)
                 if not (created_by_suite or overwrite):
                     require_no_signature(real)
@@ -282,6 +281,12 @@ def _require_untouched(descriptor: int, path: Path, stack: _Stack, root: Path) -
     return usage
 
 
+def _require_unshared(descriptor: int, path: Path) -> None:
+    """Refuse a target file that has several names, or is open elsewhere."""
+    require_sole_name(path, os.fstat(descriptor).st_nlink)
+    require_sole_open(descriptor, path)
+
+
 def _remote(stack: _Stack) -> Iterator[str]:
     """Yield descriptions of the uses of a target that cannot be seen from this host."""
     for layer in stack:
@@ -375,14 +380,20 @@ def contents(target: Target, evidence: Path, name: str = "wipefs") -> tuple[str,
     return _contents(path, block, pre_run_path(evidence, name)).descriptions(path.name)
 
 
-def require_as_confirmed(target: Target, signatures: Sequence[str], root: Path = ROOT) -> None:
-    """Raise TargetBusy or TargetNotOurs if a claimed device changed after the operator saw its ``signatures``.
+def require_as_confirmed(target: Target, signatures: Sequence[str] = (), root: Path = ROOT) -> None:
+    """Raise TargetBusy, TargetNotOurs or TargetUnfit if a claimed target changed while the operator answered.
 
-    Its claim refuses mounts and exclusive opens, but any other program may open and write it while the operator types.
+    ``signatures`` are those of a device that the operator saw.  The claim refuses mounts and exclusive opens of a
+    device, but any other program may open, write, link or mount (a file) what is claimed.
     """
     path, status = Path(target.dut.path), os.fstat(target.descriptor)
     usage, stack = _examine(path, status, root, ignore_locks=True)
     require_free(path, stack, usage, root)
+    if target.dut.kind == "file":
+        _require_unshared(target.descriptor, path)
+        if target.created_by_suite:
+            require_no_signature(path)
+        return
     now = _contents(path, block_directory(status.st_rdev, root)).descriptions(path.name)
     if now != tuple(signatures):
         text = ", ".join(now) or "nothing that is recognised"
