@@ -1470,6 +1470,17 @@ def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen
             require_as_confirmed(target, ())
 
 
+@pytest.mark.root
+def test_a_file_system_behind_the_cache_of_a_loop_device_is_seen(tmp_path: Path) -> None:
+    """A loop device on a loop device reads through the cache of the lower one, which may be older than its file."""
+    image = tmp_path / "disk.img"
+    with loop_device(image, 8 * MIB) as lower, loop_device(lower) as path:
+        for device in (lower, path):
+            assert device.read_bytes() == bytes(8 * MIB)
+        with_file_system(image)
+        refused(path, TargetNotOurs, "it holds ext4 photos", kept=lambda _: content(image))
+
+
 def test_a_file_on_an_unidentified_file_system_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a number of the file system and a generation of the file, as on FUSE, no file has a valid mark."""
     path = tmp_path / "x.img"

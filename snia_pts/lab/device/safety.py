@@ -40,7 +40,7 @@ from .fio_name import require_fio_name
 from .guard import require_free, require_sole_name, require_spare, stack_of, usage_sentence
 from .identity import ROOT, attribute, block_directory, raw_attribute, read_dut, resolved, trait, traits
 from .processes import Processes, read_processes
-from .storage import Layer, device_path, identity_of, partitions
+from .storage import Layer, device_path, identity_of, layers, partitions, read_backings
 from .usage import Usage, read_usage
 
 _LOGGER = logging.getLogger(__name__)
@@ -346,7 +346,8 @@ def _claim_again(target: Target, path: Path, root: Path) -> None:
 
 def _contents(path: Path, block: Path, evidence: Path | None = None) -> Contents:
     parts = [device_path(part) for part in partitions(block)]
-    for device in (path, *parts):
+    stack = [layer.path for layer in layers(block, read_backings()) if layer.block]
+    for device in (*reversed(stack), path, *parts):
         _drop_cached_pages(device)
     return read_contents({path: parts}, evidence)[path]
 
