@@ -144,6 +144,11 @@ def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, wor
     assert (found.description, found.member_of, unreadable) == (words, member, "")
 
 
+def test_what_cannot_be_read_is_shown_as_unknown() -> None:
+    """With --discard-data, the operator is not told that nothing is recognised on it."""
+    assert Contents(unreadable="Input/output error").descriptions("sdx") == ("contents unknown",)
+
+
 # -- who has it -------------------------------------------------------------------------------------------------------
 
 

@@ -189,19 +189,20 @@ class DeviceSetup:
         if dut.kind == "file":
             require_as_confirmed(target)
             return
-        drive = None
+        found = None
         if typed is None:
+            found = contents(target, evidence)
             drive = ThreatenedDrive(
                 path=dut.path,
                 model=dut.model,
                 serial=dut.serial,
                 capacity_bytes=dut.capacity_bytes,
-                signatures=contents(target, evidence),
+                signatures=found.descriptions(dut.name),
             )
             typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
         confirm(dut, typed)
-        if drive:
-            require_as_confirmed(target, drive.signatures)
+        if found:
+            require_as_confirmed(target, found)
 
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:

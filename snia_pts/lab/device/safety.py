@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -371,21 +371,21 @@ def _change(path: Path, status: os.stat_result) -> str:
     return "" if node_identity(now) == node_identity(status) else PATH_CHANGED
 
 
-def contents(target: Target, evidence: Path, name: str = "wipefs") -> tuple[str, ...]:
-    """Return descriptions of the file systems and partition tables on a claimed device, for the operator to see.
+def contents(target: Target, evidence: Path, name: str = "wipefs") -> Contents:
+    """Return the file systems and partition tables on a claimed device, for the operator to see.
 
     ``name`` is that of the evidence.
     """
     path = Path(target.dut.path)
     block = block_directory(os.fstat(target.descriptor).st_rdev)
-    return _contents(path, block, pre_run_path(evidence, name)).descriptions(path.name)
+    return _contents(path, block, pre_run_path(evidence, name))
 
 
-def require_as_confirmed(target: Target, signatures: Sequence[str] = (), root: Path = ROOT) -> None:
+def require_as_confirmed(target: Target, seen: Contents | None = None, root: Path = ROOT) -> None:
     """Raise TargetBusy, TargetNotOurs or TargetUnfit if a claimed target changed while the operator answered.
 
-    ``signatures`` are those of a device that the operator saw.  The claim refuses mounts and exclusive opens of a
-    device, but any other program may open, write, link or mount (a file) what is claimed.
+    ``seen`` are the contents of a device when the operator was asked.  Its claim refuses mounts and exclusive opens,
+    but any other program may open and write it; a file may also be mounted, and get another name.
     """
     path, status = Path(target.dut.path), os.fstat(target.descriptor)
     usage, stack = _examine(path, status, root, ignore_locks=True)
@@ -395,8 +395,8 @@ def require_as_confirmed(target: Target, signatures: Sequence[str] = (), root: P
         if target.created_by_suite:
             require_no_signature(path)
         return
-    now = _contents(path, block_directory(status.st_rdev, root)).descriptions(path.name)
-    if now != tuple(signatures):
-        text = ", ".join(now) or "nothing that is recognised"
+    now = _contents(path, block_directory(status.st_rdev, root))
+    if now != seen:
+        text = ", ".join(now.descriptions(path.name)) or "nothing that is recognised"
         reason = f"its content changed while the confirmation was awaited: it now holds {text}"
         raise TargetNotOurs(path=path, reason=reason)
