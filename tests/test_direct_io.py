@@ -72,6 +72,21 @@ def test_a_buffering_loop_device_beneath_another_layer_is_reported(tmp_path: Pat
 
 @pytest.mark.root
 @pytest.mark.device
+def test_every_buffering_device_beneath_a_btrfs_is_reported(tmp_path: Path) -> None:
+    """Its number is that of no device, and the table of mounts names one of its devices only."""
+    need_program("mkfs.btrfs", "btrfs-progs")
+    with loop_device(tmp_path / "x.img", 128 * MIB) as one, loop_device(tmp_path / "y.img", 128 * MIB) as other:
+        subprocess.run(["mkfs.btrfs", "-q", str(one), str(other)], check=True)
+        with mounted(one, tmp_path / "mnt", "-o", "nodatasum") as folder:
+            (folder / "x.img").write_bytes(bytes(16 * MIB))
+            remedies = {device.name: f"losetup --direct-io=on {device}" for device in (one, other)}
+            assert values(folder / "x.img") == [(f"buffered by {'; '.join(remedies)}", "; ".join(remedies.values()))]
+            with loop_device(folder / "x.img") as upper:
+                assert {value.partition("by ")[2] for value, _ in values(upper)} == {"; ".join([upper.name, *remedies])}
+
+
+@pytest.mark.root
+@pytest.mark.device
 def test_a_plan_and_the_host_verb_warn_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is written, with the remedy; ``all`` says it once."""
     with loop_device(tmp_path / "x.img", 64 * MIB) as device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -143,6 +144,11 @@ def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, wor
     assert (found.description, found.member_of, unreadable) == (words, member, "")
 
 
+def test_what_cannot_be_read_is_shown_as_unknown() -> None:
+    """With --discard-data, the operator is not told that nothing is recognised on it."""
+    assert Contents(unreadable="Input/output error").descriptions("sdx") == ("contents unknown",)
+
+
 # -- who has it -------------------------------------------------------------------------------------------------------
 
 
@@ -276,12 +282,22 @@ def test_several_things_are_made_of_it(host: FakeHost) -> None:
         guard.require_free(PATH, stack(host, block), NOBODY)
 
 
-def test_a_lock_is_told_with_its_owner(host: FakeHost, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("owner", "guess"),
+    [
+        ("cat (process 4711)", "(not a run of snia-pts)"),
+        ("snia-pts (process 4711)", "(another run of snia-pts)"),
+        ("python3 (process 4711)", "(another run of snia-pts?)"),
+        ("a program (process 4711)", "(another run of snia-pts?)"),
+        ("a program", "(another run of snia-pts?)"),
+    ],
+)
+def test_a_lock_is_told_with_its_owner(host: FakeHost, tmp_path: Path, owner: str, guess: str) -> None:
     """Another run locks the node, not the name; a lock of another node is none."""
     block, node = host.disk(), tmp_path / "dev/sdx"
     status = node.stat()
-    locked = usage(locks={(status.st_dev, status.st_ino): ("cat (process 4711)",)})
-    with pytest.raises(TargetBusy, match=r"cat \(process 4711\) has locked it"):
+    locked = usage(locks={(status.st_dev, status.st_ino): (owner,)})
+    with pytest.raises(TargetBusy, match=re.escape(f"{owner} has locked it {guess}")):
         guard.require_free(node, stack(host, block), locked)
     guard.require_free(node, stack(host, block), usage(locks={(status.st_dev, 1): ("cat (process 1)",)}))
     guard.require_free(tmp_path / "nowhere", stack(host, block), locked)

@@ -33,7 +33,7 @@ from snia_pts.errors import (
 )
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device import safety
-from snia_pts.lab.device.contents import read_contents
+from snia_pts.lab.device.contents import Contents, read_contents
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
 from snia_pts.lab.device.safety import (
     Target,
@@ -45,6 +45,7 @@ from snia_pts.lab.device.safety import (
 )
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.model.run_options import RunOptions
+from snia_pts.runner.confirmation import refuse
 from snia_pts.runner.device import DeviceSetup
 from snia_pts.units import exact_capacity
 from tests import samples
@@ -325,7 +326,10 @@ def test_discarded_data_is_still_there(tmp_path: Path) -> None:
         make_ext4(part, "photos")
         before = content(path)
         with held(path, discard_data=True) as target:
-            assert contents(target, tmp_path) == ("dos partition table", f"{part.name} (ext4 photos)")
+            assert contents(target, tmp_path).descriptions(path.name) == (
+                "dos partition table",
+                f"{part.name} (ext4 photos)",
+            )
             (tmp_path / "mnt").mkdir()
             mount = subprocess.run(["mount", part, tmp_path / "mnt"], check=False, capture_output=True, text=True)
             assert mount.returncode != 0
@@ -434,7 +438,7 @@ def test_a_device_with_somebodys_data_is_refused(tmp_path: Path, write: Callable
         refused(path, TargetNotOurs, f"it holds {text}", overwrite=True)
         before = content(path)
         with held(path, discard_data=True) as target:
-            assert contents(target, tmp_path) == tuple(text.split(", "))
+            assert contents(target, tmp_path).descriptions(path.name) == tuple(text.split(", "))
         assert content(path) == before
 
 
@@ -447,7 +451,7 @@ def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
             raise AssertionError("it was held")
         drive.heal()
         with held(drive.path) as target:
-            assert contents(target, tmp_path) == ()
+            assert contents(target, tmp_path) == Contents()
 
 
 @pytest.mark.root
@@ -758,6 +762,16 @@ def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "backup.img").hardlink_to(path)
 
     refused(path, TargetUnfit, r"2 names \(hard links\)", overwrite=True)
+
+
+def test_a_file_that_gets_a_second_name_before_it_is_locked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are counted again once the file is claimed."""
+    path = filled(tmp_path / "data.img")
+    monkeypatch.setattr(safety, "lock", lambda *_: (tmp_path / "backup.img").hardlink_to(path))
+    with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"), held(path, overwrite=True):
+        raise AssertionError("it was held")
 
 
 @pytest.mark.root
@@ -1375,12 +1389,12 @@ def test_a_drive_without_a_serial_number_is_confirmed_by_its_name() -> None:
 def test_the_operator_sees_what_is_on_it(tmp_path: Path) -> None:
     """A file system without a mount is told with its label; an empty device has nothing to tell; nothing is changed."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
-        assert contents(target, tmp_path) == ()
+        assert contents(target, tmp_path).descriptions(path.name) == ()
     with loop_device(tmp_path / "disk.img") as path:
         with_file_system(path)
         before = content(path)
         with held(path, discard_data=True) as target:
-            assert contents(target, tmp_path) == ("ext4 photos",)
+            assert contents(target, tmp_path).descriptions(path.name) == ("ext4 photos",)
         assert content(path) == before
     assert (tmp_path / "00000-wipefs.process.json").exists()
 
@@ -1402,18 +1416,60 @@ def test_a_size_cuts_off_no_file_of_others(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Path) -> None:
-    """Another program may open and write a claimed device before the confirmation: both are noticed after it."""
+    """Another program may open and write a claimed device, or link its file, before the confirmation."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
-        require_as_confirmed(target, ())
+        require_as_confirmed(target, Contents())
+        (tmp_path / "copy.img").hardlink_to(tmp_path / "disk.img")
+        with pytest.raises(TargetUnfit, match=r"disk.img, which has 2 names \(hard links\)"):
+            require_as_confirmed(target, Contents())
+        (tmp_path / "copy.img").unlink()
         with path.open("rb") as file, subprocess.Popen(["sleep", "60"], stdin=file) as other:
             with pytest.raises(TargetBusy, match="has it open"):
-                require_as_confirmed(target, ())
+                require_as_confirmed(target, Contents())
             other.kill()
         with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
         with path.open("r+b") as device:
             device.write((tmp_path / "photos.img").read_bytes())
         with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
-            require_as_confirmed(target, ())
+            require_as_confirmed(target, Contents())
+
+
+@pytest.mark.root
+def test_another_file_system_of_the_same_name_is_not_the_one_that_was_confirmed(tmp_path: Path) -> None:
+    """The operator sees kind and name; the UUIDs are compared too."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        with_file_system(path)
+        with held(path, discard_data=True) as target:
+            seen = contents(target, tmp_path)
+            require_as_confirmed(target, seen)
+            with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
+            with path.open("r+b") as device:
+                device.write((tmp_path / "photos.img").read_bytes())
+            with pytest.raises(TargetNotOurs, match=r"content changed .* it now holds ext4 photos"):
+                require_as_confirmed(target, seen)
+
+
+def test_a_file_that_changes_while_the_operator_answers_is_refused(tmp_path: Path) -> None:
+    """``resume`` asks whether to restart a test on a file; the file is examined again after the answer."""
+    path = tmp_path / "drive.img"
+    target = DeviceSetup(RunOptions(test="wsat", target=str(path), size_bytes=8 * MIB), print)
+
+    def confirm_again() -> None:
+        target.confirm(tmp_path, refuse)
+
+    with target.claimed():
+        confirm_again()
+        (tmp_path / "copy.img").hardlink_to(path)
+        with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"):
+            confirm_again()
+        (tmp_path / "copy.img").unlink()
+        with path.open("rb") as file, subprocess.Popen(["sleep", "60"], stdin=file) as other:
+            with pytest.raises(TargetBusy, match="has it open"):
+                confirm_again()
+            other.kill()
+        with_file_system(path)
+        with pytest.raises(TargetNotOurs, match="it holds ext4 photos"):
+            confirm_again()
 
 
 @pytest.mark.root
@@ -1423,13 +1479,24 @@ def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen
 ) -> None:
     """The first examination of a loop device leaves its pages in the cache; the second one must not read these."""
     with loop_device(filled(tmp_path / "disk.img", 8 * MIB), 0, *options) as path, held(path) as target:
-        require_as_confirmed(target, ())
+        require_as_confirmed(target, Contents())
         with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
         with (tmp_path / "disk.img").open("r+b") as image:
             image.write((tmp_path / "photos.img").read_bytes())
             os.fsync(image.fileno())
         with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
-            require_as_confirmed(target, ())
+            require_as_confirmed(target, Contents())
+
+
+@pytest.mark.root
+def test_a_file_system_behind_the_cache_of_a_loop_device_is_seen(tmp_path: Path) -> None:
+    """A loop device on a loop device reads through the cache of the lower one, which may be older than its file."""
+    image = tmp_path / "disk.img"
+    with loop_device(image, 8 * MIB) as lower, loop_device(lower) as path:
+        for device in (lower, path):
+            assert device.read_bytes() == bytes(8 * MIB)
+        with_file_system(image)
+        refused(path, TargetNotOurs, "it holds ext4 photos", kept=lambda _: content(image))
 
 
 def test_a_file_on_an_unidentified_file_system_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -38,6 +40,9 @@ from tests.drives import (
     need_root,
     partitioned,
 )
+from tests.simulated_device import fuse, slow
+from tests.simulated_device.model import Drive
+from tests.simulated_device.oracle import Oracle
 from tests.strategies import dut
 
 pytestmark = pytest.mark.root
@@ -764,7 +769,7 @@ def test_the_kernels_locks_alone_keep_two_runs_apart(
             monkeypatch.setattr(safety, "require_free", lambda *_: None)
             monkeypatch.setattr(safety, "usage_sentence", lambda *_: "")
             with (
-                pytest.raises(TargetBusy, match=r"another program has locked|which is already open exclusively"),
+                pytest.raises(TargetBusy, match=r"has locked|which is already open exclusively"),
                 claim_target(second, size_bytes=None, overwrite=True, discard_data=True),
             ):
                 raise AssertionError("it was held")
@@ -783,8 +788,9 @@ def test_a_locked_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         locks = read_processes().locks[image.stat().st_dev, image.stat().st_ino]
         assert any(who == "a program" if kind == "OFD" else f"(process {locker.pid})" in who for who in locks)
         monkeypatch.setattr(usage, "read_processes", lambda *_: Processes(users={}, locks={}))
+        owner = "a program" if kind == "OFD" else rf"\w+ \(process {locker.pid}\)"
         with (
-            pytest.raises(TargetBusy, match="another program has locked"),
+            pytest.raises(TargetBusy, match=rf"{owner} has locked .* \(another run of snia-pts\?\)"),
             claim_target(target, size_bytes=None, overwrite=True),
         ):
             raise AssertionError("it was held")
@@ -929,6 +935,51 @@ def test_threads_that_share_their_descriptors_are_read_once() -> None:
         (folder,) = processes._task_folders(number, Path("/"), compare=True)
         assert list((folder / "fd").iterdir())
         assert len(processes._task_folders(number, Path("/"), compare=False)) == 21
+
+
+@pytest.mark.parametrize("user", [0, 65534])
+def test_a_file_whose_server_does_not_answer_hides_no_other(
+    user: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of a file system may hang, and FUSE shows the files of a user's mount not even to root."""
+    monkeypatch.setattr(fuse, "_FOREVER", 0)  # the kernel asks each time
+    drive, serving, ended = Drive(MIB, slow.MEDIA, slow.CONTROLLER, Oracle(tmp_path / "log")), Event(), Event()
+    code = (
+        "import mmap, os\nfolder, kept = os.open(sys.argv[2], os.O_PATH), os.open(sys.argv[1], os.O_RDONLY)\n"
+        "os.setgid(int(sys.argv[3]))\nos.setuid(int(sys.argv[3]))\n"
+        "file = os.open(sys.argv[4], os.O_RDONLY, dir_fd=folder)\nmapped = mmap.mmap(file, 4096, prot=mmap.PROT_READ)"
+    )
+    asked = (
+        "import sys\nfrom snia_pts.lab.device.usage import identity_at, read_usage\n"
+        "print(identity_at(sys.argv[1]) in read_usage().processes.users)"
+    )
+
+    def serve(connector: fuse.Fuse) -> None:
+        while not ended.wait(0.01):
+            if serving.is_set():
+                connector.receive(connector.sources[0], lambda _: None)
+
+    image, mount = image_of(tmp_path), tmp_path / "mount"
+    mount.mkdir()
+    try:
+        with fuse.opened(drive, mount, user) as connector, ThreadPoolExecutor() as threads:
+            threads.submit(serve, connector)
+            try:
+                serving.set()
+                with program(code, image, mount, str(user), fuse.NAME):
+                    serving.clear()
+                    try:
+                        command = [sys.executable, "-c", asked, str(image)]
+                        answer = subprocess.run(
+                            command, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=60
+                        )
+                    finally:
+                        serving.set()
+            finally:
+                ended.set()
+    except fuse.Unavailable as reason:
+        pytest.skip(f"no FUSE here: {reason}")
+    assert answer.stdout == "True\n"
 
 
 def test_what_is_not_checked_is_said() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..errors import NotConfirmed, NotResumable, TargetUnfit, UsageError
 from ..files import make_folder
+from ..lab.device.contents import Contents
 from ..lab.device.safety import Target, require_as_confirmed
 from ..lab.evidence import pre_run_path
 from ..lab.fio.probe import IO_ENGINES
@@ -137,7 +138,7 @@ class ArraySetup(DeviceSetup):
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; the confirmation covers every member."""
-        typed, contents = self._options.serial, tuple[tuple[str, ...], ...]()
+        typed, contents = self._options.serial, tuple[Contents, ...]()
         if typed is None:
             members = self._members.read()
             contents = self._members.contents(self._targets, evidence)
@@ -147,17 +148,17 @@ class ArraySetup(DeviceSetup):
                     model=member.model,
                     serial=member.serial,
                     capacity_bytes=member.capacity_bytes,
-                    signatures=signatures,
+                    signatures=found.descriptions(Path(member.path).name),
                 )
-                for member, signatures in zip(members, contents, strict=True)
+                for member, found in zip(members, contents, strict=True)
             )
             expected = identities(members)
             typed = ask(
                 ConfirmDestruction(path=self._layout.device, drives=drives, expected=expected, array=self._layout)
             )
         self._require_confirmed(typed)
-        for target, signatures in zip(self._targets, contents, strict=False):  # a controller hides its members
-            require_as_confirmed(target, signatures)
+        for target, found in zip(self._targets, contents, strict=False):  # a controller hides its members
+            require_as_confirmed(target, found)
 
     def _require_confirmed(self, typed: str) -> None:
         expected = identities(self._members.read())

@@ -180,24 +180,29 @@ class DeviceSetup:
                     self._tell(outstanding)
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
-        """See TargetSetup; a file needs no confirmation: the run created it, or --overwrite was given."""
+        """See TargetSetup; a file needs no confirmation: snia-pts created it, or --overwrite was given.
+
+        It is examined again: ``resume`` may have waited for the answer whether to restart the test.
+        """
         target = self._claimed()
         dut, typed = target.dut, self._options.serial
         if dut.kind == "file":
+            require_as_confirmed(target)
             return
-        drive = None
+        found = None
         if typed is None:
+            found = contents(target, evidence)
             drive = ThreatenedDrive(
                 path=dut.path,
                 model=dut.model,
                 serial=dut.serial,
                 capacity_bytes=dut.capacity_bytes,
-                signatures=contents(target, evidence),
+                signatures=found.descriptions(dut.name),
             )
             typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
         confirm(dut, typed)
-        if drive:
-            require_as_confirmed(target, drive.signatures)
+        if found:
+            require_as_confirmed(target, found)
 
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:

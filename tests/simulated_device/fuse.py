@@ -128,14 +128,14 @@ class Fuse:
 
 
 @contextmanager
-def opened(drive: Drive, folder: Path) -> Iterator[Fuse]:
-    """Mount the drive on ``folder``, for as long as it is served; raises Unavailable where that cannot be."""
+def opened(drive: Drive, folder: Path, user: int = 0) -> Iterator[Fuse]:
+    """Mount the drive on ``folder`` for a user, as long as it is served; raises Unavailable where that cannot be."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise Unavailable(f"/dev/fuse: {error.strerror}") from None
-    options = f"fd={descriptor},rootmode=40000,user_id=0,group_id=0,max_read={_LARGEST}"
+    options = f"fd={descriptor},rootmode=40000,user_id={user},group_id={user},max_read={_LARGEST}"
     try:
         if libc.mount(b"drive", os.fsencode(folder), b"fuse.drive", _NOSUID | _NODEV, options.encode()):
             raise Unavailable(f"mount: {os.strerror(ctypes.get_errno())}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
+from ...lab.device.contents import Contents
 from ...lab.device.identity import ROOT, read_dut
 from ...lab.device.safety import Target, claim_target, contents, require_claimable
 from ...model.array import Layout, Member
@@ -35,8 +36,8 @@ class Members(Protocol):
         """Raise what ``claimed`` would raise, as far as that is known without opening the members for writing."""
         ...
 
-    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
-        """Return descriptions of each member's contents, for the operator."""
+    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[Contents, ...]:
+        """Return each member's contents, for the operator."""
         ...
 
 
@@ -77,7 +78,7 @@ class Drives:
             self._read_dut(path)
             require_claimable(path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root)
 
-    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
+    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[Contents, ...]:
         """See Members."""
         return tuple(
             contents(target, evidence, f"wipefs-member{number}") for number, target in enumerate(targets, start=1)
@@ -132,10 +133,10 @@ class Slots:
         """See Members."""
         self._query()
 
-    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
+    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[Contents, ...]:
         """See Members: the controller does not report them."""
         del targets, evidence
-        return tuple(("contents unknown",) for _ in self._layout.members)
+        return (Contents(unreadable="the controller does not report them"),) * len(self._layout.members)
 
     def _query(self) -> tuple[Member, ...]:
         try:

@@ -21,6 +21,7 @@ from ...errors import TargetBusy, TargetUnfit
 from ...trusted_paths import folder_without_symlinks
 from .guard import cannot_open, require_sole_name
 from .identity import attribute
+from .processes import THIS_PROCESS, UNKNOWN, lock_sentence, read_locks
 from .storage import Layer, device_identity, holders, identity_of
 
 #: udev locks a device, and lists of drives open it, for a shorter time.
@@ -62,9 +63,6 @@ def lock(descriptor: int, path: Path, beneath: str = "") -> None:
 
     Raises TargetBusy if another program has locked it, and TargetUnfit on a file system that does not support locks.
     """
-    built = f"it is built on {beneath}, and " if beneath else ""
-    reason = f"{built}another program has locked {beneath or 'it'} (another run of snia-pts?)"
-    locked = TargetBusy(path=path, reason=reason)
     deadline = time.monotonic() + BRIEF_USE_SECONDS
     while True:
         try:
@@ -72,12 +70,21 @@ def lock(descriptor: int, path: Path, beneath: str = "") -> None:
             break
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise locked from None
+                raise _locked(descriptor, path, beneath) from None
         except OSError as error:
             raise TargetUnfit(path=path, reason=f"it cannot be locked ({error.strerror})") from None
         time.sleep(BRIEF_USE_SECONDS / 10)
     if stat.S_ISREG(os.fstat(descriptor).st_mode) and _has_range_lock(descriptor):
-        raise locked
+        raise _locked(descriptor, path, beneath)
+
+
+def _locked(descriptor: int, path: Path, beneath: str) -> TargetBusy:
+    """Return the exception for a target, or a layer called ``beneath`` of it, that another program has locked."""
+    status = os.fstat(descriptor)
+    owners = read_locks().get((status.st_dev, status.st_ino), ())
+    owner = next((owner for owner in owners if owner != THIS_PROCESS), UNKNOWN)
+    built = f"it is built on {beneath}, and " if beneath else ""
+    return TargetBusy(path=path, reason=built + lock_sentence(owner, beneath or "it"))
 
 
 def require_sole_open(descriptor: int, path: Path) -> None:

@@ -47,14 +47,15 @@ _MEMBERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A signature on a device: its kind (``ext4``, ``gpt partition table``), its label, and what the device is a member
-    of (empty if of nothing).
+    """A signature on a device: its kind (``ext4``, ``gpt partition table``), its label, what the device is a member of
+    (empty if of nothing), and its UUID (empty if unknown).
     """
 
     device: str
     kind: str
     label: str
     member_of: str
+    uuid: str = ""
 
     @property
     def description(self) -> str:
@@ -71,12 +72,15 @@ class Contents:
     unreadable: str = ""
 
     def descriptions(self, disk: str) -> tuple[str, ...]:
-        """Return distinct descriptions, such as ``gpt`` and ``sdb1 (ext4 photos)``; every partition is included."""
+        """Return distinct descriptions, such as ``gpt`` and ``sdb1 (ext4 photos)``; every partition is included.
+
+        The last one is ``contents unknown`` if they cannot be read.
+        """
         texts = [signature.description for signature in self.signatures if signature.device == disk]
         for partition in self.partitions:
             inside = [signature.description for signature in self.signatures if signature.device == partition]
             texts.append(f"{partition} ({', '.join(dict.fromkeys(inside)) or 'nothing recognised'})")
-        return tuple(dict.fromkeys(texts))
+        return (*dict.fromkeys(texts), *["contents unknown"] * bool(self.unreadable))
 
 
 def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = None) -> dict[Path, Contents]:
@@ -158,9 +162,8 @@ def _signatures(devices: Sequence[Path], evidence: Path | None) -> tuple[list[Si
     """Return the signatures on these devices, and why they could not be read (empty if they were)."""
     if not devices:
         return [], ""
-    finished = _run(
-        "wipefs", "--no-act", "--json", "--output", "DEVICE,TYPE,USAGE,LABEL", *map(str, devices), evidence=evidence
-    )
+    columns = "DEVICE,TYPE,USAGE,LABEL,UUID"
+    finished = _run("wipefs", "--no-act", "--json", "--output", columns, *map(str, devices), evidence=evidence)
     if finished.exit_code or finished.timed_out:
         return [], finished.error_summary
     return parse_signatures(finished.stdout)
@@ -194,7 +197,8 @@ def _with_unread_partitions(disk: Path, read_starts: Collection[str], contents: 
         values = dict(line.partition("=")[::2] for line in probed.stdout.split("\n"))
         partitions.append(f"{disk.name} partition {number}")
         if kind := values.get("TYPE"):
-            row = {"device": partitions[-1], "type": kind, "usage": values.get("USAGE"), "label": values.get("LABEL")}
+            row: dict[str, str | None] = {name.lower(): values.get(name) for name in ("USAGE", "LABEL", "UUID")}
+            row |= {"device": partitions[-1], "type": kind}
             signatures.append(_as_member(_signature(row), disk, int(start) * _SECTOR_BYTES))
     return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures), unreadable=unreadable)
 
@@ -228,4 +232,6 @@ def _signature(row: Mapping[str, str | None]) -> Signature:
         member = f"a RAID ({kind})"
     if row["usage"] == "partition-table":
         kind = f"{kind}{_TABLE}"
-    return Signature(device=row["device"] or "", kind=kind, label=row["label"] or "", member_of=member)
+    return Signature(
+        device=row["device"] or "", kind=kind, label=row["label"] or "", member_of=member, uuid=row.get("uuid") or ""
+    )

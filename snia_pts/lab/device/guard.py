@@ -15,7 +15,7 @@ from pathlib import Path
 from ...errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
 from .contents import Contents
 from .identity import ROOT, attribute
-from .processes import THIS_PROCESS
+from .processes import lock_sentence
 from .storage import (
     Identity,
     Layer,
@@ -247,7 +247,4 @@ def _lock_sentence(path: Path, usage: Usage, name: str) -> str:
     except OSError:
         return ""
     owners = usage.processes.locks.get((status.st_dev, status.st_ino))
-    if not owners:
-        return ""
-    guess = "through an inherited descriptor?" if owners[0] == THIS_PROCESS else "another run of snia-pts?"
-    return f"{owners[0]} has locked {name} ({guess})"
+    return lock_sentence(owners[0], name) if owners else ""

@@ -12,7 +12,7 @@ import stat
 import struct
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ...errors import KernelFilesMissing, TargetMissing, TargetUnfit
 from ...files import shell_quoted
@@ -24,8 +24,11 @@ _UNKNOWN_NAME = "Check the name with snia-pts devices; snia-pts never creates a 
 _SYSFS_SECTOR_BYTES = 512
 _GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 _BTRFS_INFORMATION, _BTRFS_INFORMATION_BYTES = 0x8400941F, 1024  # BTRFS_IOC_FS_INFO of linux/btrfs.h
-#: linux/stat.h and linux/fcntl.h: the size of struct statx, the offset and mask of the birth time, and a flag.
+#: linux/stat.h and linux/fcntl.h: the size of struct statx, the offset and mask of the birth time, and flags.
 _STATX_BYTES, _BTIME_OFFSET, _STATX_BTIME, _AT_EMPTY_PATH = 256, 0x50, 0x800, 0x1000
+_AT_FDCWD, _AT_STATX_DONT_SYNC, _STATX_TYPE, _STATX_INO = -100, 0x4000, 0x1, 0x100
+#: statx(2), which Python does not offer before 3.15; None in an old C library.
+_statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
 #: The names of drives in /dev: without their folder they are not taken for names of files.
 _DRIVE_NAME = re.compile(r"(nvme\d+n\d+|(s|v|xv|h)d[a-z]+|mmcblk\d+|md\d+|loop\d+|nbd\d+|zram\d+|dm-\d+)(p?\d+)?")
 #: Files of sysfs that identify a drive and do not change.
@@ -332,15 +335,41 @@ def _is_on_btrfs(descriptor: int) -> bool:
 
 
 def _birth_time(descriptor: int) -> str | None:
-    """Return inode and birth time by statx(2), which Python does not offer before 3.15."""
-    statx = getattr(ctypes.CDLL(None), "statx", None)
+    """Return inode and birth time of an open file; None if they are unknown."""
     buffer = ctypes.create_string_buffer(_STATX_BYTES)
-    if statx is None or statx(descriptor, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
+    if _statx is None or _statx(descriptor, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
         return None
     if not struct.unpack_from("=I", buffer)[0] & _STATX_BTIME:
         return None
     seconds, nanoseconds = struct.unpack_from("=qI", buffer, _BTIME_OFFSET)
     return f"inode {os.fstat(descriptor).st_ino}, born {seconds}.{nanoseconds:09}"
+
+
+class CachedStatus(NamedTuple):
+    """What stat(2) reports of a file and does not change: type, file system, inode, and the number of a device."""
+
+    st_mode: int
+    st_dev: int
+    st_ino: int
+    st_rdev: int
+
+
+def cached_status(path: Path | str) -> CachedStatus | os.stat_result:
+    """Return the status of a file as the kernel has it, without a request to the server of its file system.
+
+    Such a server (FUSE, NFS) may not answer.  Of a file on the FUSE file system of another user, only the file system
+    is known; the rest is 0.  Raises OSError.
+    """
+    if _statx is None:
+        return os.stat(path)  # noqa: PTH116  # by the thousand
+    buffer, name = ctypes.create_string_buffer(_STATX_BYTES), os.fsencode(path)
+    for mask in (_STATX_TYPE | _STATX_INO, 0):
+        if _statx(_AT_FDCWD, name, _AT_STATX_DONT_SYNC, mask, buffer) == 0:
+            mode, inode, *numbers = struct.unpack_from("=28xH2xQ88x4I", buffer)
+            return CachedStatus(mode, os.makedev(*numbers[2:]), inode, os.makedev(*numbers[:2]))
+        if (error := ctypes.get_errno()) != errno.EACCES:
+            break
+    raise OSError(error, os.strerror(error), str(path))
 
 
 def _loop_instance(block: Path) -> str | None:

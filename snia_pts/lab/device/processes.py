@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from .identity import ROOT, attribute
+from .identity import ROOT, attribute, cached_status
 from .mounts import mount_of
 from .storage import Identity, identity_of
 
 THIS_PROCESS = "snia-pts itself"
+UNKNOWN = "a program"
 #: How often /proc is listed to find processes that started meanwhile; a busy host starts new ones all the time.
 _MAX_LISTINGS = 20
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
@@ -84,13 +85,10 @@ def read_processes(root: Path = ROOT) -> Processes:
     for pid in _all_pids(root):
         if pid == own_pid:
             continue
-        folders, opened, mappings = [root / "proc" / pid], set[Identity](), set[Identity]()
+        folders, mappings = _task_folders(pid, root, compare=own_pid == str(os.getpid())), set[Identity]()
         is_program = bool(attribute(root / "proc" / pid / "cmdline"))  # kernel threads have none
-        try:
-            folders = _task_folders(pid, root, compare=own_pid == str(os.getpid()))
-            opened = set(_open_objects(folders))
-        except PermissionError:
-            unreadable_descriptors += [program(pid, root)] * is_program
+        opened, denied = _open_objects(folders)
+        unreadable_descriptors += [program(pid, root)] * (denied and is_program)
         try:
             mappings = set(_mapped_objects(folders))
         except PermissionError:
@@ -101,7 +99,7 @@ def read_processes(root: Path = ROOT) -> Processes:
     namespace = _link(root / "proc/self/ns/pid")
     return Processes(
         users={identity: tuple(processes) for identity, processes in users.items()},
-        locks=_locks(root, own_pid),
+        locks=read_locks(root),
         unreadable_descriptors=tuple(unreadable_descriptors),
         unreadable_mappings=tuple(unreadable_mappings),
         in_container=bool(namespace) and namespace != _INITIAL_PID_NAMESPACE,
@@ -147,7 +145,7 @@ def read_own_pid(root: Path = ROOT) -> str:
 
 def program(pid: str, root: Path = ROOT) -> str:
     """Return name and number of a process, such as ``dd (process 12)``."""
-    return f"{attribute(root / 'proc' / pid / 'comm') or 'a program'} (process {pid})"
+    return f"{attribute(root / 'proc' / pid / 'comm') or UNKNOWN} (process {pid})"
 
 
 def _task_folders(pid: str, root: Path, *, compare: bool) -> list[Path]:
@@ -171,21 +169,27 @@ def _share_descriptors(one: str, other: str) -> bool:
     return _KCMP is not None and _SYSCALL(_KCMP, int(one), int(other), _KCMP_FILES, 0, 0) == 0
 
 
-def _open_objects(folders: Iterable[Path]) -> Iterator[Identity]:
-    """Yield each block device and file that a process has open; raises PermissionError if they may not be examined.
+def _open_objects(folders: Iterable[Path]) -> tuple[set[Identity], bool]:
+    """Return the block devices and files that a process has open, and whether it may have others open.
 
     Root without CAP_SYS_PTRACE may list the descriptors of others, but not follow them.
     """
+    identities, denied = set[Identity](), False
     for folder in folders:
-        for entry in _entries(folder / "fd", strict=True):
+        try:
+            entries = _entries(folder / "fd", strict=True)
+        except PermissionError:
+            denied = True
+            continue
+        for entry in entries:
             try:
-                status = os.stat(entry.path)  # noqa: PTH116  # by the thousand
+                if identity := identity_of(cached_status(entry.path)):
+                    identities.add(identity)
             except PermissionError:
-                raise
+                denied = True
             except OSError:  # closed meanwhile
                 continue
-            if identity := identity_of(status):
-                yield identity
+    return identities, denied
 
 
 def _mapped_objects(folders: Iterable[Path]) -> Iterator[Identity]:
@@ -220,24 +224,36 @@ def _mapped_object(folder: Path, span: tuple[int, int], numbers: bytes, name: st
         int(number, base) for number, base in zip(re.split(b"[: ]", numbers), (16, 16, 10), strict=True)
     )
     with suppress(OSError):
-        return identity_of((folder / "map_files" / f"{span[0]:x}-{span[1]:x}").stat())
+        return identity_of(cached_status(folder / "map_files" / f"{span[0]:x}-{span[1]:x}"))
     with suppress(OSError, ValueError):
         if (status := Path(name).stat()).st_ino == inode:
             return identity_of(status)
     return Identity("file", os.makedev(major, minor), inode)
 
 
-def _locks(root: Path, own_pid: str) -> dict[tuple[int, int], tuple[str, ...]]:
+def read_locks(root: Path = ROOT) -> dict[tuple[int, int], tuple[str, ...]]:
     """Return the owners of each lock (flock, POSIX and OFD locks) by file system and inode.
 
     Every user can read this, but the kernel lists only processes of this PID namespace.
     """
     locks: dict[tuple[int, int], tuple[str, ...]] = {}
+    own_pid = read_own_pid(root)
     for pid, major, minor, inode in _LOCK.findall(attribute(root / "proc/locks")):
         key = os.makedev(int(major, 16), int(minor, 16)), int(inode)
-        owner = THIS_PROCESS if pid == own_pid else program(pid, root) if int(pid) > 0 else "a program"
+        owner = THIS_PROCESS if pid == own_pid else program(pid, root) if int(pid) > 0 else UNKNOWN
         locks[key] = (*locks.get(key, ()), owner)
     return locks
+
+
+def lock_sentence(owner: str, name: str = "it") -> str:
+    """Return a sentence that says who has locked the object called ``name``, and whether that is a run of snia-pts."""
+    if owner == THIS_PROCESS:
+        guess = "through an inherited descriptor?"
+    elif owner.startswith("snia-pts"):
+        guess = "another run of snia-pts"
+    else:
+        guess = "another run of snia-pts?" if owner.startswith((UNKNOWN, "python")) else "not a run of snia-pts"
+    return f"{owner} has locked {name} ({guess})"
 
 
 def _hides_processes(root: Path) -> bool:

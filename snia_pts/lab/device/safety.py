@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,10 +37,10 @@ from .file_target import (
     unlink_file,
 )
 from .fio_name import require_fio_name
-from .guard import require_free, require_spare, stack_of, usage_sentence
+from .guard import require_free, require_sole_name, require_spare, stack_of, usage_sentence
 from .identity import ROOT, attribute, block_directory, raw_attribute, read_dut, resolved, trait, traits
 from .processes import Processes, read_processes
-from .storage import Layer, device_path, identity_of, partitions
+from .storage import Layer, device_path, identity_of, layers, partitions, read_backings
 from .usage import Usage, read_usage
 
 _LOGGER = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ def claim_target(
                 block = block_directory(os.fstat(descriptor).st_rdev, root)
                 require_spare(real, _contents(real, block), discard_data=discard_data)
             else:
-                require_sole_open(descriptor, real)
+                _require_unshared(descriptor, real)
                 created_by_suite = new or is_reusable(descriptor, real)
                 if not (created_by_suite or overwrite):
                     require_no_signature(real)
@@ -281,6 +281,12 @@ def _require_untouched(descriptor: int, path: Path, stack: _Stack, root: Path) -
     return usage
 
 
+def _require_unshared(descriptor: int, path: Path) -> None:
+    """Refuse a target file that has several names, or is open elsewhere."""
+    require_sole_name(path, os.fstat(descriptor).st_nlink)
+    require_sole_open(descriptor, path)
+
+
 def _remote(stack: _Stack) -> Iterator[str]:
     """Yield descriptions of the uses of a target that cannot be seen from this host."""
     for layer in stack:
@@ -340,7 +346,8 @@ def _claim_again(target: Target, path: Path, root: Path) -> None:
 
 def _contents(path: Path, block: Path, evidence: Path | None = None) -> Contents:
     parts = [device_path(part) for part in partitions(block)]
-    for device in (path, *parts):
+    stack = [layer.path for layer in layers(block, read_backings()) if layer.block]
+    for device in (*reversed(stack), path, *parts):
         _drop_cached_pages(device)
     return read_contents({path: parts}, evidence)[path]
 
@@ -364,26 +371,32 @@ def _change(path: Path, status: os.stat_result) -> str:
     return "" if node_identity(now) == node_identity(status) else PATH_CHANGED
 
 
-def contents(target: Target, evidence: Path, name: str = "wipefs") -> tuple[str, ...]:
-    """Return descriptions of the file systems and partition tables on a claimed device, for the operator to see.
+def contents(target: Target, evidence: Path, name: str = "wipefs") -> Contents:
+    """Return the file systems and partition tables on a claimed device, for the operator to see.
 
     ``name`` is that of the evidence.
     """
     path = Path(target.dut.path)
     block = block_directory(os.fstat(target.descriptor).st_rdev)
-    return _contents(path, block, pre_run_path(evidence, name)).descriptions(path.name)
+    return _contents(path, block, pre_run_path(evidence, name))
 
 
-def require_as_confirmed(target: Target, signatures: Sequence[str], root: Path = ROOT) -> None:
-    """Raise TargetBusy or TargetNotOurs if a claimed device changed after the operator saw its ``signatures``.
+def require_as_confirmed(target: Target, seen: Contents | None = None, root: Path = ROOT) -> None:
+    """Raise TargetBusy, TargetNotOurs or TargetUnfit if a claimed target changed while the operator answered.
 
-    Its claim refuses mounts and exclusive opens, but any other program may open and write it while the operator types.
+    ``seen`` are the contents of a device when the operator was asked.  Its claim refuses mounts and exclusive opens,
+    but any other program may open and write it; a file may also be mounted, and get another name.
     """
     path, status = Path(target.dut.path), os.fstat(target.descriptor)
     usage, stack = _examine(path, status, root, ignore_locks=True)
     require_free(path, stack, usage, root)
-    now = _contents(path, block_directory(status.st_rdev, root)).descriptions(path.name)
-    if now != tuple(signatures):
-        text = ", ".join(now) or "nothing that is recognised"
+    if target.dut.kind == "file":
+        _require_unshared(target.descriptor, path)
+        if target.created_by_suite:
+            require_no_signature(path)
+        return
+    now = _contents(path, block_directory(status.st_rdev, root))
+    if now != seen:
+        text = ", ".join(now.descriptions(path.name)) or "nothing that is recognised"
         reason = f"its content changed while the confirmation was awaited: it now holds {text}"
         raise TargetNotOurs(path=path, reason=reason)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .identity import ROOT, attribute, block_directory
+from .identity import ROOT, CachedStatus, attribute, block_directory, cached_status
+from .mounts import Mount
 
 _LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
 _LOOP_INFO64_BYTES = 232
@@ -70,7 +71,7 @@ class Layer:
         return str(self.path) if self.block is None else label(self.block)
 
 
-def identity_of(status: os.stat_result) -> Identity | None:
+def identity_of(status: os.stat_result | CachedStatus) -> Identity | None:
     """Return the identity of a block device, of the drive behind a generic device, or of a file; None for others."""
     if stat.S_ISBLK(status.st_mode):
         return Identity("device", status.st_rdev)
@@ -93,7 +94,7 @@ def generic_identity(number: int, root: Path = ROOT) -> Identity | None:
 def identity_at(path: Path | str) -> Identity | None:
     """Return the identity of the block device or file at ``path``; None if there is neither."""
     try:
-        return identity_of(os.stat(path))  # noqa: PTH116  # by the thousand
+        return identity_of(cached_status(path))
     except (OSError, ValueError):
         return None
 
@@ -129,6 +130,23 @@ def block_of(name: str, root: Path = ROOT) -> Path | None:
         if error.errno != errno.ENAMETOOLONG:
             raise
         return None
+
+
+def devices_of_mount(mount: Mount, root: Path = ROOT) -> list[Path]:
+    """Return the sysfs folders of the devices that a mounted file system is on.
+
+    They are looked up by the number of the file system, else by the names that it reports: bcachefs reports all of its
+    devices, btrfs one of them.
+    """
+    by_number = root / "sys/dev/block" / mount.number
+    if _NUMBER.fullmatch(mount.number) and by_number.exists():
+        return [by_number.resolve()]
+    named = [block for name in mount.source.split(":") if (block := block_of(name, root))]
+    for folder in root.glob("sys/fs/btrfs/*/devices") if named else ():
+        devices = sorted(device.resolve() for device in folder.glob("*"))
+        if named[0] in devices:
+            return devices
+    return named
 
 
 def device_path(block: Path, root: Path = ROOT) -> Path:

@@ -11,10 +11,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .identity import ROOT, attribute, block_directory
-from .mounts import kernel_text, parse_mounts, unescaped
+from .identity import ROOT, attribute, block_directory, cached_status
+from .mounts import Mount, kernel_text, parse_mounts, unescaped
 from .processes import Processes, keep_persistent, program, read_pids, read_processes
-from .storage import Backing, Identity, Layer, block_of, device_identity, identity_at, layers, partitions, read_backings
+from .storage import (
+    Backing,
+    Identity,
+    Layer,
+    block_of,
+    device_identity,
+    devices_of_mount,
+    identity_at,
+    layers,
+    partitions,
+    read_backings,
+)
 
 #: Files of /sys that name a block device or file in use by the kernel, and the use.
 _USES = (
@@ -24,7 +35,6 @@ _USES = (
     ("sys/kernel/config/target/core/*/*/udev_path", "is exported to other hosts (SCSI target)"),
     ("sys/kernel/config/usb_gadget/*/functions/mass_storage.*/lun.*/file", "is exported to another host (USB)"),
 )
-_NUMBER = re.compile(r"[0-9]{1,9}:[0-9]{1,9}")
 _NAMED = 3
 
 
@@ -142,7 +152,7 @@ def _mounts(root: Path) -> Iterator[tuple[Path | Identity, str, bool]]:
         for mount in parse_mounts(table):
             mounted = f"is mounted at {mount.point}{where}"
             is_root = mount.point == "/" and not where
-            for top in _sources(mount.number, mount.source, tree, root):
+            for top in _sources(mount, tree, root):
                 yield top, "holds the root file system" if is_root else mounted, is_root
             if mount.part != "/":  # only part of a file system: a folder or a file
                 bound = identity_at(f"{tree}{mount.point}")
@@ -150,18 +160,11 @@ def _mounts(root: Path) -> Iterator[tuple[Path | Identity, str, bool]]:
                     yield bound, mounted, False
 
 
-def _sources(number: str, source: str, tree: Path, root: Path) -> list[Path | Identity]:
-    """Return the devices or the file of a mount.
-
-    They are looked up by device number, else by the names of the devices (btrfs, bcachefs), else by the name of the
-    file below ``tree``.
-    """
-    by_number = root / "sys/dev/block" / number
-    if _NUMBER.fullmatch(number) and by_number.exists():
-        return [by_number.resolve()]
-    if blocks := [block for name in source.split(":") if (block := block_of(name, root))]:
-        return [*blocks]
-    file = identity_at(f"{tree}{source}") if source.startswith("/") else None
+def _sources(mount: Mount, tree: Path, root: Path) -> list[Path | Identity]:
+    """Return the devices of a mount, else the file that is mounted, by its name below ``tree``."""
+    if devices := devices_of_mount(mount, root):
+        return [*devices]
+    file = identity_at(f"{tree}{mount.source}") if mount.source.startswith("/") else None
     return [_top(file, root)] if file else []
 
 
@@ -176,7 +179,7 @@ def _mount_tables(root: Path) -> Iterator[tuple[str, str, str]]:
     for pid in ("self", *read_pids(root)):
         process = root / "proc" / pid
         try:
-            status = (process / "root").stat()
+            status = cached_status(process / "root")
             view = str((process / "ns/mnt").readlink()), status.st_dev, status.st_ino
         except OSError:
             view = None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...device.identity import ROOT, attribute, block_directory
 from ...device.mounts import mount_of
-from ...device.storage import device_path, layers, read_backings
+from ...device.storage import device_path, devices_of_mount, layers, read_backings
 from .finding import Finding, finding, unknown_finding
 
 #: From linux/fs.h, for 64-bit x86 and ARM.
@@ -49,13 +49,13 @@ def _buffers(path: Path, root: Path) -> Iterator[_Buffer]:
     real_path = (path if path.exists() else path.parent).resolve()
     status = real_path.stat()
     visited, backings = set[object](), read_backings(root)
-    pending = [status.st_rdev]
+    pending = [block_directory(status.st_rdev, root)]
     if not stat.S_ISBLK(status.st_mode):
         real_path = _below_overlays(real_path, root)
         yield from _file_system(real_path, root)
-        pending = _devices(real_path)
+        pending = _devices(status.st_dev, real_path, root)
     while pending:
-        for layer in layers(block_directory(pending.pop(), root), backings, root):
+        for layer in layers(pending.pop(0), backings, root):
             if layer.identity in visited:
                 continue
             visited.add(layer.identity)
@@ -64,7 +64,7 @@ def _buffers(path: Path, root: Path) -> Iterator[_Buffer]:
             else:
                 file = _below_overlays(layer.path, root)
                 yield from _file_system(file, root)
-                pending += [layer.identity.device] if file == layer.path else _devices(file)
+                pending += _devices(layer.identity.device, file, root)
 
 
 def _below_overlays(path: Path, root: Path) -> Path:
@@ -81,12 +81,10 @@ def _below_overlays(path: Path, root: Path) -> Path:
     return path
 
 
-def _devices(path: Path) -> list[int]:
-    """Return the number of the device that the file system of a path is on; none if it cannot be examined."""
-    try:
-        return [path.stat().st_dev]
-    except OSError:
-        return []
+def _devices(number: int, path: Path, root: Path) -> list[Path]:
+    """Return the sysfs folders of the devices beneath a file system: by its number, and by the mount of ``path``."""
+    mount = mount_of(path, root)
+    return [block_directory(number, root), *(devices_of_mount(mount, root) if mount else ())]
 
 
 def _block(block: Path, root: Path) -> Iterator[_Buffer]:
