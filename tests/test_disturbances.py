@@ -110,7 +110,7 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ) == [
         (
             "stolen CPU time",
-            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33.30 %, in "
+            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33 %, in "
             f"{worst.stimulus.label} (evidence/00007-rnd.json)",
         )
     ]
