@@ -14,6 +14,8 @@ from snia_pts.analysis.disturbances import (
     disturbances,
     engine_deviations,
     foreign_bytes,
+    foreign_ios,
+    impossible_samples,
     inexact_idle_times,
 )
 from snia_pts.model.measurement import Measurement
@@ -255,7 +257,8 @@ TRUE = (230, 175, 209, 147, 180, 160, 190, 171)
     [
         (TRUE, 0),
         ((230, 175, 205, 151, 180, 160, 190, 171), 0),  # 2 % of a sample is in the next
-        ((230, 175, 180, 176, 180, 160, 190, 171), 0),  # the suite was late once
+        ((230, 175, 195, 161, 180, 160, 190, 171), 0),  # the suite was late once, by 4 s
+        ((230, 175, 180, 176, 180, 160, 190, 171), 2),  # 8 s are too much
         ((150,) * 7 + (412,), 7),  # smooth: all but the fourth
         ((161, 244, 146, 210, 126, 214, 133, 228), 8),  # every second sample is low
         ((230, 0, 175, 209, 147, 180, 160, 361), 7),  # each is a sample late
@@ -281,6 +284,37 @@ def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
     unknown = time_line(false, TRUE)
     unknown.counted_bytes[0] = math.nan
     assert not list(contradicted_samples(unknown))
+
+
+@pytest.mark.parametrize(("factor", "number"), [(0.99, 0), (1.04, 0), (1.1, 1), (1.82, 1)])
+def test_samples_with_impossible_response_times_are_a_warning(factor: float, number: int) -> None:
+    """Of 128 outstanding I/Os in a minute, 128 minutes, and what the first ones took before it, but no more."""
+    line = TimeLine(phase="stimulus", part="", stimulus=stimulus(0))
+    for row, share in enumerate((1.0, factor, 1.0), start=1):
+        line.add_sample(replace(sample(row, 10_000), average_response_us=share * 128 * 60e6 / 10_000))
+    details = [detail for _, detail in impossible_samples(line)]
+    sentence = (
+        "in 1 of 3 samples of stimulus RND 4 KiB 0/100 the response times add up to more than 128 outstanding I/Os"
+    )
+    assert details == [f"{sentence} can have: to those of {128 * factor:.1f} in sample 2"] * number
+
+
+@pytest.mark.parametrize(
+    ("read_percent", "read_ios", "write_ios", "foreign"),
+    [
+        (0, 501, 9000, 501),
+        (0, 500, 9000, 0),  # the kernel's own
+        (100, 9000, 14_400, 14_400),
+        (50, 9000, 9000, 0),  # one direction cannot be told from the other
+    ],
+)
+def test_small_ios_of_others_are_a_warning(read_percent: int, read_ios: int, write_ios: int, foreign: int) -> None:
+    """They are less than 8 MB, but in a direction in which the test had no I/O."""
+    block = block_statistics(read_ios=read_ios, write_ios=write_ios)
+    point = replace(measurement(stimulus(read_percent)), telemetry=vitals(block=block))
+    assert foreign_ios(point) == foreign
+    expected = f"but it only read; up to {foreign} I/Os, in {point.stimulus.label} ({point.evidence})"
+    assert [expected in detail for _, detail in disturbances([point])] == [True] * bool(foreign)
 
 
 def test_contradicted_samples_are_a_warning_of_the_result() -> None:

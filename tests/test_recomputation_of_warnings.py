@@ -150,7 +150,10 @@ class _Disturbance:
                 throttlings=0,
                 link_errors=0,
             )
-            return replace(made, telemetry=reading, seconds=seconds)
+            slow = self.dice.uniform(1.5, 2) if self.chance() and not judged else 1.0
+            return replace(
+                made, telemetry=reading, seconds=seconds, average_response_us=slow * made.average_response_us
+            )
 
         return disturbed
 

@@ -13,7 +13,7 @@ from itertools import groupby, islice
 
 from ..model.measurement import Measurement, Timing
 from ..model.steps import Stimulus
-from ..model.telemetry import TelemetrySample
+from ..model.telemetry import BlockStatistics, TelemetrySample
 from ..model.time_series import TimeLine
 from ..text import without_numbers
 from ..units import (
@@ -36,6 +36,8 @@ _IDLE_BYTES, _IDLE_IOS = 8 * MB, 500
 #: A sample of at least this many seconds and I/Os contradicts the kernel if they differ by more than this share, and by
 #: more than the I/O of this time: the suite reads the kernel's counters after fio's.
 _JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
+#: Unless the next sample has the difference with the other sign, and it is the I/O of at most this time.
+_LATEST_SECONDS = 5.0
 #: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
 #: Smaller changes of the wall clock are not reported.
@@ -67,6 +69,15 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"the test did; up to {capacity(excess)} more, in {point.stimulus.label} ({point.evidence})"
         )
         yield "other I/O on the drive", detail
+    other = [(point, ios) for point in points if (ios := foreign_ios(point)) > 0]
+    if other:
+        point, ios = max(other, key=lambda pair: pair[1])
+        detail = (
+            f"in {len(other)} of {counted(len(points), 'point')} the block layer counted reads, but the test only "
+            f"wrote, or writes, but it only read; up to {counted(ios, 'I/O')}, in {point.stimulus.label} "
+            f"({point.evidence})"
+        )
+        yield "other I/O on the drive", detail
     disturbed = [point for point in points if was_disturbed(point.timing)]
     if disturbed:
         worst = max(disturbed, key=lambda point: point.timing.idle_bytes or 0)
@@ -96,13 +107,32 @@ def foreign_bytes(point: Measurement) -> int:
     I/Os in flight at the end of a point may be counted only by the block layer.  Points with a ramp time or through the
     page cache return 0: the block layer also counts I/O of the ramp time, and writes that the page cache defers.
     """
-    block = point.telemetry.block if point.telemetry else None
-    if block is None or point.stimulus.ramp_seconds or point.stimulus.cached:
+    block = _counted_for(point)
+    if block is None:
         return 0
     test_bytes = point.read.transferred_bytes + point.write.transferred_bytes
     in_flight = point.stimulus.total_oio * point.stimulus.largest_block_bytes
     excess = block.read_bytes + block.write_bytes - test_bytes - in_flight
     return excess if excess > max(_FOREIGN_BYTES, _FOREIGN_SHARE * test_bytes) else 0
+
+
+def foreign_ios(point: Measurement) -> int:
+    """Return the reads of the drive during a point that only writes, or the writes during one that only reads.
+
+    0 for a few, as in ``was_disturbed``, and for points that ``foreign_bytes`` does not evaluate.
+    """
+    block, read_percent = _counted_for(point), point.stimulus.read_percent
+    if block is None or read_percent not in (0, 100):
+        return 0
+    ios = block.write_ios if read_percent else block.read_ios
+    return ios if ios > max(_IDLE_IOS, _FOREIGN_SHARE * point.ios) else 0
+
+
+def _counted_for(point: Measurement) -> BlockStatistics | None:
+    """Return the block layer's counters if they are those of the point alone."""
+    if point.stimulus.ramp_seconds or point.stimulus.cached:
+        return None
+    return point.telemetry.block if point.telemetry else None
 
 
 def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
@@ -120,7 +150,7 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
             continue
         rows = list(run)
         rest = math.fsum(_excess_bytes(line, row) for row in rows)
-        if len(rows) <= 2 and abs(rest) <= _SAMPLE_SHARE * line.counted_bytes[rows[0]]:
+        if len(rows) <= 2 and abs(rest) <= _SAMPLE_SHARE * line.counted_bytes[rows[0]] and _is_short(line, rows[0]):
             continue  # The suite was late once: the next sample has the difference with the other sign.
         worst = max([*rows, worst] if count else rows, key=lambda row: abs(_excess_bytes(line, row)))
         count += len(rows)
@@ -133,6 +163,27 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
         yield "samples", detail
 
 
+def impossible_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
+    """Yield a warning if the response times of samples add up to more than their outstanding I/Os can have.
+
+    By Little's law these are the time of the sample for each outstanding I/O; the first ones may have started earlier.
+    """
+    outstanding, sums = line.stimulus.total_oio, list[tuple[float, int]]()
+    for row, (seconds, average_us) in enumerate(zip(line.seconds, line.average_response_us, strict=True)):
+        sum_seconds = average_us * (line.read_ios[row] + line.write_ios[row]) / 1e6
+        possible = seconds * (1 + _SAMPLE_SHARE) + line.maximum_response_us[row] / 1e6 + _LATE_SECONDS
+        if sum_seconds > outstanding * possible:
+            sums.append((sum_seconds / seconds, row))
+    if sums:
+        mean, worst = max(sums)
+        detail = (
+            f"in {len(sums)} of {counted(len(line), 'sample')} of {line.label} the response times add up to more than "
+            f"{counted(outstanding, 'outstanding I/O')} can have: to those of {number(mean, digits=4)} in sample "
+            f"{worst + 1}"
+        )
+        yield "samples", detail
+
+
 def _sum(reads: Iterable[float], writes: Iterable[float]) -> float:
     return math.fsum(reads) + math.fsum(writes)
 
@@ -140,6 +191,12 @@ def _sum(reads: Iterable[float], writes: Iterable[float]) -> float:
 def _excess_bytes(line: TimeLine, row: int) -> float:
     """Return how much more the kernel counted than fio in a sample."""
     return line.counted_bytes[row] - line.read_bytes[row] - line.write_bytes[row]
+
+
+def _is_short(line: TimeLine, row: int) -> bool:
+    """Return whether the difference in a sample is the I/O of a time by which a busy host may be late."""
+    greater = max(line.read_bytes[row] + line.write_bytes[row], line.counted_bytes[row])
+    return abs(_excess_bytes(line, row)) * line.seconds[row] <= _LATEST_SECONDS * greater
 
 
 def _differs(line: TimeLine, row: int, mean_bytes: float) -> bool:

@@ -10,6 +10,7 @@ from ..analysis.disturbances import (
     contradicted_samples,
     disturbances,
     engine_deviations,
+    impossible_samples,
     inexact_idle_times,
 )
 from ..analysis.host_limit import limited_points_sentence
@@ -53,6 +54,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_to_warnings(engine_deviations(measurements)),
         *_to_warnings(disturbances(measurements)),
         *_to_warnings(finding for line in result.time_lines for finding in contradicted_samples(line)),
+        *_to_warnings(finding for line in result.time_lines for finding in impossible_samples(line)),
         *_to_warnings(alarms(result.facts.health, result.health_after, interrupted=bool(result.interruptions))),
         *_uncounted_io(result, measurements),
     )

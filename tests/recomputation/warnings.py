@@ -302,6 +302,20 @@ def _foreign(run: Path) -> Iterator[Expected]:
             f"{field} more, in {worst.name}"
         )
         yield text(template, *_count(found, points(run)), amount)
+    one_way = []
+    for point in points(run):
+        ((percent,), block) = values(point.row, "read_percent"), point.telemetry.get("block")
+        if block and percent in (0, 100):
+            other = block["write_ios"] if percent else block["read_ios"]
+            if other > max(500, 0.02 * sum(part["total_ios"] for part in point.parts)):
+                one_way.append((other, point))
+    if one_way:
+        other, worst = max(one_way, key=lambda entry: entry[0])
+        template = (
+            "in {} of {} points the block layer counted reads, but the test only wrote, or writes, but it only read; "
+            f"up to {{}} I/Os, in {worst.name}"
+        )
+        yield text(template, *_count(one_way, points(run)), other)
 
 
 def _idle_io(run: Path) -> Iterator[Expected]:
@@ -351,6 +365,8 @@ class Line:
     ios: Array
     moved: Array
     counted: Array
+    response: Array
+    longest: Array
     requested: Array
 
 
@@ -397,6 +413,19 @@ def _line(first: Row, found: Sequence[tuple[dict[str, Any], float]]) -> Line:
             else [read["transferred_bytes"] + write["transferred_bytes"] for read, write in sides],
             dtype=float,
         ),
+        response=np.array(
+            [
+                outcome["average_response_us"] * (outcome["read_ios"] + outcome["write_ios"]) / 1e6
+                for outcome in outcomes
+            ]
+            if sampled
+            else [sum(side["ios"] * side["response_mean_ns"] for side in pair) / 1e9 for pair in sides]
+        ),
+        longest=np.array(
+            [outcome["maximum_response_us"] / 1e6 for outcome in outcomes]
+            if sampled
+            else [max(side["response_max_ns"] for side in pair) / 1e9 for pair in sides]
+        ),
         counted=np.array([block["read_bytes"] + block["write_bytes"] if block else math.nan for block in blocks]),
         requested=np.array([seconds for _, seconds in found]),
     )
@@ -413,7 +442,9 @@ def _contradicted(run: Path) -> Iterator[Expected]:
         wrong: list[int] = []
         for is_wrong, places in groupby(range(len(excess)), differs.__getitem__):
             together = list(places)
-            late = len(together) <= 2 and abs(excess[together].sum()) <= 0.05 * line.counted[together[0]]
+            first = together[0]
+            late = len(together) <= 2 and abs(excess[together].sum()) <= 0.05 * line.counted[first]
+            late = late and abs(excess[first]) * line.seconds[first] <= 5 * greater[first]
             wrong += together if is_wrong and not late else []
         if wrong and abs(excess.sum()) <= max(8e6, 0.02 * line.moved.sum()):
             worst = max(wrong, key=lambda place: abs(excess[place]))
@@ -424,6 +455,16 @@ def _contradicted(run: Path) -> Iterator[Expected]:
                 f"{one} instead of {other} in sample {{}}"
             )
             yield text(template, *_count(wrong, excess), by_kernel, by_fio, worst + 1)
+    for line in _lines(run):
+        ios = math.prod(values(line.first, "thread_count", "queue_depth"))
+        possible = ios * (1.05 * line.seconds + line.longest + 0.25)
+        means = np.where(line.response > possible, line.response / line.seconds, 0.0)
+        if means.any():
+            template = (
+                f"in {{}} of {{}} samples of {_label(line.first)} the response times add up to more than {{}} "
+                "outstanding I/Os can have: to those of {} in sample {}"
+            )
+            yield text(template, *_count(means[means > 0], means), ios, means.max(), float(means.argmax() + 1))
 
 
 def _long_samples(run: Path) -> Iterator[Expected]:
