@@ -384,8 +384,8 @@ class FioEngine:
                 exited_ns=point.exited_ns,
             )
             target = finished.environment.get(fio.TARGET, "")
-            fio.require_echo(point.files.text, answer, target, fio.ignored_options(point.stimulus))
-            fio.require_version(answer, self.version)
+            ignored = fio.ignored_options(point.stimulus)
+            fio.require_origin(point.files.text, answer, self.version, target, ignored)
         except fio.AnswerRejected as refusal:
             refusal.attempt = RejectedAttempt(
                 reason=refusal.reason,
