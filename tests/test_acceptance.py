@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -188,7 +187,6 @@ def levels(**percents: float) -> dict[str, float]:
         (100, levels(half=100.0), True),
         (256, levels(over=50.0), True),
         (256, levels(half=100.0), False),
-        (32, levels(one=math.nan), False),
         (3, levels(one=100.0), True),
     ],
 )

@@ -120,6 +120,7 @@ def test_a_shape_that_fio_does_not_do_is_left_out(tmp_path: Path) -> None:
         ("s/fio-[0-9.]*/fio-3.01/", 0),
         ('s/"iodepth" : "4"/"iodepth" : "2"/', 0),
         ('s/"jobname" : "rnd0"/"jobname" : "rnd1"/', 0),
+        ('s/"usr_cpu" : [0-9.]*/"usr_cpu" : -1/', 0),
     ],
 )
 def test_an_answer_of_another_fio_or_job_is_no_ceiling(

@@ -69,9 +69,9 @@ class Calibration:
             finished, answer = fio.run_job(job, text, fio.timeout_seconds(stimulus))
             read, write = fio.accept_finished(stimulus, finished, answer)
             fio.require_origin(text, answer, self.version)
+            cpu_percent = fio.engine_cpu_percent(answer)
         except (OSError, fio.AnswerRejected, ToolMissing):
             return None
-        cpu_percent = fio.engine_cpu_percent(answer)
         if not cpu_percent:
             return None
         return Ceiling(shape=shape, iops=read.iops + write.iops, engine_cpu_percent=cpu_percent)
