@@ -27,8 +27,9 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import HostFailed, RunFolderError, TargetUnfit, ToolMissing
 from snia_pts.lab import fio
-from snia_pts.lab.fio.engine import FioEngine, seed_for, stimulus_seed
+from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
+from snia_pts.lab.fio.seeds import seed_for, stimulus_seed
 from snia_pts.lab.observation.clocks import Moment, read_moment
 from snia_pts.lab.process import program as process
 from snia_pts.lab.process import staged

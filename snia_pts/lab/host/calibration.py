@@ -16,7 +16,7 @@ from ...model.host_ceiling import Ceiling, Shape, all_shapes
 from ...model.steps import Stimulus
 from ...units import duration
 from .. import fio
-from ..fio.engine import stimulus_seed
+from ..fio.seeds import stimulus_seed
 
 _SHAPE_SECONDS = 0.25
 #: fio's overhead before and after the I/O of a shape (bench/gap.py).
