@@ -23,6 +23,7 @@ from snia_pts.analysis.host_limit import HostShare, host_share
 from snia_pts.lab import fio
 from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.fio.probe import fio_version
 from snia_pts.lab.host.calibration import Calibration, calibration_seconds
 from snia_pts.lab.process.program import run
 from snia_pts.model.host_ceiling import Ceiling, all_shapes
@@ -96,7 +97,9 @@ def calibrated(evidence: Path, request: Sequence[Stimulus]) -> tuple[Ceiling, ..
     for turn in range(3):
         folder = evidence / f"turn-{turn}"
         folder.mkdir()
-        calibration = Calibration(io_engine="io_uring", refill=False, seed=turn, evidence=folder)
+        calibration = Calibration(
+            version=fio_version(folder), io_engine="io_uring", refill=False, seed=turn, evidence=folder
+        )
         turns.append(calibration.ceilings(request, 1e9))
     shapes = all_shapes(request)
     print(f"{len(shapes)} shapes in about {calibration_seconds(shapes):g} s; CPU time of the engine for an I/O, us")

@@ -69,6 +69,7 @@ RULES: Mapping[str, Rule] = {
             tests=(
                 "tests/test_acceptance.py",
                 "tests/test_fio.py",
+                "tests/test_false_answers.py",
                 "-k",
                 "not junk and not changed and not real and not share and not spoiled and not sequential "
                 "and not smuggled",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from snia_pts.lab.evidence import number_of
-from snia_pts.lab.fio.engine import stimulus_seed
+from snia_pts.lab.fio.seeds import stimulus_seed
 from snia_pts.lab.laboratory import target_deviations
 from snia_pts.model.annotations import Annotations
 from snia_pts.model.dut import Dut

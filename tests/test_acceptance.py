@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -170,6 +169,25 @@ def test_short_reads_that_are_sync_calls_are_accepted() -> None:
         accepted(document=document, asked=request)
 
 
+CAPPED = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1\n"
+
+
+@pytest.mark.parametrize(
+    ("depth", "options", "believed"),
+    [(2, (), False), (1, (), True), (2, (("ioengine", "psync"),), True), (2, (("direct", "0"),), False)],
+)
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_queue_depth_that_fio_reduced_is_refused(depth: int, options: Any, *, believed: bool, is_error: bool) -> None:
+    """Unless a profile chose a synchronous engine itself, whichever stream the note is in."""
+    text = json.dumps(answer(write=999))
+    request = stimulus(thread_count=1, queue_depth=depth, options=options)
+    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"to 1, expected {depth}"):
+        if is_error:
+            fio.accept(request, 0, False, text, CAPPED)
+        else:
+            fio.accept(request, 0, False, CAPPED + text)
+
+
 def levels(**percents: float) -> dict[str, float]:
     """Return fio's levels of depths, of which some are not 0; ``over`` is the last."""
     names = {"one": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16", "half": "32", "over": ">=64"}
@@ -188,7 +206,6 @@ def levels(**percents: float) -> dict[str, float]:
         (100, levels(half=100.0), True),
         (256, levels(over=50.0), True),
         (256, levels(half=100.0), False),
-        (32, levels(one=math.nan), False),
         (3, levels(one=100.0), True),
     ],
 )

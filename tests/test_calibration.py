@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from snia_pts.analysis.host_limit import host_share
 from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.host.calibration import Calibration
+from snia_pts.lab.process import program as process
 from snia_pts.model.host_ceiling import Ceiling
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import Stimulus
 from tests.drives import MIB, filled, mounted
 from tests.simulated_device.drive import loop_drive
+from tests.test_engine import alter_answers
 
 CPUS = os.cpu_count() or 1
 LONG = 1e6
@@ -43,9 +46,23 @@ def stimulus(read_percent: int = 0, **changes: Any) -> Stimulus:
     return Stimulus(**{**facts, **changes})
 
 
+@cache
+def installed_version() -> str:
+    """Return the version of fio, without evidence."""
+    return subprocess.run(["fio", "--version"], check=True, capture_output=True, text=True).stdout.strip()[
+        len("fio-") :
+    ]
+
+
 def calibrated(evidence: Path, stimuli: Sequence[Stimulus], seconds: float = LONG, **how: Any) -> tuple[Ceiling, ...]:
     """Calibrate for a test of so many seconds."""
-    facts: dict[str, Any] = {"io_engine": "libaio", "refill": False, "seed": 4711, "evidence": evidence}
+    facts: dict[str, Any] = {
+        "version": installed_version(),
+        "io_engine": "libaio",
+        "refill": False,
+        "seed": 4711,
+        "evidence": evidence,
+    }
     return Calibration(**{**facts, **how}).ceilings(stimuli, seconds)
 
 
@@ -94,6 +111,31 @@ def test_a_short_test_is_not_calibrated(tmp_path: Path) -> None:
 def test_a_shape_that_fio_does_not_do_is_left_out(tmp_path: Path) -> None:
     """No run fails for its calibration."""
     assert calibrated(tmp_path, [stimulus()], io_engine="sync-of-nobody") == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "ceilings"),
+    [
+        ("s/x/x/", 1),
+        ("s/fio-[0-9.]*/fio-3.01/", 0),
+        ('s/"iodepth" : "4"/"iodepth" : "2"/', 0),
+        ('s/"jobname" : "rnd0"/"jobname" : "rnd1"/', 0),
+        ('s/"usr_cpu" : [0-9.]*/"usr_cpu" : -1/', 0),
+    ],
+)
+def test_an_answer_of_another_fio_or_job_is_no_ceiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, ceilings: int
+) -> None:
+    """A calibration's answer must be of the run's version of fio, and to its own job, as that of a point."""
+    alter_answers(monkeypatch, tmp_path / "fio", change)
+    assert len(calibrated(tmp_path, [stimulus()])) == ceilings
+
+
+def test_a_fio_that_was_stopped_gives_no_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A calibration is judged by what became of its process, too."""
+    run = process.run
+    monkeypatch.setattr(process, "run", lambda *words, **how: replace(run(*words, **how), stopped_seconds=0.1))
+    assert calibrated(tmp_path, [stimulus()]) == ()
 
 
 def test_fio_tells_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import HostFailed, RunFolderError, TargetUnfit, ToolMissing
 from snia_pts.lab import fio
-from snia_pts.lab.fio.engine import FioEngine, seed_for, stimulus_seed
+from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
+from snia_pts.lab.fio.seeds import seed_for, stimulus_seed
 from snia_pts.lab.observation.clocks import Moment, read_moment
 from snia_pts.lab.process import program as process
 from snia_pts.lab.process import staged
@@ -777,7 +778,19 @@ def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pyt
 def replace_fio(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
     """Let another program stand in for fio; it does not read its job file, and echoes none of it."""
     find = process.find
-    monkeypatch.setattr(fio, "require_echo", lambda *_: None)
+    monkeypatch.setattr("snia_pts.lab.fio.echo.require_echo", lambda *_: None)
+    monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
+
+
+def alter_answers(monkeypatch: pytest.MonkeyPatch, program: Path, change: str) -> None:
+    """Let a program run fio and change its answers with a command of sed."""
+    real, find = process.find("fio"), process.find
+    program.write_text(
+        f'#!/bin/sh\n{real} "$@" || exit\n'
+        "for word; do case $word in --output=*) f=${word#*=};; esac; done\n"
+        f'test -z "$f" || {{ s=$(sed \'{change}\' $f); echo "$s" > $f; }}\n'
+    )
+    program.chmod(0o755)
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
 
 
@@ -1165,16 +1178,7 @@ def test_another_fio_is_noticed_before_the_run(
     tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, change: str, text: str
 ) -> None:
     """A program that answers as another version, or to another job, stops the run in its preparation."""
-    real, find = process.find("fio"), process.find
-    other = tmp_path / "fio"
-    other.write_text(
-        f'#!/bin/sh\n{real} "$@" || exit\n'
-        "for word; do case $word in --output=*) f=${word#*=};; esac; done\n"
-        f'test -z "$f" || {{ s=$(sed \'{change}\' $f); echo "$s" > $f; }}\n'
-    )
-    other.chmod(0o755)
-    monkeypatch.setattr(process, "find", lambda name: str(other) if name == "fio" else find(name))
-
+    alter_answers(monkeypatch, tmp_path / "fio", change)
     with pytest.raises(HostFailed, match=text):
         choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, IO_ENGINES, fio_version(evidence))
 

@@ -276,22 +276,77 @@ def test_the_null_job_is_the_real_one_but_for_the_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "percent"),
+    ("jobs", "percent"),
     [
-        ('{"jobs" : [{"usr_cpu" : 12.5, "sys_cpu" : 30.25, "ctx" : 3}]}', 42.75),
-        ('"usr_cpu" : 60, "sys_cpu" : 60', 100.0),
-        ('{"jobs" : []}', None),
-        ('"usr_cpu" : 1', None),
-        ("", None),
-        ('"usr_cpu" : -1, "sys_cpu" : 2', None),
-        ('"usr_cpu" : nan, "sys_cpu" : 2', None),
-        ('"usr_cpu" : 1, "sys_cpu" : 2, "usr_cpu" : 5, "sys_cpu" : 6', 7.0),
-        ('"usr_cpu" : 1, "sys_cpu" : 2, "usr_cpu" : 1', None),
+        ([{"usr_cpu": 12.5, "sys_cpu": 30.25, "ctx": 3}], 42.75),
+        ([{"usr_cpu": 60, "sys_cpu": 60}], 100.0),
+        ([{}], None),
+        ([{"usr_cpu": 1.0}], None),
+        ([{"usr_cpu": 1.0, "sys_cpu": 2.0}, {"usr_cpu": 5.0, "sys_cpu": 6.0}], 7.0),
+        ([{"usr_cpu": 1.0, "sys_cpu": 2.0}, {"usr_cpu": 1.0}], None),
     ],
 )
-def test_the_engine_s_cpu_time_is_fio_s_own(output: str, percent: float | None) -> None:
+def test_the_engine_s_cpu_time_is_fio_s_own(jobs: list[dict[str, float]], percent: float | None) -> None:
     """User and system time, the mean of all jobs, no more than a whole CPU; nothing of an answer without such pairs."""
-    assert fio.engine_cpu_percent(output) == percent
+    assert fio.engine_cpu_percent(json.dumps({"jobs": jobs})) == percent
+
+
+@pytest.mark.parametrize("value", ["1.0", "nan", True, math.nan, -5.0, None])
+def test_cpu_time_that_is_no_number_is_refused(value: object) -> None:
+    """It decides which points the host limited."""
+    with pytest.raises(fio.AnswerRejected, match="cannot parse fio's CPU usage"):
+        fio.engine_cpu_percent(json.dumps({"jobs": [{"usr_cpu": value, "sys_cpu": 2.0}]}))
+
+
+COUNTS = (
+    ("error",),
+    ("elapsed",),
+    ("write", "total_ios"),
+    ("write", "io_bytes"),
+    ("write", "runtime"),
+    ("write", "short_ios"),
+    ("write", "lat_ns", "N"),
+    ("write", "lat_ns", "min"),
+    ("write", "lat_ns", "max"),
+    ("write", "lat_ns", "bins", "1000"),
+)
+FRACTIONS = (("write", "lat_ns", "mean"), ("iodepth_level", "8"))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *itertools.product((*COUNTS, *FRACTIONS), ("5", "1_000", " 5 ", "nan", True, math.nan)),
+        *itertools.product(COUNTS, (5.0,)),
+    ],
+)
+def test_only_json_numbers_are_numbers(place: tuple[str, ...], value: object) -> None:
+    """Texts that Python reads as numbers, truth values, fractions of counts and nan are none, wherever they stand."""
+    document = answer(elapsed=5, iodepth_level={"8": 100.0})
+    *parents, name = place
+    part = document["jobs"][0]
+    for parent in parents:
+        part = part[parent]
+    part[name] = value
+    with pytest.raises(fio.AnswerRejected, match="cannot parse fio's output"):
+        accept(document, queue_depth=8, ramp_seconds=0.1)
+
+
+@pytest.mark.parametrize("value", ["1", True, 1.0, math.nan])
+def test_the_number_of_sync_calls_is_a_json_number(value: object) -> None:
+    """As those of I/Os are."""
+    with pytest.raises(fio.AnswerRejected, match="cannot parse fio's output"):
+        accept(answer(sync={"lat_ns": {"N": value}}), queue_depth=1, options=(("fdatasync", "1000"),))
+
+
+@pytest.mark.parametrize("key", ["1_000", " 1000", "01000", "1e3", "\N{ARABIC-INDIC DIGIT ONE}000", "-1000", ""])
+def test_only_digits_are_the_key_of_a_bin(key: str) -> None:
+    """The key is the midpoint of a bin in nanoseconds."""
+    document = answer()
+    times = document["jobs"][0]["write"]["lat_ns"]
+    times["bins"] = {key: 1000}
+    with pytest.raises(fio.AnswerRejected, match="cannot parse fio's output"):
+        accept(document)
 
 
 def test_passes_are_loops_and_no_time() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts import __version__
-from snia_pts.lab.fio.engine import Guard, allow
+from snia_pts.lab.engine import Guard, allow
 from snia_pts.lab.host.platform import read_platform
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import Stimulus

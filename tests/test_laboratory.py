@@ -13,8 +13,9 @@ import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
 from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.engine import Guard, allow
 from snia_pts.lab.fio import AnswerRejected
-from snia_pts.lab.fio.engine import FioEngine, Guard, allow
+from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.process import program as process

@@ -22,9 +22,9 @@ from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Sp
 from ..units import block_size
 from .device.identity import attribute, block_directory
 from .device.safety import Target
+from .engine import Engine
 from .evidence import last_number, pre_run_path
 from .fio import AnswerRejected
-from .fio.engine import Engine
 from .host.configurator import HostConfigurator
 from .observation.kernel_log import KernelLog, kernel_names, open_log
 from .settings.write_cache import CLAUSE, WriteCache

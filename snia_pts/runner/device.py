@@ -264,6 +264,7 @@ class DeviceSetup:
             evidence=evidence,
         )
         calibration = Calibration(
+            version=version,
             io_engine=io_engine,
             refill=options.refill_buffers,
             seed=seed,

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from ..lab.fio.engine import EngineIdentity
+from ..lab.engine import EngineIdentity
 from ..lab.process.program import Tick
 from ..model.array import BuiltArray
 from ..model.dut import AssumedSpeed, Dut

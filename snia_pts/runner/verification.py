@@ -25,9 +25,10 @@ from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
-from ..lab.fio.engine import describe_io_engine, seed_for, stimulus_seed
+from ..lab.fio.engine import describe_io_engine
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
+from ..lab.fio.seeds import seed_for, stimulus_seed
 from ..lab.laboratory import target_deviations
 from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers

@@ -26,7 +26,7 @@ from unittest.mock import patch
 
 from snia_pts.cli.main import main
 from snia_pts.errors import Interrupted
-from snia_pts.lab.fio.engine import EngineIdentity
+from snia_pts.lab.engine import EngineIdentity
 from snia_pts.lab.host.platform import read_platform
 from snia_pts.model.run_options import RunOptions
 from snia_pts.model.test_platform import TestPlatform

@@ -10,8 +10,9 @@ from ...errors import DeviceFailed, HostFailed
 from ...files import make_folder
 from ...lab import fio
 from ...lab.device.safety import Target
-from ...lab.fio.engine import FioEngine, side_by_side, stimulus_seed
+from ...lab.fio.engine import FioEngine, side_by_side
 from ...lab.fio.probe import choose_io_engine, fio_version
+from ...lab.fio.seeds import stimulus_seed
 from ...lab.process.program import Tick
 from ...model.steps import Stimulus
 from ...units import KIB

@@ -11,8 +11,8 @@ from .answer import (
     uncounted_ios,
     unexpected_messages,
 )
-from .echo import ignored_options, job_differences, require_echo, require_version
-from .files import JobFiles
+from .echo import ignored_options, job_differences, require_echo, require_origin
+from .files import JobFiles, run_job
 from .job import (
     STALL_SECONDS,
     TARGET,
@@ -50,7 +50,8 @@ __all__ = [
     "null_job_file",
     "read_totals",
     "require_echo",
-    "require_version",
+    "require_origin",
+    "run_job",
     "sections",
     "stream_bytes",
     "sync_times",

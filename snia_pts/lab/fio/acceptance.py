@@ -32,6 +32,7 @@ from .answer import (
     text_before,
 )
 from .job import STALL_SECONDS, AnswerRejected, count_threads, sections, thread_limit, timeout_seconds
+from .numbers import integer, key_number, number
 
 _HOST_ERRORS = {
     errno.ENOMEM,
@@ -166,7 +167,7 @@ def blame(error_number: int) -> Literal["device", "host"]:
 
 def require_no_error(job: Mapping[str, Any], exit_code: int, output: str, errors: str) -> None:
     """Raise AnswerRejected if the answer, the text before it, or ``errors`` reports a failure."""
-    error = int(job["error"]) or int(job.get("total_err", 0) and (job.get("first_error") or errno.EIO))
+    error = integer(job["error"]) or integer(job.get("total_err", 0) and (job.get("first_error") or errno.EIO))
     if error:
         raise AnswerRejected(blame(error), f"fio reports error {error}, {os.strerror(error)}", error)
     text = text_before(output) + errors
@@ -190,13 +191,13 @@ def _require_depth_kept(stimulus: Stimulus, job: Mapping[str, Any]) -> None:
     fio counts a depth before it adds the new I/O, in levels of powers of two, each as a percentage.  Options of the
     stimulus may reduce the depth.
     """
-    ios = int(job["read"]["total_ios"]) + int(job["write"]["total_ios"])
+    ios = integer(job["read"]["total_ios"]) + integer(job["write"]["total_ios"])
     if stimulus.queue_depth < 4 or stimulus.options or "iodepth_level" not in job:
         return
     if ios < max(_DEPTH_IOS, _DEPTH_IOS_EACH * stimulus.total_oio):
         return
     half = min(stimulus.queue_depth // 2, _DEEPEST_LEVEL)
-    levels = {int(level.removeprefix(">=")): float(percent) for level, percent in job["iodepth_level"].items()}
+    levels = {key_number(level.removeprefix(">=")): number(percent) for level, percent in job["iodepth_level"].items()}
     kept = math.fsum(percent for level, percent in levels.items() if 2 * level > half)
     if not kept >= _DEPTH_PERCENT:
         raise AnswerRejected(
@@ -295,8 +296,8 @@ def _require_no_trims(job: Mapping[str, Any]) -> None:
 
 def _require_elapsed(job: Mapping[str, Any], runtime_ms: int) -> None:
     """Raise AnswerRejected if fio's time since its start, which it rounds up to seconds, is less than its runtime."""
-    elapsed_seconds = job.get("elapsed", math.inf)
-    if not 1000 * elapsed_seconds >= runtime_ms:
+    elapsed_seconds = integer(job.get("elapsed", runtime_ms))
+    if 1000 * elapsed_seconds < runtime_ms:
         raise AnswerRejected("host", f"fio reports {runtime_ms} ms of I/O, but {elapsed_seconds} s since its start")
 
 

@@ -20,6 +20,7 @@ from ...model.steps import Stimulus
 from ...units import KIB, exact_capacity
 from . import sampling
 from .job import AnswerRejected, count_threads
+from .numbers import bin_counts, integer, number
 from .sampling import lower_edge_ns
 
 #: The midpoint of fio's last bin, which has no upper edge.
@@ -49,12 +50,12 @@ def require_response_times(response: Mapping[str, Any], ios: int, what: str) -> 
 
     Raises AnswerRejected if they do not.
     """
-    bins = {int(midpoint): int(count) for midpoint, count in response["bins"].items()}
+    bins = bin_counts(response["bins"])
     if not all(count > 0 for count in bins.values()):
         raise disagreement(f"a bin of the {what} has no response times")
     if not response["N"] == sum(bins.values()) == ios:
         raise disagreement(f"{ios} {what}, but {response['N']} response times, {sum(bins.values())} of them in bins")
-    minimum, mean, maximum = int(response["min"]), float(response["mean"]), int(response["max"])
+    minimum, mean, maximum = integer(response["min"]), number(response["mean"]), integer(response["max"])
     tolerance = _MEAN_SHARE * mean + _MEAN_NS
     if minimum > maximum or not minimum - tolerance <= mean <= maximum + tolerance:
         raise disagreement(f"the mean response time of {what} is {mean:g} ns, but the range {minimum} to {maximum} ns")
@@ -77,7 +78,7 @@ def require_running_mean(response: Mapping[str, Any]) -> None:
     The counters of running totals may be from different moments.  fio copies the mean before the bins, so the bins
     contain every I/O that the mean includes.
     """
-    bins, mean = [int(midpoint) for midpoint in response.get("bins", {})], float(response["mean"])
+    bins, mean = bin_counts(response.get("bins", {})), number(response["mean"])
     tolerance = _MEAN_SHARE * mean + _MEAN_NS
     if bins and not lower_edge_ns(min(bins)) - tolerance <= mean <= upper_edge_ns(max(bins)) + tolerance:
         raise disagreement(f"the mean response time is {mean:g} ns, but the bins are {min(bins)} to {max(bins)} ns")

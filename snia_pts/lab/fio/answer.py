@@ -17,6 +17,7 @@ from ...text import one_line, without_numbers
 from ...units import MAX_QUANTITY
 from .agreement import require_response_times
 from .job import AnswerRejected
+from .numbers import bin_counts, integer, number
 
 #: The options that call fsync or fdatasync.
 _SYNC_CALLS = {"fsync", "fdatasync", "end_fsync"}
@@ -27,7 +28,6 @@ _END = b"\n}\n"
 _CACHE_NOT_FLUSHED = "fio: only root may flush block devices. Cache flush bypassed!"
 #: How many lines of fio's standard error a measurement has, and how many characters of each.
 _MAX_MESSAGES, _MAX_MESSAGE_LENGTH = 5, 200
-_CPU = re.compile(r'"(?:usr|sys)_cpu"\s*:\s*(\d{1,9}(?:\.\d{1,9})?)')
 
 
 class StatusStream:
@@ -112,10 +112,17 @@ def unexpected_messages(stimulus: Stimulus, errors: str) -> tuple[str, ...]:
 
 
 def engine_cpu_percent(output: str) -> float | None:
-    """Return the CPU use of fio's threads in one answer (mean of the threads); None if it is not reported."""
-    user_and_system = [float(percent) for percent in _CPU.findall(output)]
-    jobs, unpaired = divmod(len(user_and_system), 2)
-    return min(100.0, sum(user_and_system) / jobs) if jobs and not unpaired else None
+    """Return the CPU use of fio's threads in one answer (mean of the threads); None if it is not reported.
+
+    Raises AnswerRejected if it cannot be parsed.
+    """
+    with reject_unreadable("fio's CPU usage"):
+        jobs = parse_jobs(parse_answer(output))
+        if not all({"usr_cpu", "sys_cpu"} <= job.keys() for job in jobs):
+            return None
+        percents = [number(job[name]) for job in jobs for name in ("usr_cpu", "sys_cpu")]
+        require_plausible(*percents)
+        return min(100.0, sum(percents) / len(jobs))
 
 
 def side_transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncounted: int) -> Transfers:
@@ -123,15 +130,15 @@ def side_transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncou
     response = side["lat_ns"]
     if not (side["total_ios"] or side["io_bytes"] or response.get("N")):
         return NO_TRANSFERS
-    bins = response["bins"]
+    bins = bin_counts(response["bins"])
     ios, transferred_bytes = _counts(stimulus, side, uncounted)
     transfers = Transfers(
         ios=ios,
         transferred_bytes=transferred_bytes,
-        runtime_ms=int(side["runtime"]),
-        response_min_ns=int(response["min"]),
-        response_mean_ns=float(response["mean"]),
-        response_max_ns=int(response["max"]),
+        runtime_ms=integer(side["runtime"]),
+        response_min_ns=integer(response["min"]),
+        response_mean_ns=number(response["mean"]),
+        response_max_ns=integer(response["max"]),
         histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
     require_plausible(
@@ -153,8 +160,8 @@ def _counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tupl
     the measured time, each with a response time: fio's ``total_ios`` omits the I/Os outstanding at the ramp's end, and
     ``io_bytes`` may include one more per thread.
     """
-    ios, transferred_bytes = int(side["total_ios"]), int(side["io_bytes"])
-    completed, block = int(side["lat_ns"]["N"]), stimulus.largest_block_bytes
+    ios, transferred_bytes = integer(side["total_ios"]), integer(side["io_bytes"])
+    completed, block = integer(side["lat_ns"]["N"]), stimulus.largest_block_bytes
     if uncounted:
         return completed, transferred_bytes if stimulus.block_shares else min(transferred_bytes, completed * block)
     if not stimulus.ramp_seconds:
@@ -188,7 +195,7 @@ def job_uncounted_ios(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
     """Return how many I/Os fio started without a response time; 0 if these exceed the queue depth of one thread."""
     if stimulus.ramp_seconds:
         return 0
-    counts = [int(job[side]["total_ios"]) - int(job[side]["lat_ns"].get("N", 0)) for side in ("read", "write")]
+    counts = [integer(job[side]["total_ios"]) - integer(job[side]["lat_ns"].get("N", 0)) for side in ("read", "write")]
     return sum(counts) if min(counts) >= 0 and sum(counts) <= stimulus.queue_depth else 0
 
 
@@ -214,7 +221,7 @@ def job_short_ios(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
     fio 3.33 counts each call of fsync and fdatasync as a short read.
     """
     sides = ("write",) if _SYNC_CALLS & dict(stimulus.options).keys() else ("read", "write")
-    return sum(int(job[side].get(count, 0)) for side in sides for count in ("short_ios", "drop_ios"))
+    return sum(integer(job[side].get(count, 0)) for side in sides for count in ("short_ios", "drop_ios"))
 
 
 def sync_times(output: str) -> SyncTimes | None:
@@ -242,15 +249,15 @@ def combined_sync_times(jobs: Iterable[Mapping[str, Any]]) -> SyncTimes | None:
 def _job_sync_times(job: Mapping[str, Any]) -> SyncTimes | None:
     """Return the times of the sync calls of one job; None without such calls."""
     latency = job.get("sync", {}).get("lat_ns", {})
-    calls, bins = int(latency.get("N", 0)), latency.get("bins", {})
+    calls, bins = integer(latency.get("N", 0)), bin_counts(latency.get("bins", {}))
     if not calls:
         return None
     require_plausible(calls, latency["mean"], latency["max"])
     require_response_times(latency, calls, "sync calls")
     return SyncTimes(
         calls=calls,
-        mean_ns=float(latency["mean"]),
-        max_ns=int(latency["max"]),
+        mean_ns=number(latency["mean"]),
+        max_ns=integer(latency["max"]),
         histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
 

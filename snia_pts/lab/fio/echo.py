@@ -30,6 +30,17 @@ _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
 _HOOKS = {"exec_prerun", "exec_postrun"}
 
 
+def require_origin(job_text: str, answer: str, version: str, target: str = "", ignored: Collection[str] = ()) -> None:
+    """Check that fio of this ``version`` (``3.33``) gave ``answer`` to the job file; raises AnswerRejected if not.
+
+    See ``require_echo`` for ``target`` and ``ignored``.
+    """
+    actual = parse_answer(answer).get("fio version")
+    if actual != f"fio-{version}":
+        raise AnswerRejected("host", f"expected an answer of fio-{version}, got one of {actual or 'no version'}")
+    require_echo(job_text, answer, target, ignored)
+
+
 def require_echo(job_text: str, answer: str, target: str = "", ignored: Collection[str] = ()) -> None:
     """Check that the options echoed in ``answer`` are those of the job file, except the ``ignored`` ones.
 
@@ -62,13 +73,6 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
 def ignored_options(stimulus: Stimulus) -> frozenset[str]:
     """Return the options of a stimulus that fio may echo in a different form."""
     return frozenset(dict(stimulus.options).keys() - _ECHOED_AS_WRITTEN)
-
-
-def require_version(answer: str, version: str) -> None:
-    """Check that the fio of this ``version`` (``3.33``) gave ``answer``; raises AnswerRejected if not."""
-    actual = parse_answer(answer).get("fio version")
-    if actual != f"fio-{version}":
-        raise AnswerRejected("host", f"expected an answer of fio-{version}, got one of {actual or 'no version'}")
 
 
 def job_differences(expected_text: str, actual_text: str) -> Iterator[str]:

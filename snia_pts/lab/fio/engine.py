@@ -1,4 +1,4 @@
-"""Define the interface of an I/O engine, and implement it with fio."""
+"""Implement the interface of an I/O engine with fio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...errors import SniaPtsError
 from ...files import create, rename
@@ -23,6 +23,7 @@ from ...model.steps import ContinuousStimulus, Stimulus
 from ...units import counted
 from .. import fio
 from ..device.identity import block_directory
+from ..engine import Guard, allow
 from ..evidence import last_number
 from ..observation.clocks import Moment, read_moment
 from ..observation.telemetry import Observer, observe
@@ -32,6 +33,7 @@ from .kernel_counters import require_counted
 from .point import IdleGap, PointPipeline, PreparedPoint
 from .probe import fio_version
 from .sampling import Sampler, Totals
+from .seeds import seed_for
 
 if TYPE_CHECKING:
     from ...model.telemetry import TelemetrySample
@@ -40,60 +42,6 @@ if TYPE_CHECKING:
 _MAX_SUSPENSION_SECONDS = 0.1
 #: The next fio starts this long before the end of an idle time, and its checks this long before.
 _STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
-
-
-#: Called before each stimulus; raises to forbid it.
-Guard = Callable[[Stimulus], None]
-
-
-def allow(_: Stimulus) -> None:
-    """Allow every stimulus."""
-
-
-class EngineIdentity(Protocol):
-    """The properties of an engine that a report states."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def io_engine(self) -> str: ...
-
-
-class Engine(EngineIdentity, Protocol):
-    """Runs stimuli on the target of a run."""
-
-    def measure(
-        self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
-    ) -> Iterator[Measurement]:
-        """Run ``stimuli`` in order without a gap, and yield each measurement.
-
-        The engine prepares the next stimulus while one runs; it may already have started the next when it yields a
-        measurement.  ``before`` is called immediately before each stimulus, and raises to forbid it.  Raises
-        fio.AnswerRejected if an answer is invalid.  With ``allow_uncounted``, I/Os that the engine lost count of do not
-        make it invalid.
-        """
-        ...
-
-    def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
-        """Run a continuous stimulus without interruption; yield its samples while it runs, then the whole measurement.
-
-        There are ``step.samples`` samples of about ``step.sample_seconds`` each; fewer if a limit ended the stimulus,
-        or if all I/O stalled for longer than a sample.  Raises fio.AnswerRejected if an answer is invalid.
-        """
-        ...
-
-    def idle(self, seconds: float) -> IdleOutcome:
-        """Do no I/O on the target, so that ``seconds`` pass between its last I/O and the next one.
-
-        It may return earlier; the next stimulus then waits for the end of the idle time.
-        """
-        ...
-
-    def count_idle_io(self) -> None:
-        """Count all I/O on the target until the next stimulus as that of other programs, for example after a purge."""
-        ...
 
 
 class FioEngine:
@@ -384,8 +332,8 @@ class FioEngine:
                 exited_ns=point.exited_ns,
             )
             target = finished.environment.get(fio.TARGET, "")
-            fio.require_echo(point.files.text, answer, target, fio.ignored_options(point.stimulus))
-            fio.require_version(answer, self.version)
+            ignored = fio.ignored_options(point.stimulus)
+            fio.require_origin(point.files.text, answer, self.version, target, ignored)
         except fio.AnswerRejected as refusal:
             refusal.attempt = RejectedAttempt(
                 reason=refusal.reason,
@@ -462,17 +410,6 @@ def describe_io_engine(io_engine: fio.IoEngine, *, refill: bool, fixed_buffers: 
     """Return the I/O engine as a report states it: with its buffers."""
     fixed = ", fixed buffers" if fixed_buffers else ""
     return f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
-
-
-def seed_for(stimulus: Stimulus, run_seed: int, number: int) -> int:
-    """Return the seed of a stimulus: from its number, or from its name if each repeat uses the same offsets."""
-    return stimulus_seed(run_seed, stimulus.name if stimulus.repeats_offsets else number)
-
-
-def stimulus_seed(run_seed: int, number: int | str) -> int:
-    """Return a large seed that depends only on the run's seed and a number or name."""
-    digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
 
 
 def _thread_spread_ms(point: PreparedPoint, transferred_bytes: int) -> float | None:

@@ -1,4 +1,4 @@
-"""Create the job file and the answer file of one fio run, and keep both open until the answer is read."""
+"""Create the job file and the answer file of one fio run, and keep both open until the answer is read; run a job."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...files import create
 from ..device.fio_name import fio_name
+from ..process import program as process
 from ..process.inherited import InheritedFiles
-from .job import TARGET
+from .job import TARGET, command
 
 #: fio prints its status whenever a file fio-dump-status appears in TMPDIR, which in /tmp any user could create.
 _WITHOUT_STATUS_FILE = {"TMPDIR": "/dev/null"}
@@ -65,3 +66,15 @@ class JobFiles:
         """Close both files."""
         self._job.close()
         self._answer.close()
+
+
+def run_job(
+    job: Path, text: str, timeout_seconds: float, target: str = "", descriptor: int | None = None
+) -> tuple[process.Finished, str]:
+    """Run a job file, which replaces one of the same name, and return the ended program and fio's answer.
+
+    For jobs that are no points of a test: nothing is prepared ahead.  See JobFiles for the target.
+    """
+    with JobFiles(job, text, target, descriptor, replace=True) as files:
+        finished = process.run(command(job), evidence=job, timeout_seconds=timeout_seconds, inherited=files.inherited)
+        return finished, files.answer().decode("utf-8", "replace")

@@ -22,6 +22,7 @@ IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
 #: The oldest fio with which the suite's tests passed; README and scripts/setup also state it.
 MIN_VERSION = (3, 33)
 
+_SEED, _TIMEOUT_SECONDS = 1 << 61, 60
 _EXCHANGED = "Check that fio on the PATH is an unmodified fio, and that no upgrade of it is in progress."
 #: First access to memory takes time, so the probe of locked memory registers at most this much.
 _MAX_PROBE_BYTES = 64 * MIB
@@ -72,17 +73,15 @@ def choose_io_engine(
             passes=1,
         )
         job = pre_run_path(evidence, f"probe-{io_engine}.fio")
-        with fio.JobFiles(job, fio.job_file(probe, path, io_engine, 1 << 61), path, descriptor, replace=True) as files:
-            finished = process.run(fio.command(job), evidence=job, timeout_seconds=60, inherited=files.inherited)
-            text = files.answer().decode("utf-8", "replace")
+        text = fio.job_file(probe, path, io_engine, _SEED)
+        finished, answer = fio.run_job(job, text, _TIMEOUT_SECONDS, path, descriptor)
         try:
-            fio.accept(probe, finished.exit_code, finished.timed_out, text)
+            fio.accept_finished(probe, finished, answer)
         except fio.AnswerRejected as refusal:
-            errors.append(f"{io_engine}: {refusal.reason} ({finished.error_summary})")
+            errors.append(f"{io_engine}: {refusal.reason}")
             continue
         try:
-            fio.require_version(text, version)
-            fio.require_echo(files.text, text, finished.environment.get(fio.TARGET, ""))
+            fio.require_origin(text, answer, version, finished.environment.get(fio.TARGET, ""))
         except fio.AnswerRejected as refusal:
             raise HostFailed(step="the preparation", what="fio", reason=refusal.reason, hint=_EXCHANGED) from None
         return io_engine
@@ -119,12 +118,10 @@ def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
         passes=1,
     )
     job = pre_run_path(evidence, "fixed-buffers.fio")
-    text = fio.null_job_file(probe, "io_uring", 1 << 61, fill=False, fixed_buffers=True)
-    with fio.JobFiles(job, text, replace=True) as files:
-        finished = process.run(fio.command(job), evidence=job, timeout_seconds=60, inherited=files.inherited)
-        answer = files.answer().decode("utf-8", "replace")
+    text = fio.null_job_file(probe, "io_uring", _SEED, fill=False, fixed_buffers=True)
+    finished, answer = fio.run_job(job, text, _TIMEOUT_SECONDS)
     try:
-        fio.accept(probe, finished.exit_code, finished.timed_out, answer)
+        fio.accept_finished(probe, finished, answer)
     except fio.AnswerRejected:
         return False
     return True
@@ -150,9 +147,11 @@ def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEng
     by_options = {stimulus.options: stimulus for stimulus in stimuli if stimulus.options}
     for number, (options, stimulus) in enumerate(by_options.items(), start=1):
         job = pre_run_path(evidence, f"options-{io_engine}-{number}.fio")
-        create_file(job, fio.job_file(stimulus, path, io_engine, 1 << 61).encode(), replace=True)
+        create_file(job, fio.job_file(stimulus, path, io_engine, _SEED).encode(), replace=True)
         target = InheritedFiles(environment={fio.TARGET: fio_name(path)})
-        finished = process.run(("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=60, inherited=target)
+        finished = process.run(
+            ("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=_TIMEOUT_SECONDS, inherited=target
+        )
         if finished.exit_code != 0:
             option_list = ", ".join(f"{key}={value}" for key, value in options)
             raise UsageError(

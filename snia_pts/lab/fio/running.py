@@ -21,6 +21,7 @@ from ...model.steps import Stimulus
 from .acceptance import require_no_error
 from .agreement import disagreement, require_running_mean, upper_edge_ns
 from .answer import parse_answer, parse_jobs, reject_unreadable, require_plausible
+from .numbers import bin_counts, integer, number
 from .sampling import Side, Totals, lower_edge_ns
 
 #: Threads start one after the other, on an overloaded host 100 ms apart.  The runtime is that of the longest one.
@@ -40,23 +41,25 @@ def read_totals(answer: str) -> tuple[Totals, float | None]:
         read, write = (Side.combine([_side(job[side]) for job in jobs]) for side in ("read", "write"))
         totals = Totals(read=read, write=write)
         if printed_ms is not None:
-            require_plausible(printed_ms)
+            require_plausible(number(printed_ms))
         return totals, printed_ms
 
 
 def _side(side: Mapping[str, Any]) -> Side:
     """Parse running totals.  fio counts I/Os on completion, like their response times."""
     response = side["lat_ns"]
-    require_plausible(response["N"], side["io_bytes"], side["runtime"], response["mean"], response["max"])
+    ios, transferred_bytes, runtime_ms = integer(response["N"]), integer(side["io_bytes"]), integer(side["runtime"])
+    mean_ns, max_ns = number(response["mean"]), integer(response["max"])
+    require_plausible(ios, transferred_bytes, runtime_ms, mean_ns, max_ns)
     require_running_mean(response)
     return Side(
-        ios=int(response["N"]),
-        transferred_bytes=int(side["io_bytes"]),
-        runtime_ms=int(side["runtime"]),
-        timed_ios=int(response["N"]),
-        response_ns=float(response["mean"]) * int(response["N"]),
-        response_max_ns=int(response["max"]),
-        bins={int(edge): int(count) for edge, count in response.get("bins", {}).items()},
+        ios=ios,
+        transferred_bytes=transferred_bytes,
+        runtime_ms=runtime_ms,
+        timed_ios=ios,
+        response_ns=mean_ns * ios,
+        response_max_ns=max_ns,
+        bins=bin_counts(response.get("bins", {})),
     )
 
 

@@ -16,8 +16,7 @@ from ...model.host_ceiling import Ceiling, Shape, all_shapes
 from ...model.steps import Stimulus
 from ...units import duration
 from .. import fio
-from ..fio.engine import stimulus_seed
-from ..process import program as process
+from ..fio.seeds import stimulus_seed
 
 _SHAPE_SECONDS = 0.25
 #: fio's overhead before and after the I/O of a shape (bench/gap.py).
@@ -30,8 +29,9 @@ _RANGE_BLOCKS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The calibration of a host for a run, with the run's I/O engine and random data."""
+    """The calibration of a host for a run, with the run's ``version`` of fio, I/O engine and random data."""
 
+    version: str
     io_engine: fio.IoEngine
     refill: bool
     seed: int
@@ -65,19 +65,13 @@ class Calibration:
             refill=self.refill,
             fixed_buffers=self.fixed_buffers,
         )
-        with fio.JobFiles(job, text, replace=True) as files:
-            try:
-                finished = process.run(
-                    fio.command(job),
-                    evidence=job,
-                    timeout_seconds=fio.timeout_seconds(stimulus),
-                    inherited=files.inherited,
-                )
-                answer = files.answer().decode("utf-8", "replace")
-                read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, answer)
-            except (OSError, fio.AnswerRejected, ToolMissing):
-                return None
-        cpu_percent = fio.engine_cpu_percent(answer)
+        try:
+            finished, answer = fio.run_job(job, text, fio.timeout_seconds(stimulus))
+            read, write = fio.accept_finished(stimulus, finished, answer)
+            fio.require_origin(text, answer, self.version)
+            cpu_percent = fio.engine_cpu_percent(answer)
+        except (OSError, fio.AnswerRejected, ToolMissing):
+            return None
         if not cpu_percent:
             return None
         return Ceiling(shape=shape, iops=read.iops + write.iops, engine_cpu_percent=cpu_percent)

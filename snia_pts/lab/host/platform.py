@@ -10,7 +10,7 @@ from ... import __version__
 from ...model.test_platform import TestPlatform
 from ...units import MAX_QUANTITY, whole_number
 from ..device.identity import ROOT, attribute
-from ..fio.engine import EngineIdentity
+from ..engine import EngineIdentity
 
 
 def read_platform(engine: EngineIdentity, *, root: Path = ROOT) -> TestPlatform:

@@ -255,11 +255,15 @@ class Program:
         with suppress(OSError):  # the program was killed while it waited; _wait detects that
             self._control_socket.settimeout(_GRACE_SECONDS)
             self._ready = bool(self._control_socket.recv(1))
+        self._send_go_ahead(1)
+        _LOGGER.debug("%s started, evidence %s", self._argv[0], self._evidence.name)
+
+    def _send_go_ahead(self, count: int) -> None:
+        """Record the start, and let ``count`` start gates of the program pass."""
         self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         self.started_ns = time.monotonic_ns()
-        with suppress(OSError):
-            self._control_socket.send(b"\n")
-        _LOGGER.debug("%s started, evidence %s", self._argv[0], self._evidence.name)
+        with suppress(OSError):  # the program has ended
+            self._control_socket.send(b"\n" * count)
 
     def end(self) -> None:
         """End the program if it still runs; sets ``finished`` if the program was started."""

@@ -9,8 +9,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 from .inherited import InheritedFiles
@@ -82,12 +80,8 @@ class StagedProgram(Program):
             self._terminate()
         if ready:
             time.sleep(max(0, self.release_at_ns - time.monotonic_ns()) / 1e9)
-        self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        self.started_ns = time.monotonic_ns()
-        if ready:
-            self._released = True
-            with suppress(OSError):
-                self._control_socket.send(b"\n" * self._threads)
+        self._released = ready
+        self._send_go_ahead(self._threads if ready else 0)
 
     @property
     def may_restart(self) -> bool:

@@ -27,7 +27,7 @@ from ...model.measurement import (
     Transfers,
 )
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step, Stimulus
-from ..fio.engine import stimulus_seed
+from ..fio.seeds import stimulus_seed
 from .drive import SimulatedDrive, SimulatedFault, Slice
 from .preset import Preset
 from .responses import Tally
