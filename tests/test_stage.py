@@ -202,6 +202,8 @@ QUEUE = {
     "max_hw_sectors_kb": ("1280", "1280", ""),
     "write_cache": ("write back", "write through", "cache flushes changed from sent to the drive to not sent to"),
     "rotational": ("0", "1", "media changed from solid state to rotational"),
+    "read_ahead_kb": ("128", "4096", "read-ahead changed from 128 KiB to 4096 KiB"),
+    "wbt_lat_usec": ("2000", "0", "writeback throttling changed from 2000 us to 0 us"),
 }
 
 
@@ -232,10 +234,12 @@ def test_the_settings_of_a_drive_that_disappeared_are_not_compared(host: Host) -
 
 def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
     """The last value of an axis is left when the settings are read again, also of what changes with it."""
+    host.host.write("sys/block/sdx/queue/wbt_lat_usec", "2000\n")
     with host.settled("governor", "scheduler", drive=True) as conditions:
         values = (("governor", "performance"), ("scheduler", "bfq"))
         conditions.configurator.prepare(Prepare(settings=values))
         host.host.write("sys/block/sdx/queue/nr_requests", "256\n")
+        host.host.write("sys/block/sdx/queue/wbt_lat_usec", "0\n")
         assert conditions.lost_values(host.folder / "evidence") == ()
 
 

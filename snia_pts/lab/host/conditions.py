@@ -123,8 +123,10 @@ def _inspect(target: Target, root: Path, sample_seconds: float = tuning.SAMPLE_S
 
 def _unvaried_settings(target: Target, varied: Sequence[Change], root: Path) -> Iterator[HostSetting]:
     """Inspect again, without a sample of the host's load; omit the settings that the run varies."""
-    kinds = {change.setting.kind for change in varied}
-    return (item.setting for item in _inspect(target, root, sample_seconds=0.0) if item.name not in kinds)
+    names = {change.setting.kind for change in varied}
+    if "scheduler" in names:
+        names.add("writeback throttling")  # The kernel turns it off for some schedulers.
+    return (item.setting for item in _inspect(target, root, sample_seconds=0.0) if item.name not in names)
 
 
 def _excluding(changes: Sequence[Change], excluded: Sequence[Change]) -> Iterator[Change]:
