@@ -67,7 +67,7 @@ class Host:
         file = self.host.root / "x.img"
         file.write_bytes(bytes(MIB))
         descriptor = os.open(file, os.O_RDWR)
-        if drive:
+        if drive and not self.number.exists():
             self.number.symlink_to(self.disk)
         try:
             kind: TargetKind = "drive" if drive else "file"
@@ -256,6 +256,18 @@ def test_what_another_run_needs_is_not_varied(host: Host, tmp_path: Path) -> Non
     with host.settled("governor", folder=other):
         assert "varies it, and this run varies it" in refused(host, TargetBusy)
     assert host.governors() == {"performance"}
+
+
+def test_the_refusal_names_the_setting_of_the_axis(host: Host, tmp_path: Path) -> None:
+    """Not the number of requests, which changes with the scheduler: the operator has not asked for that."""
+    other = tmp_path / "other"
+    (other / "evidence").mkdir(parents=True)
+    with (
+        host.settled("scheduler", drive=True),
+        pytest.raises(TargetBusy, match=r"^scheduler of sdx is in use"),
+        host.settled("scheduler", folder=other, drive=True),
+    ):
+        pass
 
 
 def test_a_setting_that_could_not_be_restored_is_not_varied(host: Host) -> None:

@@ -206,13 +206,14 @@ def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) ->
     return tuple(dict.fromkeys(lines))
 
 
-def _plan(changes: Iterable[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
+def _plan(changes: Sequence[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
     """Return the changes of the settings that this run will own, with the values to restore, and the failures.
 
     Raises TargetBusy if another run owns a setting and has another value for it.
     """
     plans, failures = [], []
-    for change in changes:
+    # A setting comes after those that change with it; the error is to name the setting itself.
+    for change in reversed(changes):
         setting = change.setting
         if owner := owners.get((setting.kind, setting.place, setting.drive)):
             _require_same_value(change, *owner)
@@ -223,7 +224,7 @@ def _plan(changes: Iterable[Change], owners: _Owners) -> tuple[list[AppliedChang
             failures.append(AppliedChange(change=change, before=now, error=error))
         else:
             plans.append(AppliedChange(change=change, before=now))
-    return plans, tuple(failures)
+    return plans[::-1], tuple(failures)
 
 
 def _require_same_value(change: Change, owner: RestoreFile, record: ChangeRecord) -> None:
