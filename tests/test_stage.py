@@ -67,7 +67,7 @@ class Host:
         file = self.host.root / "x.img"
         file.write_bytes(bytes(MIB))
         descriptor = os.open(file, os.O_RDWR)
-        if drive:
+        if drive and not self.number.exists():
             self.number.symlink_to(self.disk)
         try:
             kind: TargetKind = "drive" if drive else "file"
@@ -202,6 +202,8 @@ QUEUE = {
     "max_hw_sectors_kb": ("1280", "1280", ""),
     "write_cache": ("write back", "write through", "cache flushes changed from sent to the drive to not sent to"),
     "rotational": ("0", "1", "media changed from solid state to rotational"),
+    "read_ahead_kb": ("128", "4096", "read-ahead changed from 128 KiB to 4096 KiB"),
+    "wbt_lat_usec": ("2000", "0", "writeback throttling changed from 2000 us to 0 us"),
 }
 
 
@@ -232,10 +234,12 @@ def test_the_settings_of_a_drive_that_disappeared_are_not_compared(host: Host) -
 
 def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
     """The last value of an axis is left when the settings are read again, also of what changes with it."""
+    host.host.write("sys/block/sdx/queue/wbt_lat_usec", "2000\n")
     with host.settled("governor", "scheduler", drive=True) as conditions:
         values = (("governor", "performance"), ("scheduler", "bfq"))
         conditions.configurator.prepare(Prepare(settings=values))
         host.host.write("sys/block/sdx/queue/nr_requests", "256\n")
+        host.host.write("sys/block/sdx/queue/wbt_lat_usec", "0\n")
         assert conditions.lost_values(host.folder / "evidence") == ()
 
 
@@ -252,6 +256,18 @@ def test_what_another_run_needs_is_not_varied(host: Host, tmp_path: Path) -> Non
     with host.settled("governor", folder=other):
         assert "varies it, and this run varies it" in refused(host, TargetBusy)
     assert host.governors() == {"performance"}
+
+
+def test_the_refusal_names_the_setting_of_the_axis(host: Host, tmp_path: Path) -> None:
+    """Not the number of requests, which changes with the scheduler: the operator has not asked for that."""
+    other = tmp_path / "other"
+    (other / "evidence").mkdir(parents=True)
+    with (
+        host.settled("scheduler", drive=True),
+        pytest.raises(TargetBusy, match=r"^scheduler of sdx is in use"),
+        host.settled("scheduler", folder=other, drive=True),
+    ):
+        pass
 
 
 def test_a_setting_that_could_not_be_restored_is_not_varied(host: Host) -> None:

@@ -13,8 +13,8 @@ from ..units import Amount
 Judgement = Literal["good", "noted", "affects results", "unknown"]
 #: The newest versions that passed the suite's tests; the README names them, too.
 NEWEST_TESTED: Mapping[str, tuple[int, int]] = {"Python": (3, 13), "fio": (3, 39)}
-#: Settings that change at any time, or that do not affect direct I/O.
-_NOT_COMPARED = {"other load", "other I/O", "swap", "read-ahead", "writeback throttling"}
+#: Settings that change at any time.
+_NOT_COMPARED = {"other load", "other I/O", "swap"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class Calibration:
     def ceilings(
         self, stimuli: Sequence[Stimulus], test_seconds: float, report: Callable[[str], None] = lambda _: None
     ) -> tuple[Ceiling, ...]:
-        """Return a ceiling for each shape of ``stimuli``; () if calibration takes too large a share of a short test.
+        """Return a ceiling for each shape of ``stimuli``; () if calibration would take too large a share of the test.
 
         A shape whose fio result is rejected is omitted.  ``report`` receives a message at the start.
         """
@@ -83,7 +83,7 @@ def calibration_seconds(shapes: Sequence[Shape]) -> float:
 
 
 def null_stimulus(shape: Shape) -> Stimulus:
-    """Return the stimulus for the null target that has a given shape."""
+    """Return the stimulus of a shape for the null target."""
     block_size = 4096 if shape.block_size_bytes is None else shape.block_size_bytes
     max_bytes = block_size if isinstance(block_size, int) else max(share.size_bytes for share in block_size)
     return Stimulus(

@@ -73,10 +73,10 @@ def conditions_applied(
 ) -> Iterator[Conditions]:
     """Apply the settings for a run in ``folder`` while the block runs, then restore them and the ``varied`` settings.
 
-    First restore what this run left if it was killed.  ``keep`` leaves the write cache as it is.  ``tune`` tunes the
-    host, except for the settings ``varied`` by the run itself.  ``report`` receives a line for each setting that is
-    restored or cannot be.  Raises HostFailed if the former settings cannot be restored, TargetUnfit if a ``varied``
-    setting could not be, TargetBusy if another run owns a setting and has another value for it.
+    First restore the settings that the run left, if it was killed before.  ``keep`` leaves the write cache as it is.
+    ``tune`` tunes the host, except for the settings that the run varies.  ``report`` receives a line for each setting
+    that is restored or cannot be restored.  Raises HostFailed if the former settings cannot be restored, TargetUnfit if
+    a ``varied`` setting could not be, TargetBusy if another run owns a setting and has another value for it.
     """
     status = os.fstat(target.descriptor)
     block = None if target.dut.kind == "file" else block_directory(status.st_rdev, root)
@@ -123,8 +123,10 @@ def _inspect(target: Target, root: Path, sample_seconds: float = tuning.SAMPLE_S
 
 def _unvaried_settings(target: Target, varied: Sequence[Change], root: Path) -> Iterator[HostSetting]:
     """Inspect again, without a sample of the host's load; omit the settings that the run varies."""
-    kinds = {change.setting.kind for change in varied}
-    return (item.setting for item in _inspect(target, root, sample_seconds=0.0) if item.name not in kinds)
+    names = {change.setting.kind for change in varied}
+    if "scheduler" in names:
+        names.add("writeback throttling")  # The kernel turns it off for some schedulers.
+    return (item.setting for item in _inspect(target, root, sample_seconds=0.0) if item.name not in names)
 
 
 def _excluding(changes: Sequence[Change], excluded: Sequence[Change]) -> Iterator[Change]:
@@ -140,9 +142,9 @@ def restore_settings(folder: Path | None = None, *, root: Path = ROOT) -> tuple[
 
 
 def values_lost_before_resume(*folders: Path, root: Path = ROOT) -> tuple[str, ...]:
-    """Return a sentence for each setting that changed by itself after a killed run in ``folders`` set it; reads only.
+    """Return a sentence for each setting that changed after a killed run in ``folders`` had set it; reads only.
 
-    To be called before the target is claimed, which restores what killed runs left.
+    Call it before the target is claimed, which restores what killed runs left.
     """
     find_setting = partial(find, root=root)
     return tuple(line for folder in folders for line in values_lost_by_killed_run(folder, find=find_setting, root=root))

@@ -27,7 +27,7 @@ _DROP_ALL = b"3"
 
 
 def backing_device(path: Path) -> int:
-    """Return the number of the block device that a target is or is stored on; for a missing file, its folder's."""
+    """Return the number of a target that is a block device, otherwise of the device that has its file or folder."""
     status = (path if path.exists() else path.parent).stat()
     return status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
 
@@ -43,7 +43,7 @@ class HostConfigurator:
             self._block = None
 
     def changes(self, names: Sequence[str]) -> tuple[Change, ...]:
-        """Return changes that record the settings of these names, and those that change as a side effect.
+        """Return changes that only record the settings of these names, and those that change as a side effect.
 
         Raises TargetUnfit if the host has no such setting.
         """
@@ -53,7 +53,7 @@ class HostConfigurator:
         return (*recorded, *(Change(setting=setting) for setting in settings))
 
     def require_restorable(self, outcomes: Sequence[AppliedChange]) -> None:
-        """Raise TargetUnfit if the outcome of a change from ``changes`` is that its setting could not be restored."""
+        """Raise TargetUnfit if one of ``changes`` failed: a setting that cannot be restored must not be varied."""
         for outcome in outcomes:
             if outcome.error:
                 reason = f"{outcome.change.setting.name}: {outcome.error}"
@@ -132,5 +132,5 @@ class HostConfigurator:
 
 
 def _disk(block: Path) -> Path:
-    """Return the folder of the disk that a block device is, or is a partition of."""
+    """Return the folder of a disk; for a partition, that of its disk."""
     return block.parent if (block / "partition").exists() else block

@@ -61,7 +61,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSetting:
-    """A setting that is a file in sysfs; in a list of values (``[none] kyber``) the one in brackets."""
+    """A setting that is a file in sysfs; if the file lists values (``[none] kyber``), the one in brackets."""
 
     kind: str
     place: str
@@ -91,7 +91,7 @@ class FileSetting:
         return re.fullmatch(KINDS[self.kind].values, value) is not None
 
     def candidates(self) -> Iterator[Setting]:
-        """See Setting: a value that a reboot resets is at no other place."""
+        """See Setting: there are none, because a drive at another place has the kernel's defaults."""
         yield from ()
 
     def read(self) -> str | None:
@@ -127,6 +127,6 @@ def selected_value(text: str) -> str:
 
 
 def identity(block: Path) -> str:
-    """Return a text that distinguishes a block device from another that gets its name later; at least its size."""
+    """Return a text that identifies a block device, so that it differs for a later device of that name; or its size."""
     facts = "; ".join(text for name in _IDENTITY_FILES if (text := attribute(block / name)))
     return facts or attribute(block / "size")

@@ -4,8 +4,8 @@ Before the first change, a restore file records the original values: in the stat
 ``settings.json`` in the run folder.  Both are locked while the run lasts, so an unlocked one was left by a killed run.
 The first run that needs a setting owns it until that run ends.  Another run may use the owner's value, and is refused
 if it needs another one.
-Anyone may have written the file in a run folder: root follows it only if the state directory has an identical one.
-Only known settings are restored, only to values that they accept, and only on the drive that they were read from.
+Anybody may have written the file in a run folder, so root follows it only if the state directory has an identical one.
+A setting is restored only if the suite knows it, if it accepts the value, and if the drive is the one of the record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RESTORE_FILE = "settings.json"
 _MAX_BYTES = 1 << 20
 _NOT_A_RESTORE_FILE = "it is not a restore file of this suite"
 _UNREADABLE = "its value cannot be read"
-_NOT_ROOTS = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
+_NO_COPY = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
 _MANUAL_HINT = "Restore the settings by hand (see docs/host.rst), then remove that file."
 
 
@@ -58,11 +58,11 @@ class Setting(Protocol):
     def survives_boot(self) -> bool: ...
 
     def accepts(self, value: str) -> bool:
-        """Return whether the setting may be given this value."""
+        """Return whether the suite may set it to this value."""
         ...
 
     def candidates(self) -> Iterator[Setting]:
-        """Yield the same setting at the other places where its drive may be now."""
+        """Yield the setting at every other place where its drive may be now."""
         ...
 
     def read(self) -> str | None:
@@ -80,7 +80,10 @@ Find = Callable[[str, str], Setting | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A setting and the value that the run needs; without one, the run varies the setting, and only restores it."""
+    """A setting and the value that the run needs.
+
+    Without a value, the run varies the setting, or another change may alter it; at the end it is only restored.
+    """
 
     setting: Setting
     value: str = ""
@@ -108,7 +111,7 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFile:
-    """The contents of a restore file: run folder and process, the host's boot ID, and the changes in their order."""
+    """The contents of a restore file: run folder and process, the host's boot ID, and the changes in order."""
 
     format: Literal[1] = 1
     run: str
@@ -132,23 +135,23 @@ def applied(
 ) -> Iterator[tuple[AppliedChange, ...]]:
     """Apply ``changes`` while the block runs, recorded in the run folder ``folder``.
 
-    Yield the outcome of each change that was made or failed: a setting that already has its value needs none.  At the
-    end, ``report`` receives a line for each setting that could not be restored, or was left because another process
-    changed it.  Raises TargetBusy if another run owns a setting and has another value for it, HostFailed if a restore
-    file exists already.
+    Yield the outcome of each change, except for a setting that already had its value.  At the end, ``report`` receives
+    a line for each setting that could not be restored, or that another process has changed, so that it is not restored.
+    Raises TargetBusy if another run owns a setting and has another value for it, HostFailed if a restore file exists
+    already.
     """
     with ExitStack() as stack:
         with _signals_blocked(), locked_state_dir(root) as state_dir:
-            planned, failed = _plan(changes, _owners(state_dir))
-            if planned:
-                contents = _restore_file(folder, planned, root)
+            plans, failures = _plan(changes, _owners(state_dir))
+            if plans:
+                contents = _restore_file(folder, plans, root)
                 with _removed_on_error(folder, state_dir):
                     if state_dir is not None:
                         _write_restore_file(state_dir / restore_file_name(folder), contents, stack)
                     _write_restore_file(folder / RESTORE_FILE, contents, stack)
                 stack.callback(_restore_at_end, folder, contents.changes, find=find, report=report, root=root)
-            outcomes = tuple(_apply(change) for change in planned if change.before != change.change.value)
-        yield (*outcomes, *failed)
+            outcomes = tuple(_apply(plan) for plan in plans if plan.before != plan.change.value)
+        yield (*outcomes, *failures)
 
 
 def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
@@ -181,41 +184,47 @@ def lost_value(name: str, before: str, now: str) -> str:
 def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     """Return a sentence for each setting that no longer has the value that a killed run in ``folder`` needed.
 
-    To be called before the restore.  Nothing after a reboot, which resets values, and for a restore file that
-    ``restore`` would not follow.
+    Call it before the restore.  It returns nothing after a reboot, which resets values, or if ``restore`` would not
+    follow the restore file.
     """
     lines: list[str] = []
     with ExitStack() as stack, suppress(OSError, ValueError):  # restore reports what is wrong with the file
         state_dir = stack.enter_context(locked_state_dir(root))
-        descriptor = stack.enter_context(_opened(folder / RESTORE_FILE))
+        descriptor = stack.enter_context(_open(folder / RESTORE_FILE))
         if _is_active(descriptor):
             return ()
         contents = _read_restore_file(descriptor, find, _trusted_contents(state_dir))
-        for record in contents.changes if contents.boot == boot_id(root) else ():
+        if contents.boot != boot_id(root):
+            return ()
+        for record in contents.changes:
             setting = _locate(record, find)
-            if setting is not None and setting.drive == record.drive and record.value:
-                now = setting.read() or "unreadable"
-                lines += [lost_value(setting.name, record.value, now)] if now != record.value else []
+            if setting is None or setting.drive != record.drive or not record.value:
+                continue
+            now = setting.read() or "unreadable"
+            if now != record.value:
+                lines.append(lost_value(setting.name, record.value, now))
     return tuple(dict.fromkeys(lines))
 
 
-def _plan(changes: Iterable[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
-    """Return the changes of the settings that this run will own, with the values to restore; and impossible changes.
+def _plan(changes: Sequence[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
+    """Return the changes of the settings that this run will own, with the values to restore, and the failures.
 
     Raises TargetBusy if another run owns a setting and has another value for it.
     """
-    planned, failed = [], []
-    for change in changes:
+    plans, failures = [], []
+    # A setting comes after those that change with it; the error is to name the setting itself.
+    for change in reversed(changes):
         setting = change.setting
         if owner := owners.get((setting.kind, setting.place, setting.drive)):
             _require_same_value(change, *owner)
         elif (now := setting.read()) is None:
-            failed.append(AppliedChange(change=change, before="", error="it cannot be read"))
+            failures.append(AppliedChange(change=change, before="", error="it cannot be read"))
         elif not setting.accepts(now):
-            failed.append(AppliedChange(change=change, before=now, error=f"it is {now}, which could not be restored"))
+            error = f"it is {now}, which could not be restored"
+            failures.append(AppliedChange(change=change, before=now, error=error))
         else:
-            planned.append(AppliedChange(change=change, before=now))
-    return planned, tuple(failed)
+            plans.append(AppliedChange(change=change, before=now))
+    return plans[::-1], tuple(failures)
 
 
 def _require_same_value(change: Change, owner: RestoreFile, record: ChangeRecord) -> None:
@@ -231,9 +240,9 @@ def _require_same_value(change: Change, owner: RestoreFile, record: ChangeRecord
     )
 
 
-def _apply(planned: AppliedChange) -> AppliedChange:
+def _apply(plan: AppliedChange) -> AppliedChange:
     """Apply a change and read it back; an earlier change may already have had the same effect."""
-    setting, value = planned.change.setting, planned.change.value
+    setting, value = plan.change.setting, plan.change.value
     failure = ""
     if value and setting.read() != value:
         try:
@@ -245,8 +254,8 @@ def _apply(planned: AppliedChange) -> AppliedChange:
         if failure:
             _LOGGER.warning("%s could not be set to %s: %s", setting.name, value, failure)
         else:
-            _LOGGER.info("%s set to %s (it was %s)", setting.name, value, planned.before)
-    return AppliedChange(change=planned.change, before=planned.before, error=failure)
+            _LOGGER.info("%s set to %s (it was %s)", setting.name, value, plan.before)
+    return AppliedChange(change=plan.change, before=plan.before, error=failure)
 
 
 def _restore_at_end(
@@ -271,13 +280,13 @@ def _restore_from(
     root: Path,
     trusted: Collection[bytes] | None = None,
 ) -> list[str]:
-    """Restore what the restore file at ``path`` records, unless its run is active; return messages.
+    """Restore the settings in the restore file at ``path``, unless its run is active; return messages.
 
-    ``folder`` is the run folder that contains it; None if it is in the state directory, where only this user writes.
-    If ``trusted`` contents are given, a file with other contents is not followed.
+    ``folder`` is the run folder that contains the file; None for a file in the state directory.  Unless ``trusted`` is
+    None, the file must have one of these contents.
     """
     try:
-        with _opened(path) as descriptor:
+        with _open(path) as descriptor:
             if _is_active(descriptor):
                 return []
             contents = _read_restore_file(descriptor, find, trusted)
@@ -299,7 +308,7 @@ def _restore_files(state_dir: Path | None) -> list[Path]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open(path: Path) -> Iterator[int]:
     """Open a restore file; raises OSError, also for a symlink."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -330,7 +339,7 @@ def _content(descriptor: int) -> bytes:
 
 
 def _content_of(path: Path) -> bytes:
-    with _opened(path) as descriptor:
+    with _open(path) as descriptor:
         return _content(descriptor)
 
 
@@ -359,13 +368,13 @@ def _restore_changes(changes: Sequence[ChangeRecord], find: Find) -> tuple[list[
 
     A setting that had the run's value before the run is left as it is.
     """
-    waiting = [record for record in reversed(changes) if record.before != record.value]
+    records = [record for record in reversed(changes) if record.before != record.value]
     restored: Counter[str] = Counter()
     skipped: list[tuple[str, str]] = []
-    failed = _try_restore(waiting, find, restored, skipped)
-    unreadable = [failure for failure in failed if failure[1].endswith(_UNREADABLE)]
-    # A setting may be restorable only after another one was.
-    retry = [record for record, message in failed if not message.endswith(_UNREADABLE)]
+    failures = _try_restore(records, find, restored, skipped)
+    unreadable = [failure for failure in failures if failure[1].endswith(_UNREADABLE)]
+    # The kernel may accept a value only once another setting is restored.
+    retry = [record for record, message in failures if not message.endswith(_UNREADABLE)]
     pending = unreadable + _try_restore(retry, find, restored, skipped)
     names = [f"{name} ({count} times)" if count > 1 else name for name, count in restored.items()]
     return names, [message for _, message in skipped], [message for _, message in pending]
@@ -378,48 +387,48 @@ def _try_restore(
 
     If another process has since changed a setting, the settings that depend on it are skipped too.
     """
-    failed = []
+    failures = []
     for record in records:
         setting = _locate(record, find)
         is_present = setting is not None and setting.drive == record.drive
         now = setting.read() if setting and is_present else None
         if setting and not is_present and setting.survives_boot:
             message = f"{record.kind} {record.before} of the drive {record.drive!a} is pending: the drive is missing"
-            failed.append((record, message))
+            failures.append((record, message))
         elif setting is None or (now is None and not (is_present and record.drive)):
             message = f"{record.kind} of {record.place or 'the host'} is not restored: it no longer exists"
             skipped.append((record.place, message))
         elif now is None:
-            failed.append((record, f"{setting.name} could not be restored to {record.before}: {_UNREADABLE}"))
+            failures.append((record, f"{setting.name} could not be restored to {record.before}: {_UNREADABLE}"))
         elif now == record.before or (record.value == "" and record.place in dict(skipped)):
             continue
         elif record.value not in ("", now):
             reason = f"it is {now}, neither the run's value ({record.value}) nor the original one ({record.before})"
             skipped.append((record.place, f"{setting.name} is left as it is: {reason}"))
         elif error := _apply(AppliedChange(change=Change(setting=setting, value=record.before), before=now)).error:
-            failed.append((record, f"{setting.name} could not be restored to {record.before}: {error}"))
+            failures.append((record, f"{setting.name} could not be restored to {record.before}: {error}"))
         else:
             restored[f"{setting.name} {record.before}"] += 1
-    return failed
+    return failures
 
 
 def _locate(record: ChangeRecord, find: Find) -> Setting | None:
-    """Return the changed setting at the present place of its drive; at the recorded place if the drive is missing."""
+    """Return a record's setting at the present place of its drive; if the drive is missing, at the recorded place."""
     setting = find(record.kind, record.place)
     others = setting.candidates() if setting is not None and setting.drive != record.drive else ()
     return next((other for other in others if other.drive == record.drive), setting)
 
 
-def _restore_file(folder: Path, planned: Iterable[AppliedChange], root: Path) -> RestoreFile:
+def _restore_file(folder: Path, plans: Iterable[AppliedChange], root: Path) -> RestoreFile:
     changes = (
         ChangeRecord(
-            kind=change.change.setting.kind,
-            place=change.change.setting.place,
-            drive=change.change.setting.drive,
-            before=change.before,
-            value=change.change.value,
+            kind=plan.change.setting.kind,
+            place=plan.change.setting.place,
+            drive=plan.change.setting.drive,
+            before=plan.before,
+            value=plan.change.value,
         )
-        for change in planned
+        for plan in plans
     )
     return RestoreFile(run=str(folder), pid=os.getpid(), boot=boot_id(root), changes=tuple(changes))
 
@@ -456,11 +465,11 @@ def _removed_on_error(folder: Path, state_dir: Path | None) -> Iterator[None]:
 
 
 def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] | None) -> RestoreFile:
-    """Return a restore file that is safe to follow; raises ValueError, with the reason, for any other."""
+    """Return the contents of a restore file; raises ValueError, with the reason, if it must not be followed."""
     data = _content(descriptor)
     if trusted is not None and data not in trusted:
-        raise ValueError(_NOT_ROOTS)
-    contents = _parsed(data)
+        raise ValueError(_NO_COPY)
+    contents = _parse(data)
     for record in contents.changes:
         setting = find(record.kind, record.place)
         values = (record.before, record.value) if record.value else (record.before,)
@@ -469,7 +478,7 @@ def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] |
     return contents
 
 
-def _parsed(data: bytes) -> RestoreFile:
+def _parse(data: bytes) -> RestoreFile:
     try:
         return _type_adapter().validate_json(data, strict=True)
     except ValidationError:
@@ -479,17 +488,17 @@ def _parsed(data: bytes) -> RestoreFile:
 def _owners(state_dir: Path | None) -> _Owners:
     owners: _Owners = {}
     for path in _restore_files(state_dir):
-        with suppress(OSError, ValueError), _opened(path) as descriptor:
+        with suppress(OSError, ValueError), _open(path) as descriptor:
             if _is_active(descriptor):
-                contents = _parsed(_content(descriptor))
+                contents = _parse(_content(descriptor))
                 owners |= {(item.kind, item.place, item.drive): (contents, item) for item in contents.changes}
     return owners
 
 
 def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | None = None) -> None:
-    """Remove a run's restore files; if ``only`` is given, that in the folder only if it has the same contents.
+    """Remove a run's two restore files; unless ``only`` is None, the run folder's must have this content.
 
-    The folder's is removed first: if this process is killed in between, root would not follow it without the other.
+    The run folder's is removed first: if this process is killed in between, the other one remains, which root trusts.
     """
     with suppress(OSError, ValueError, RunFolderError), keep_folder_open(folder):
         path = folder / RESTORE_FILE

@@ -1,6 +1,6 @@
-"""The state directory, in which root's runs record what they changed on this host; it survives a reboot.
+"""The state directory, in which root's runs record what they change on this host; it survives a reboot.
 
-Anyone may have written the settings.json in a run folder.  The records here were written by the suite on this host.
+Anybody may have written the settings.json in a run folder; only root on this host can have written these records.
 """
 
 from __future__ import annotations

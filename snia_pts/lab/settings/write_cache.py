@@ -1,7 +1,7 @@
 """The volatile write cache of a drive: its state is read from the drive, set for a run, and checked after each purge.
 
-The kernel only reports what it assumes, and does not notice when an NVMe drive's cache is changed.  So the state is
-read back from the drive: from NVMe feature 06h, ATA IDENTIFY, or the SCSI caching mode page after a rescan.
+The kernel reports the state that it assumes, and does not notice when an NVMe drive's cache changes.  So the suite
+reads the state from the drive: from NVMe feature 06h, ATA IDENTIFY, or the SCSI caching mode page after a rescan.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Cache(ABC):
 
     @property
     def settable(self) -> bool:
-        """Whether this user may set it, as far as that is known without trying."""
+        """Whether this user may set it, as far as file permissions show that."""
         return True
 
     def accepts(self, value: str) -> bool:
@@ -85,7 +85,7 @@ class _Cache(ABC):
 
     @abstractmethod
     def status(self, *, refresh: bool = True) -> WriteCacheStatus:
-        """Return its state; without ``refresh``, the kernel's information is sufficient."""
+        """Return its state; without ``refresh``, the drive need not be queried if the kernel has its state."""
 
     def read(self) -> str | None:
         """See Setting."""
@@ -284,7 +284,7 @@ class WriteCache:
         return (Change(setting=cache, value=self._requested),) if cache.accepts(cache.status().state) else ()
 
     def status(self, evidence: Path | None = None, outcomes: tuple[AppliedChange, ...] = ()) -> WriteCacheStatus:
-        """Return its state after the run's changes were applied; ``outcomes`` are the outcomes of these."""
+        """Read its state after the changes for the run; ``outcomes`` are the outcomes of these changes."""
         if self._cache is None:
             status = WriteCacheStatus(state=self._dut.write_cache, source=self._not_settable())
         else:
@@ -299,7 +299,7 @@ class WriteCache:
         return replace(status, source=f"{status.source}; left as it was") if self._keep and self._cache else status
 
     def expected_status(self) -> WriteCacheStatus:
-        """Return the state that a run is expected to have; queries the drive without changing it."""
+        """Return the state that the cache will have in a run; queries the drive without changing it."""
         if self._cache is None:
             return self.status()
         status = self._cache.status(refresh=False)
@@ -334,7 +334,7 @@ class WriteCache:
         return (), (Deviation(what="write cache after the purge", standard=before, actual=actual, clause=CLAUSE),)
 
     def lost_values(self, evidence: Path) -> tuple[str, ...]:
-        """Return a sentence if its state is no longer that of the last ``status``."""
+        """Return a sentence if its state has changed since the last call of ``status``."""
         if self._cache is None:
             return ()
         now = replace(self._cache, evidence=evidence).status().state

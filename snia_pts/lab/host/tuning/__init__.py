@@ -71,7 +71,7 @@ def low_latency(block: Path | None, root: Path = ROOT) -> Iterator[Mapping[str, 
 def to_host_settings(
     now: Iterable[Finding], earlier: Iterable[Finding], outcomes: Sequence[AppliedChange], errors: Mapping[str, str]
 ) -> tuple[HostSetting, ...]:
-    """Return the settings for the report: as they are ``now``, with the earlier value of each that was changed.
+    """Return the settings for the report as they are ``now``, each with its earlier value if the run changed it.
 
     ``outcomes`` are the outcomes of the changes; ``errors`` has those of ``low_latency``, by name.
     """

@@ -1,4 +1,4 @@
-"""Whether the direct I/O of a target ends in the page cache or the memory of this host, which is then measured."""
+"""Whether direct I/O to a target is served by the page cache or memory of this host, which is then measured instead."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _buffers(path: Path, root: Path) -> Iterator[_Buffer]:
 
 
 def _below_overlays(path: Path, root: Path) -> Path:
-    """Return the folder of the upper layer, which has the data, of a path on overlayfs; any other path unchanged.
+    """Return the folder that has the data of a path on overlayfs, in the upper layer; any other path unchanged.
 
     Where this mount namespace does not have that folder, as in a container, the path on overlayfs is returned.
     """

@@ -110,12 +110,12 @@ def _sata_power(block: Path, root: Path) -> Iterator[Finding]:
 
 
 def command_queue_depth(block: Path) -> Iterator[Finding]:
-    """Inspect how many commands a SCSI or ATA drive is sent at a time."""
+    """Inspect how many commands the kernel sends to a SCSI or ATA drive at a time."""
     commands = whole_number(attribute(block / "device/queue_depth"))
     if commands is None:
         return
     if commands < 2:
-        reason = "the drive is sent one command at a time (NCQ is off): queue depths above 1 have no effect"
+        reason = "the kernel sends one command at a time (NCQ is off): queue depths above 1 have no effect"
         recommended = "the drive's maximum"
         yield finding("commands at a time", str(commands), "affects results", reason, recommended=recommended)
         return

@@ -70,7 +70,7 @@ def _turbo(root: Path) -> Finding:
 
 
 def _idle_states(root: Path) -> Finding:
-    """Return how long an idle CPU takes to wake up at most, by its idle states and by the limit in force."""
+    """Return the maximum wake-up time of an idle CPU, from its idle states and the limit in force."""
     states = [
         (latency, attribute(path / "name"))
         for path in root.glob(f"{_CPU}/cpu0/cpuidle/state*")
@@ -121,7 +121,7 @@ def _virtual(root: Path) -> Finding:
 
 
 def load(before: CpuTimes, after: CpuTimes) -> Finding:
-    """Return how busy other processes keep the CPUs, by ``times`` before and after a time without I/O by the suite."""
+    """Return the load of other processes, from ``times`` before and after an interval in which the suite is idle."""
     percent = busy_percent(before, after)
     if percent is None:
         return unknown_finding("other load", NOT_REPORTED)

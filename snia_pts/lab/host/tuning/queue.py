@@ -1,4 +1,4 @@
-"""The block layer's queue for a drive, which processes an I/O between fio and the drive."""
+"""The block layer's queue of a drive, through which every I/O goes from fio to the drive."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _statistics(block: Path) -> Finding:
 
 
 def other_io(before: tuple[int, int] | None, after: tuple[int, int] | None) -> Finding:
-    """Return whether other processes use the drive, by ``ios`` before and after a time without I/O by the suite."""
+    """Return whether other processes use the drive, from ``ios`` before and after a moment without the suite's I/O."""
     if before is None or after is None:
         return unknown_finding("other I/O", NOT_REPORTED)
     completed, outstanding = after[0] - before[0], after[1]
