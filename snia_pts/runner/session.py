@@ -145,7 +145,7 @@ def _closing(session: _RunSession, now: Callable[[], datetime]) -> Iterator[None
     try:
         yield
     except (KeyboardInterrupt, Interrupted) as stop:
-        stopped = stop if isinstance(stop, Interrupted) else session.interrupted(stop)
+        stopped = stop if isinstance(stop, Interrupted) else session.interrupted(stop_cause(stop))
         if session.journal.has_appended:
             session.close("interrupted", stopped, now())
         raise stopped from None
@@ -244,17 +244,17 @@ class _RunSession:
     def check_stop_requested(self, step: Step) -> None:
         """Raise Interrupted if a stop was requested, HostFailed if the disk of the run folder is nearly full."""
         if self._stop is not None and self._stop.is_set():
-            raise self.interrupted()
+            raise self.interrupted("Stopped by the calling program")
         if self.folder.stop_requested:
             self.folder.withdraw_stop()
             _LOGGER.info("a stop was requested by the file stop")
-            raise self.interrupted()
+            raise self.interrupted("Stopped by a request (snia-pts stop)")
         self.folder.require_room(step.label)
 
-    def interrupted(self, stop: KeyboardInterrupt | None = None) -> Interrupted:
-        """Return the error of a run that a signal or the operator stops."""
+    def interrupted(self, cause: str) -> Interrupted:
+        """Return the error of a run that a signal, a request or the caller stops."""
         step = self._step.label if self._step else "the start"
-        return Interrupted(cause=stop_cause(stop), step=step, what=self._dut.path)
+        return Interrupted(cause=cause, step=step, what=self._dut.path)
 
     def close(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
         """Record why a run ends early; a further error is added to the reason as a note."""
