@@ -63,7 +63,7 @@ def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run(replace(OPTIONS, run_folder=folder), Caller(on_event=stop_in_round_2, stop=stop))
     stopped = lines(folder)
-    assert any(" ERROR " in line and "Stopped by the operator" in line for line in stopped)
+    assert any(" ERROR " in line and "Stopped by the calling program" in line for line in stopped)
     resume(folder, ResumeOptions(policy="continue"), Caller())
     log = lines(folder)
     assert log[: len(stopped)] == stopped

@@ -1,6 +1,8 @@
 """The runner: journals each answer before the next question, and keeps what was measured whatever stops it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,11 @@ from snia_pts.record.entries import OutcomeEntry, StartEntry, StepEntry
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
 from snia_pts.record.journal_reader import JournalReader
-from snia_pts.record.replay import assess
+from snia_pts.record.replay import assess, inspect_run
 from snia_pts.record.result_xml import differences, result_xml
 from snia_pts.results.result import RunFacts
 from snia_pts.runner.events import Event, OutcomeRecorded, RoundEvaluated, StepStarted
-from snia_pts.runner.session import run
+from snia_pts.runner.session import resume, run
 from snia_pts.spec.reader import read_specification
 from tests import samples
 from tests.courses import answered
@@ -262,3 +264,55 @@ def test_a_journal_of_another_procedure_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="Round 1"):
         assess(folder)
+
+
+def test_a_signal_during_the_first_entry_is_recorded(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It arrives when the start entry is complete: the run is stopped, and did not die."""
+    _interrupt_first_entry(monkeypatch)
+    with pytest.raises(Interrupted):
+        run(FACTS, answering(), folder, lambda event: None)
+
+    result = assess(folder)
+    assert (result.ending, result.ending_detail) == (
+        "interrupted",
+        "Stopped by the operator in step the start (/dev/sdb).",
+    )
+    assert differences(folder.result, result_xml(result)) == ()
+
+
+def test_a_signal_during_the_first_entry_of_a_resume_is_recorded(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resume has begun with its entry, and has an end."""
+    with pytest.raises(Interrupted):
+        run(FACTS, answering(lambda count: KeyboardInterrupt() if count == 30 else None), folder, lambda event: None)
+    plan = inspect_run(folder, "continue")
+    _interrupt_first_entry(monkeypatch)
+    with pytest.raises(Interrupted):
+        resume(plan, _Answering(), folder, lambda event: None, command_line=())
+
+    result = assess(folder)
+    assert (result.ending, len(result.interruptions)) == ("interrupted", 1)
+
+
+class _Answering:
+    """A laboratory that passes on the outcomes before an interruption, and is not asked for others."""
+
+    def perform(self, step: Step) -> Iterator[Outcome]:
+        raise AssertionError(step)
+
+    def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        del step
+        return iter(outcomes)
+
+
+def _interrupt_first_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this thread SIGINT while the journal writes the next entry, which blocks the signal."""
+    write = Journal._write
+
+    def interrupted(journal: Journal, kind: str, text: bytes) -> None:
+        monkeypatch.setattr(Journal, "_write", write)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        write(journal, kind, text)
+
+    monkeypatch.setattr(Journal, "_write", interrupted)

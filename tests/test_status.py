@@ -10,13 +10,17 @@ import pytest
 
 from snia_pts.cli.commands import status
 from snia_pts.cli.main import main
-from snia_pts.errors import RecordError
+from snia_pts.errors import DeviceFailed, RecordError, SniaPtsError
+from snia_pts.model.measurement import Outcome
+from snia_pts.model.steps import Round, Step
 from snia_pts.record import ends
 from snia_pts.record.ends import read_ends
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import end_detail
 from snia_pts.record.replay import assess, inspect_run
 from snia_pts.record.result_xml import stored_verdict
+from snia_pts.runner.session import run
+from snia_pts.spec.reader import read_specification
 from tests import killing, samples
 
 
@@ -58,9 +62,9 @@ def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) ->
     outcome = read_ends(folder.journal)
     assert outcome.end is not None
     assert outcome.end.ending == "finished"
-    run = outcome.facts.run_id, outcome.end.at
-    assert stored_verdict(folder.result, *run) == assess(folder).verdict
-    assert stored_verdict(folder.path / "none.xml", *run) == stored_verdict(folder.journal, *run) == ""
+    identity = outcome.facts.run_id, outcome.end.at
+    assert stored_verdict(folder.result, *identity) == assess(folder).verdict
+    assert stored_verdict(folder.path / "none.xml", *identity) == stored_verdict(folder.journal, *identity) == ""
 
 
 def test_the_verdict_of_an_earlier_stop_is_not_that_of_the_end(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,6 +79,60 @@ def test_the_verdict_of_an_earlier_stop_is_not_that_of_the_end(many: Path, capsy
     assert main(["status", str(many)]) == 0
     stale = ["no up-to-date result.xml" in line for line in capsys.readouterr().out.splitlines()]
     assert stale == [False, True, False]
+
+
+def test_a_verdict_of_a_list_is_not_verified(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody changed a result.xml: the list has not verified it, and the status of the run alone ignores it."""
+    document = many / "2/result.xml"
+    verdict = assess(RunFolder(path=many / "2")).verdict
+    document.write_text(document.read_text().replace(f'verdict="{verdict}"', 'verdict="EXCELLENT"'))
+
+    assert main(["status", str(many)]) == 0
+    details = [line.partition("  finished ")[2].strip() for line in capsys.readouterr().out.splitlines()]
+    assert details == [f"{words} (by result.xml, not verified)" for words in (verdict, "EXCELLENT", verdict)]
+
+    assert main(["status", str(many / "2")]) == 0
+    output = capsys.readouterr().out
+    assert verdict in output
+    assert "EXCELLENT" not in output
+    assert "not verified" not in output
+
+
+@pytest.mark.parametrize(
+    ("error", "request_stop", "reason"),
+    [
+        (KeyboardInterrupt("Terminated (SIGTERM)"), False, "interrupted: Terminated (SIGTERM) in step Round 1"),
+        (KeyboardInterrupt(), False, "interrupted: Stopped by the operator in step Round 1"),
+        (None, True, "interrupted: Stopped by a request (snia-pts stop) in step Round 1"),
+        (DeviceFailed(step="Round 1", what="/dev/x", reason="it is gone"), False, "device failed: "),
+        (ZeroDivisionError(), False, "the journal has no end entry: the suite or the host died"),
+    ],
+)
+def test_the_reason_of_a_stop_is_named(
+    error: BaseException | None, request_stop: bool, reason: str, many: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signal, a request, an error or nothing, in the list and in the status of the run alone."""
+    folder = RunFolder.create(many / "4")
+    facts = samples.run_facts(read_specification("iops", "2.0.2", "enterprise").spec)
+    steps = iter(samples.answers(facts.spec, facts.dut, rounds=5)[0])
+
+    def perform(step: Step) -> Iterator[Outcome]:
+        for number, outcome in enumerate(next(steps)[1]):
+            if isinstance(step, Round) and number == 3:
+                if request_stop:
+                    folder.request_stop()
+                if error is not None:
+                    raise error
+            yield outcome
+
+    with pytest.raises((SniaPtsError, ZeroDivisionError)):
+        run(facts, perform, folder, lambda event: None)
+
+    assert main(["status", str(many)]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "  stopped  " in line)
+    assert reason in line
+    assert main(["status", str(many / "4")]) == 0
+    assert reason in capsys.readouterr().out
 
 
 @pytest.fixture

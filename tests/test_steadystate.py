@@ -280,6 +280,17 @@ def test_slope_excursion_a_hair_above_fails() -> None:
     assert state.slope_excursion_percent == pytest.approx(10)
 
 
+def test_figures_agree_with_a_decision_that_floats_cannot_show() -> None:
+    """The average is less than 100 by a fifth of a float's resolution, and so the excursions exceed their limits."""
+    below = math.nextafter(100.0, 0.0)
+    data, slope = judged(90.0, 100.0, 110.0, 100.0, below), judged(*sorted((95.0, 97.5, below, 102.5, 105.0)))
+
+    assert not data.steady
+    assert data.data_excursion > data.allowed_data_excursion
+    assert not slope.steady
+    assert slope.slope_excursion > slope.allowed_slope_excursion
+
+
 def test_each_condition_decides_alone() -> None:
     """A window may fail by its data alone, and by its slope alone."""
     data_fails, slope_fails = window_at(NEVER, 7), window_at(NEVER, 10)

@@ -7,7 +7,7 @@ PTS 2.0.2 definition 2.1.24, for a tracked variable y over a window of consecuti
    of the average of y.
 
 The percentages and the window come from the specification.  The decision uses exact rational arithmetic, so that
-equality passes at any scale.  The reported figures are the nearest floats.
+equality passes at any scale.  The reported figures are the nearest floats that agree with the decision.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
     if not all(map(math.isfinite, floats)) or sum(map(Fraction, floats)) <= 0:
         return _not_evaluable(floats, first_round)
     exact = [Fraction(value) for value in floats]
-    average = sum(exact) / len(exact)
+    average = sum(exact, Fraction()) / len(exact)
     slope = _slope(exact)
     allowed_data = average * Fraction(rule.data_excursion_percent) / 100
     allowed_slope = average * Fraction(rule.slope_excursion_percent) / 100
@@ -93,14 +93,20 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
         values=floats,
         average=float(average),
         allowed_data_excursion=float(allowed_data),
-        data_excursion=float(data_excursion),
+        data_excursion=_reported(data_excursion, allowed_data),
         allowed_slope_excursion=float(allowed_slope),
-        slope_excursion=float(slope_excursion),
+        slope_excursion=_reported(slope_excursion, allowed_slope),
         slope=float(slope),
         intercept=float(average - slope * middle),
         evaluable=True,
         steady=data_excursion <= allowed_data and slope_excursion <= allowed_slope,
     )
+
+
+def _reported(excursion: Fraction, allowed: Fraction) -> float:
+    """Return the nearest float of an excursion that is greater than that of the allowed one if the excursion is."""
+    nearest = float(excursion)
+    return math.nextafter(nearest, math.inf) if excursion > allowed and nearest == float(allowed) else nearest
 
 
 def _slope(values: Sequence[Fraction]) -> Fraction:

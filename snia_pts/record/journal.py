@@ -74,9 +74,14 @@ class Journal:
             reason = "the run is still in progress, or its report is being made"
             raise NotResumable(path=path.parent, reason=reason, hint=WAIT) from None
         self._checksum = self._length = 0
-        self._writable = not existing
+        self._writable, self._has_appended = not existing, False
         with directory(path.parent) as folder:
             os.fsync(folder)
+
+    @property
+    def has_appended(self) -> bool:
+        """Whether this process has appended an entry."""
+        return self._has_appended
 
     def continue_after(self, length: int, checksum: int) -> None:
         """Continue after ``length`` bytes of complete lines with that checksum; truncate an incomplete line.
@@ -116,6 +121,7 @@ class Journal:
                     os.ftruncate(self._descriptor, self._length)
             raise _failed(kind, error) from None
         self._length += len(text)
+        self._has_appended = True
 
     def _require_unchanged(self) -> None:
         """Raise OSError if another process removed or replaced the journal, or changed its length.

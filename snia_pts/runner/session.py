@@ -78,9 +78,9 @@ def run(
     ledger = EvidenceLedger(folder.evidence, durable=durable)
     start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
-        journal.append(start_entry)
         session = _RunSession(facts, perform, folder, journal, emit, read_health, lost_values, ledger, stop)
         with _closing(session, now):
+            journal.append(start_entry)
             drive(procedure(facts.spec, facts.dut), session.answer_by_performing)
         return _finish(session, now)
 
@@ -129,7 +129,7 @@ def resume(
             )
 
         resumed = _ResumedSession(resume_plan, laboratory, session, entry, before_first_entry)
-        with _closing(session, now, has_started=lambda: resumed.has_resumed):
+        with _closing(session, now):
             drive(procedure(resume_plan.facts.spec, resume_plan.facts.dut), resumed.answer)
             resumed.end()
         only_end_missing = not resumed.has_resumed and not resume_plan.facts.dut.simulated
@@ -137,20 +137,21 @@ def resume(
 
 
 @contextmanager
-def _closing(
-    session: _RunSession, now: Callable[[], datetime], has_started: Callable[[], bool] = lambda: True
-) -> Iterator[None]:
-    """Record why a started run ends early, and raise the reason again."""
+def _closing(session: _RunSession, now: Callable[[], datetime]) -> Iterator[None]:
+    """Record why a run ends early, and raise the reason again; nothing is recorded of a run without an entry.
+
+    A signal during the first entry arrives when that is complete, so that only the journal knows of it.
+    """
     try:
         yield
     except (KeyboardInterrupt, Interrupted) as stop:
-        stopped = stop if isinstance(stop, Interrupted) else session.interrupted(stop)
-        if has_started():
+        stopped = stop if isinstance(stop, Interrupted) else session.interrupted(stop_cause(stop))
+        if session.journal.has_appended:
             session.close("interrupted", stopped, now())
         raise stopped from None
     except SniaPtsError as error:
         device = isinstance(error, DeviceFailed | PurgeFailed)
-        if has_started():
+        if session.journal.has_appended:
             session.close("device failed" if device else "host failed", error, now())
         raise
 
@@ -243,17 +244,17 @@ class _RunSession:
     def check_stop_requested(self, step: Step) -> None:
         """Raise Interrupted if a stop was requested, HostFailed if the disk of the run folder is nearly full."""
         if self._stop is not None and self._stop.is_set():
-            raise self.interrupted()
+            raise self.interrupted("Stopped by the calling program")
         if self.folder.stop_requested:
             self.folder.withdraw_stop()
             _LOGGER.info("a stop was requested by the file stop")
-            raise self.interrupted()
+            raise self.interrupted("Stopped by a request (snia-pts stop)")
         self.folder.require_room(step.label)
 
-    def interrupted(self, stop: KeyboardInterrupt | None = None) -> Interrupted:
-        """Return the error of a run that a signal or the operator stops."""
+    def interrupted(self, cause: str) -> Interrupted:
+        """Return the error of a run that a signal, a request or the caller stops."""
         step = self._step.label if self._step else "the start"
-        return Interrupted(cause=stop_cause(stop), step=step, what=self._dut.path)
+        return Interrupted(cause=cause, step=step, what=self._dut.path)
 
     def close(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
         """Record why a run ends early; a further error is added to the reason as a note."""

@@ -27,6 +27,8 @@ State = Literal["running", "stopped", "finished", "not started", "unreadable"]
 #: Widths of columns.  NVMe serial numbers have 20 characters.
 _SERIAL_WIDTH, _STATE_WIDTH = 20, max(map(len, get_args(State)))
 
+#: Follows a verdict that anybody may have written to result.xml.
+_NOT_VERIFIED = "(by result.xml, not verified)"
 _IMPORT_UNFINISHED = "the import did not finish; remove the folder and import the file again"
 
 
@@ -174,7 +176,10 @@ def _unreadable(path: Path, error: RecordError) -> RunStatus:
 
 
 def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, running: bool) -> RunStatus:
-    """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume."""
+    """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume.
+
+    The verdict follows from the whole journal, which is not read for a list of runs.
+    """
     facts, ended = ends.facts, ends.end
     state: State = "stopped"
     command = ""
@@ -182,9 +187,8 @@ def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, runn
         state, detail = "running", ""
     elif ended is not None and ended.ending == "finished":
         state = "finished"
-        detail = (
-            stored_verdict(folder.result, facts.run_id, ended.at) or "no up-to-date result.xml; report makes it again"
-        )
+        verdict = stored_verdict(folder.result, facts.run_id, ended.at)
+        detail = f"{verdict} {_NOT_VERIFIED}" if verdict else "no up-to-date result.xml; report makes it again"
     elif facts.imported is not None:
         detail = _IMPORT_UNFINISHED
     else:
@@ -261,7 +265,9 @@ def _lines_of_several(runs: Iterable[RunStatus], width: int) -> Iterator[str]:
     commands = dict[str, None]()
     for run in runs:
         name = _shell_path(Path(run.run)).ljust(width)
-        detail = run.position if run.state in ("running", "stopped") else run.detail
+        detail = run.position if run.state == "running" else run.detail
+        if run.state == "stopped":
+            detail = f"{run.position}: {run.detail}"
         yield f"{name}  {run.serial.ljust(_SERIAL_WIDTH)}  {run.state.ljust(_STATE_WIDTH)}  {detail}"
         if run.command:
             commands[run.command] = None
