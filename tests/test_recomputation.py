@@ -21,6 +21,7 @@ from snia_pts.cli.main import main
 from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
 from tests.operating import assessed
+from tests.recomputation import host
 from tests.recomputation.key_figures import key_figures
 from tests.recomputation.record import (
     Row,
@@ -48,6 +49,7 @@ from tests.recomputation.sentences import check_header, check_sentences, check_s
 from tests.recomputation.tables import check_cells, unknown_tables
 from tests.samples import remove_later_evidence
 from tests.test_end_to_end_of_all import shortened
+from tests.test_run_folders import unpacked
 
 #: What shortens the simulated runs; the real ones are shortened like those of the end-to-end tests.
 _SHORT = {
@@ -89,6 +91,7 @@ _RUNS = [
         for *how, drive in runs[test]
     ),
     pytest.param(("enterprise", "2.0.2", "steady", "wsat"), id="steady-wsat"),
+    pytest.param(("enterprise", "2.0.2", "stored", "wsat"), id="stored-wsat"),
     pytest.param(("enterprise", "2.0.2", "interrupted", "iops"), id="interrupted-iops"),
     pytest.param(("enterprise", "1.1", "interrupted", "wsat"), id="interrupted-wsat"),
     *(
@@ -104,6 +107,10 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     test_class, pts, kind, test = request.param
     folder: Path = tmp_path_factory.mktemp("recomputation") / kind.removeprefix("sim:") / test
     folder.parent.mkdir()
+    if kind == "stored":  # a run of fio on a loop device, with the kernel's counters
+        unpacked("drive", folder.parent).rename(folder)
+        assert main(["report", str(folder), "--to", "csv,rst,json,ocp"]) == 0
+        return folder
     changed = _STEADY if kind == "steady" else _SHORT.get(test, ())
     settings = [part for setting in changed for part in ("--set", setting)]
     target = ["sim:enterprise-nvme" if kind in ("steady", "interrupted") else kind]
@@ -181,7 +188,7 @@ def test_rounds_are_those_of_the_answers(run: Path) -> None:
 
 def test_determinations_are_those_of_their_rounds(run: Path) -> None:
     """Average, excursions and verdict of each window follow from its rounds by the rule: 20 % and 10 %."""
-    assert run.name == "xsr" or window_rounds(run) == (2 if run.parent.name == "real" else 5)
+    assert run.name == "xsr" or window_rounds(run) == (2 if run.parent.name in ("real", "stored") else 5)
     for window in rows(run, "windows"):
         rounds, last = series(run)[window["series"]][window["variable"]], int(window["last_round"])
         assert int(window["first_round"]) == last - window_rounds(run) + 1
@@ -264,6 +271,15 @@ def samples_of(run: Path, measured: Row) -> list[Row]:
     earlier = sum(float(total([row], "ios")[0]) for row in starts[: starts.index(measured)])
     done = np.cumsum(total(kept, "ios"))
     return kept[int(np.searchsorted(done, earlier, side="right")) if earlier else 0 :]
+
+
+def test_host_limits_are_those_of_the_record(run: Path) -> None:
+    """Each measurement and each point has the verdict that the rules give for answers and counters."""
+    for row in rows(run, "measurements"):
+        share = host.verdict(run, row["evidence"])
+        assert row.get("host_limited", "") == text(share and share[0])
+    for row in rows(run, "points"):
+        assert row.get("host_limited", "") == text(host.limited(run, window_of(run, row)))
 
 
 # -- what is printed against what is recomputed ------------------------------------------------------------------------

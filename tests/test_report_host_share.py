@@ -133,6 +133,17 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
     assert all(warning.what != "host-limited" for warning in run_warnings(simulated))
 
 
+def test_continuous_stimuli_have_their_reasons() -> None:
+    """The reasons are those of all points judged: of rounds, and of continuous stimuli."""
+    (judged,) = (
+        dict(block.rows)
+        for block in build(samples.result_of("wsat")).pages[-1].blocks
+        if isinstance(block, Table) and block.title == "Host or drive?"
+    )
+    assert judged["Points judged"].endswith("2 undetermined")
+    assert judged["Reasons: undetermined"] == "the CPU time of the engine is unknown (10 measurements)"
+
+
 def test_result_xml_flags_each_measurement_and_point() -> None:
     """Ceilings, and a flag for every measurement and every point of the window; none of a simulated drive."""
     result = host_limited("iops", lambda item: item.largest_block_bytes == 4096)

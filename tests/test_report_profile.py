@@ -126,8 +126,9 @@ def test_a_curve_that_runs_back_is_blamed_on_who_did_it(limited: bool | None, ho
 
     def caption(of: profiles.Rate) -> str:
         result = profiles.result(profiles.shipped("queue-depth"), of)
-        (family, *_) = group_by_workload(result, placed_points(result))
-        pages = axis_pages(family, IOPS, [family], lambda measured: limited, prefix="", slug="1")
+        spots = [dataclasses.replace(spot, host_limited=limited) for spot in placed_points(result)]
+        (family, *_) = group_by_workload(result, spots)
+        pages = axis_pages(family, IOPS, [family], prefix="", slug="1")
         (selected,) = (item for item in pages if item.title == "Response Time over IOPS")
         return next(block.caption for block in selected.blocks if isinstance(block, Figure))
 
@@ -141,6 +142,19 @@ def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -
     outcome = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
     assert "the host limited the IOPS." in figures(outcome)["response-1-1"].caption
+    (listed, *_) = [table for table in tables(page(outcome, "Summary")) if table.title == "Results"]
+    assert all(row[0].startswith("\N{DAGGER} random ") for row in listed.rows)
+    assert "\N{DAGGER} Limited by the host" in str(page(outcome, "Summary").blocks)
+
+
+def test_host_limited_points_are_marked_in_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrices of a profile mark the points that the host limited, and no other."""
+    profile = profiles.spec(axes=[axis("queue_depth", 1, 4), axis("block_size", "4 KiB", "16 KiB")])
+    outcome = profiles.result(profile)
+    monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: measured[0].stimulus.queue_depth == 4)
+    matrix, *_ = tables(page(outcome, "Matrix: Queue Depth x Block Size"))
+    assert [[cell.startswith("\N{DAGGER} ") for cell in row[1:]] for row in matrix.rows] == [[False] * 2, [True] * 2]
+    assert "\N{DAGGER} Limited by the host" in str(page(outcome, "Matrix: Queue Depth x Block Size").blocks)
 
 
 def test_a_simulated_drive_has_no_host_that_limits_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from snia_pts.analysis.recovery import back_to_baseline, recovery
 from snia_pts.model.steps import Demand
 from snia_pts.model.time_series import TimeLine
 from snia_pts.spec import OperatingPoints
+from tests.recomputation import host
 from tests.recomputation.demand import Point, choose
 from tests.recomputation.record import Row, total
 from tests.recomputation.recoveries import means, return_time
 from tests.recomputation.saturation import trend
+from tests.test_hostlimit import ceiling, judged, measured
 from tests.test_recovery import group, groups
 
 SPEEDS = st.lists(st.integers(80, 120), min_size=1, max_size=60)
@@ -70,6 +73,46 @@ def test_the_trend_of_any_samples_agrees(values: list[int]) -> None:
     assert (first is not None) == is_trend
     if first is not None:
         assert first == pytest.approx(rise, rel=1e-9)
+
+
+#: Figures on both sides of each limit.
+PERCENTS = {
+    "engine": [None, 5.0, 20.0, 70.0, 89.0, 95.0],
+    "host": [None, 50.0, 92.0, 96.0],
+    "busiest": [None, 50.0, 97.0, 99.0],
+    "in_drive": [None, 20.0, 60.0, 88.0, 92.0],
+    "stolen": [None, 4.0, 11.0, 40.0],
+}
+
+
+@given(
+    st.integers(1, 64),
+    st.integers(1, 64),
+    st.sampled_from([1, 2, 8, 64]),
+    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in PERCENTS.items()}),
+    st.sampled_from([0, 80_000, 120_000, 1_000_000]),
+)
+def test_the_verdict_on_the_host_of_any_point_agrees(
+    threads: int, depth: int, cpus: int, percents: dict[str, Any], null_iops: int
+) -> None:
+    """Verdict and reasons follow from the load of CPUs, queue, null target and hypervisor alike."""
+    known = {name: math.nan if value is None else value for name, value in percents.items()}
+    ceilings = [ceiling(null_iops, thread_count=threads, queue_depth=depth)] if null_iops else []
+    first = judged(measured(threads=threads, depth=depth, **percents), *ceilings, cpus=cpus)
+    in_drive = math.nan if first.drive_percent is None else first.drive_percent
+    assert in_drive == pytest.approx(known["in_drive"], nan_ok=True)
+    second = host.Share(
+        threads=threads,
+        outstanding=threads * depth,
+        host_cpus=cpus,
+        engine_of_a_cpu=known["engine"],
+        ceiling=first.ceiling_percent if first.ceiling_percent is not None else math.nan,
+        cpus=known["host"],
+        busiest=known["busiest"],
+        drive=in_drive,  # a limit may be reached by rounding
+        stolen_of_all=percents["stolen"] or 0.0,
+    )
+    assert host.judge(second) == (first.limited, first.reasons)
 
 
 DEMANDS = [(threads, depth) for threads in (1, 2, 4) for depth in (1, 2, 4)]

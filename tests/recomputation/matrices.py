@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.recomputation import host
 from tests.recomputation.printed import Expected, PrintedTable
 from tests.recomputation.record import (
     Row,
@@ -21,6 +22,11 @@ from tests.recomputation.record import (
     window_of,
 )
 from tests.recomputation.tkperf import Figures
+
+
+def is_limited(run: Path, point: Row) -> bool:
+    """Return whether the host limited a point, which its number must say."""
+    return host.limited(run, window_of(run, point)) is True
 
 
 def over_window(run: Path, point: Row) -> dict[str, float]:
@@ -72,10 +78,13 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
         keys = ("thread_count", "queue_depth")
     points = {tuple(row[key] for key in keys): row for row in rows(run, "points")}
     cells: list[list[Expected]] = []
-    for label, *_ in table.body:
+    limited: set[tuple[int, int]] = set()
+    for number, (label, *_) in enumerate(table.body):
         down = label if keys[0] == "thread_count" else str(round(1024 * float(label)))
         across = [re.sub(r"^(R/W |QD )", "", heading).partition("/")[0] for heading in table.heading[1:]]
         row = [points.pop((down, place), None) for place in across]
+        limited |= {(number, at) for at, point in enumerate(row, start=1) if point and is_limited(run, point)}
         cells.append([label, *(over_window(run, point)[figure] if point else np.nan for point in row)])
     assert not points, "a point is in no cell"
+    assert table.marks == limited
     return cells

@@ -18,12 +18,16 @@ _FIELDS = {"{}": rf"({_NUMBER}|n/a)", "{time}": f"({_DURATION})", "{any}": ".*"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedTable:
-    """A table with the title of its page; ``heading`` is empty for a table of facts, whose cells have a label each."""
+    """A table with the title of its page; ``heading`` is empty for a table of facts, whose cells have a label each.
+
+    ``marks`` are the rows and columns of the cells with the mark of host-limited numbers.
+    """
 
     page: str
     title: str
     heading: list[str]
     body: list[list[str]]
+    marks: set[tuple[int, int]]
 
     @property
     def name(self) -> str:
@@ -60,9 +64,20 @@ def printed_tables(folder: Path, name: str = "report.rst") -> Iterator[PrintedTa
             page = plain(lines[number - 1])
         if line.startswith(".. csv-table::"):
             options, cells = _block(lines[number + 1 :])
-            body = [[plain(cell) for cell in row] for row in csv.reader(cells, skipinitialspace=True)]
-            heading = body.pop(0) if ":header-rows: 1" in options else []
-            yield PrintedTable(page=page, title=plain(line.partition("::")[2]), heading=heading, body=body)
+            raw = list(csv.reader(cells, skipinitialspace=True))
+            heading = [plain(cell) for cell in raw.pop(0)] if ":header-rows: 1" in options else []
+            yield PrintedTable(
+                page=page,
+                title=plain(line.partition("::")[2]),
+                heading=heading,
+                body=[[plain(cell) for cell in row] for row in raw],
+                marks={
+                    (down, across)
+                    for down, row in enumerate(raw)
+                    for across, cell in enumerate(row)
+                    if cell.startswith("\N{DAGGER}")
+                },
+            )
 
 
 def _block(lines: Sequence[str]) -> tuple[list[str], list[str]]:

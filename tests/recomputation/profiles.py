@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.recomputation.key_figures import Figure, difference
-from tests.recomputation.matrices import over_window
+from tests.recomputation.matrices import is_limited, over_window
 from tests.recomputation.printed import Expected, PrintedTable, check_number, text
 from tests.recomputation.record import (
     Array,
@@ -106,6 +106,7 @@ def results(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return each point with its figures over all repeats."""
     found = _listed(run, zones=True)
     assert [row[0] for row in table.body] == list(found)
+    assert table.marks == {(number, 0) for number, row in enumerate(found.values()) if is_limited(run, row)}
     return [[name, *(figures(run, row)[heading] for heading in table.heading[1:])] for name, row in found.items()]
 
 
@@ -172,11 +173,14 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
     own = [row for row in points(run) if _workload(row) == name] or points(run)
     by_place = {tuple(float(row[key]) / factor for key, factor in (down, across)): row for row in own}
     cells: list[list[Expected]] = []
-    for label, *_ in table.body:
+    limited: set[tuple[int, int]] = set()
+    for number, (label, *_) in enumerate(table.body):
         places = [(float(label), float(heading)) for heading in table.heading[1:]]
         row = [by_place.pop(place, None) for place in places]
+        limited |= {(number, at) for at, point in enumerate(row, start=1) if point and is_limited(run, point)}
         cells.append([label, *(figures(run, point)[match[1]] if point else math.nan for point in row)])
     assert not by_place, "a point is in no cell"
+    assert table.marks == limited
     return cells
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.recomputation import host
 from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
 from tests.recomputation.record import (
     Row,
-    combined,
     continuous_phase,
     facts,
     is_imported,
@@ -23,7 +22,6 @@ from tests.recomputation.record import (
     journal,
     measurements,
     per_second,
-    rate,
     rows,
     values,
 )
@@ -154,43 +152,35 @@ def _starts(run: Path) -> Expected:
 
 
 def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return how many points were judged: those of the windows, and the continuous stimuli."""
-    continuous = {
-        (row["phase"], row["part"]) for row in rows(run, "measurements") if row["phase"] not in ("WIPC", "round")
-    }
-    judged = len(rows(run, "points")) + len(continuous)
-    expected: dict[str, Expected] = {
-        "Points judged": partial(_check_judged, judged),
-        "Reasons: host-limited": None,
-        "Reasons: undetermined": None,
-        "Host ceiling": None,
-    }
+    """Return how many points have each verdict, those of the windows and the continuous stimuli, and the reasons."""
+    counts = Counter(host.judged_points(run).values())
+    figures = (counts.total(), counts[True], counts[False], counts[None])
+    template = f"{{}} point{'s' * (counts.total() != 1)}: {{}} host-limited, {{}} not host-limited, {{}} undetermined"
+    expected: dict[str, Expected] = {"Points judged": text(template, *map(float, figures)), "Host ceiling": None}
+    for verdict, label in ((True, "Reasons: host-limited"), (None, "Reasons: undetermined")):
+        found = host.reasons(run)[verdict]
+        expected[label] = partial(_check_reasons, found) if found else None
     return labelled(table, expected)
 
 
-def host_ceilings(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return the ranges of CPU time per I/O and of IOPS of each kind of I/O, from the answers on a null target.
+def _check_reasons(found: Counter[str], cell: str) -> None:
+    shown = re.findall(r"(?:^|; )(.*?) \((\d+) measurements?\)(?=;|$)", cell)
+    assert {reason: int(count) for reason, count in shown} == found
 
-    Reads are measured as writes of buffers that are not filled.
-    """
-    cpus = int(journal(run)[0]["facts"]["platform"]["cpus"])
+
+def host_ceilings(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the ranges of CPU time per I/O and of IOPS of each kind of I/O, from the answers on a null target."""
+    cpus = host.cpus(run)
     assert table.heading[3] == f"Host IOPS ({cpus} CPU{'s' * (cpus != 1)})"
-    found: dict[str, list[tuple[int, int, float]]] = {}
-    for job in sorted((run / "evidence").glob("00000-ceiling-*.fio")):
-        document = json.loads(job.with_suffix(".json").read_text(encoding="utf-8"))
-        jobs, options = document["jobs"], document["global options"] | document["jobs"][0]["job options"]
-        access = "RND" if options["rw"] == "randwrite" else "SEQ"
-        size = f"writes, {int(options['bs']) // 1024} KiB"
-        kind = f"{access} {size if job.stem.endswith('write') else 'reads, any size'}"
-        threads = int(options.get("numjobs", len(jobs)))
-        percent = float(np.mean([item["usr_cpu"] + item["sys_cpu"] for item in jobs]))
-        iops = rate([combined([entry["write"] for entry in jobs])], "total_ios")
-        found.setdefault(kind, []).append((threads, int(options["iodepth"]), threads * percent / 100 / iops * 1e6))
+    found: dict[str, list[host.NullTarget]] = {}
+    for target in host.null_targets(run):
+        found.setdefault(target.kind, []).append(target)
     cells: list[list[Expected]] = []
-    for kind, demands in found.items():
-        names = [f"T{threads}Q{depth}" for threads, depth, _ in sorted(demands)]
-        costs = [cost for _, _, cost in demands]
-        rates = [min(threads, cpus) / cost * 1e6 for threads, _, cost in demands]
+    for kind, targets in found.items():
+        demands = sorted((target.threads, target.depth) for target in targets)
+        names = [f"T{threads}Q{depth}" for threads, depth in demands]
+        costs = [target.cost_us for target in targets]
+        rates = [min(target.threads, cpus) / target.cost_us * 1e6 for target in targets]
         shown = " - ".join(dict.fromkeys((names[0], names[-1])))
         cells.append([kind, shown, partial(_check_range, costs), partial(_check_range, rates)])
     return cells
@@ -200,8 +190,3 @@ def _check_range(figures: list[float], cell: str) -> None:
     shown = cell.split(" - ")
     check_number(shown[0], min(figures))
     check_number(shown[-1], max(figures))
-
-
-def _check_judged(judged: int, cell: str) -> None:
-    shown, *verdicts = map(int, re.findall("[0-9]+", cell))
-    assert shown == judged == sum(verdicts), cell

@@ -182,7 +182,7 @@ def reported(run: Path, measured: Row) -> tkperf.Figures:
 # -- answers of the engine --------------------------------------------------------------------------------------------
 
 
-def _answer_document(path: Path) -> dict[str, Any]:
+def answer_document(path: Path) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text[text.index("{") :])
     return document
@@ -191,7 +191,7 @@ def _answer_document(path: Path) -> dict[str, Any]:
 @cache
 def answer(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the engine's reads and writes of one point; sequential threads, which are separate jobs, are added."""
-    jobs = _answer_document(path)["jobs"]
+    jobs = answer_document(path)["jobs"]
     return combined([job["read"] for job in jobs]), combined([job["write"] for job in jobs])
 
 
@@ -259,7 +259,7 @@ def synchronizing_calls(run: Path, measured: Iterable[Row]) -> list[dict[str, An
     """Return the calls of fsync and fdatasync of measurements like their reads and writes; empty without any."""
     calls: list[dict[str, Any]] = []
     for row in measured:
-        document = _answer_document(run / "evidence" / f"{row['evidence']}.json")
+        document = answer_document(run / "evidence" / f"{row['evidence']}.json")
         times = [job.get("sync", {}).get("lat_ns", {}) for job in document["jobs"]]
         calls += [{"total_ios": latency["N"], "lat_ns": latency} for latency in times if latency.get("N")]
     return calls

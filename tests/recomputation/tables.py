@@ -175,6 +175,7 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
     for name, variables in series(run).items():
         for variable, rounds in variables.items():
             (point,) = (row for row in rows(run, "points") if row["point"] == variable and row["part"] in ("", name))
+            assert ((len(cells), 0) in table.marks) == matrices.is_limited(run, point)
             figures = matrices.over_window(run, point)
             steady = determination(rounds, max(rounds), window_rounds(run))["steady"]
             span, numbers = _span(run, name, "")

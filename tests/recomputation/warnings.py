@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.recomputation import tkperf
+from tests.recomputation import host, tkperf
 from tests.recomputation.printed import Expected, PrintedTable, text
 from tests.recomputation.provenance import purges_and_gaps
 from tests.recomputation.record import (
@@ -28,6 +28,7 @@ from tests.recomputation.record import (
     determination,
     facts,
     is_imported,
+    is_profile,
     journal,
     performed,
     response_times,
@@ -251,6 +252,27 @@ def _uncounted(run: Path) -> Iterator[Expected]:
     for point in points(run):
         if lost := point.outcome["uncounted_ios"]:
             yield text(f"{point.name}: fio did not count the last {{}} I/O{'s' * (lost != 1)}: {{any}}", lost)
+
+
+def _host_limited(run: Path) -> Iterator[Expected]:
+    """Return the points of each loop that the host limited, at most 8 by name, and each continuous stimulus."""
+    loops: dict[str, dict[str, host.Verdict]] = {}
+    stimuli: list[str] = []
+    for (part, name), verdict in host.judged_points(run).items():
+        if not part.startswith("/"):
+            loops.setdefault("" if is_profile(run) else part, {})[name] = verdict
+        elif verdict:
+            stimuli.append(f"the host, not the drive, limited {name} ({part.removeprefix('/')})")
+    for part, points_of_loop in loops.items():
+        limited = [name for name, verdict in points_of_loop.items() if verdict]
+        if limited:
+            separator = "; " if any("," in name for name in limited) else ", "
+            more = f" and {len(limited) - 8} more" if len(limited) > 8 else ""
+            window = "" if is_profile(run) else " of the window"
+            prefix = f"{part}: " if part else ""
+            template = f"{prefix}the host, not the drive, limited {{}} of {{}} points{window}: "
+            yield text(template + separator.join(limited[:8]) + more, *_count(limited, points_of_loop))
+    yield from stimuli
 
 
 def _mixes(run: Path) -> Iterator[Expected]:
@@ -513,6 +535,7 @@ def _disputes(run: Path) -> Iterator[Expected]:
 
 
 _KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
+    "host-limited": _host_limited,
     "clock": _clock,
     "pause": _pause,
     "idle time": _idle_times,

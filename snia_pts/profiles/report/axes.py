@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ...model.measurement import Measurement
 from ...report.figures import columns
 from ...report.figures.figure import Grid
 from ...report.figures.matrices import average_response_ms
@@ -19,29 +18,25 @@ from ..spec import Axis
 from .figures import Step, lines, response_over_iops
 from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
-from .tables import matrices_of
+from .tables import footnote, matrices_of
 
-#: Returns whether a point's measurements are host-limited; None if undetermined.
-Limited = Callable[[Sequence[Measurement]], bool | None]
 #: The number of series with distinct colours and markers in one figure.
 _MAX_SERIES = 8
 #: Leaves room for the matrices below a surface on the same page.
 _SURFACE_HEIGHT = 3.05
 
 
-def axis_pages(
-    family: Family, measure: Measure, alike: Sequence[Family], limited: Limited, *, prefix: str, slug: str
-) -> Iterator[Page]:
+def axis_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
     """Yield the pages of a family over its quantity axes; ``measure`` is its main quantity.
 
-    Surfaces share one scale with those of the families ``alike``.  ``limited`` returns whether a point is host-limited.
+    Surfaces share one scale with those of the families ``alike``.
     """
     if len(family.sides) == 2:
         grids = [item for one in alike if len(one.sides) == 2 for item in surfaces(one, measure).values()]
         yield from _surfaces(family, measure, grids, prefix, slug)
     else:
         yield from _lines(family, prefix, slug)
-    yield from _responses(family, limited, prefix, slug)
+    yield from _responses(family, prefix, slug)
 
 
 def _split(series: Sequence[Series]) -> list[Sequence[Series]]:
@@ -117,6 +112,7 @@ def _surfaces(family: Family, measure: Measure, alike: Sequence[Grid], prefix: s
         if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1:
             figure = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", alike)
             blocks = (figure, *blocks)
+        blocks = (*blocks, *footnote(series.spots))
         axis_names = f"{_title(axis_name(deep))} x {_title(axis_name(across))}"
         title = series.label if len(grids) > 1 or prefix else axis_names
         yield Page(title=f"Matrix: {title}", blocks=blocks, flows=True)
@@ -134,7 +130,7 @@ def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
         yield replace(table, title=f"{series.label}: {table.title}")
 
 
-def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iterator[Page]:
+def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     """Yield response time over IOPS for increasing outstanding I/Os, if an axis varies these."""
     axis = next((item for key in DEMANDS for item in family.axes if item.key == key), None)
     if axis is None:
@@ -148,18 +144,18 @@ def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iter
         figure = Figure(
             name=f"response-{slug}-{number}",
             caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}. Where a "
-            f"curve turns up, more outstanding I/Os do not increase IOPS{_falling_iops(group, axis, limited)}.",
+            f"curve turns up, more outstanding I/Os do not increase IOPS{_falling_iops(group, axis)}.",
             alt="Line plot: average and 99 % response time in ms against IOPS, one colour per series.",
             draw=partial(response_over_iops, shown, legend="Series"),
         )
         yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
 
 
-def _falling_iops(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
+def _falling_iops(found: Sequence[Series], axis: Axis) -> str:
     """Return a caption note on why IOPS fall along a curve: the host, the drive's state, or undetermined."""
     spots = [list(along(series.spots, axis).values()) for series in found]
     pairs = [pair for item in spots for pair in itertools.pairwise(item)]
-    causes = {limited(spot.measured) for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
+    causes = {spot.host_limited for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
     host = "the host limited the IOPS"
     state = "the drive's state had changed since the previous point (a profile does not wait for steady state)"
     if not causes:

@@ -20,13 +20,14 @@ from ...results.limit_checks import judgements
 from ...units import block_size, capacity, counted, duration
 from ..spec import ProfileSpec
 from . import figures as drawn
-from .axes import Limited, axis_pages, first_matrices
+from .axes import axis_pages, first_matrices
 from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
 from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
 from .tables import (
     EXPLAINED,
     effect_tables,
     extremes_table,
+    footnote,
     host_table,
     points_table,
     repeats_table,
@@ -49,7 +50,7 @@ def pages(result: ProfileResult) -> tuple[Page, ...]:
     families = group_by_workload(result, every)
     measured = (
         *_results(result, families),
-        *_pictures(result, families),
+        *_pictures(families),
         *_over_time(result, every),
         *_effects(families),
     )
@@ -156,6 +157,7 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
     if len(placed) <= _MAX_LISTED_POINTS and placed:
         yield points_table(placed, _means(result))
         yield Prose(text=f"{_SPREAD if result.facts.spec.repeats > 1 else ''}{_TIMES}")
+        yield from footnote(placed)
     elif placed:
         yield extremes_table(placed)
 
@@ -163,11 +165,13 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
 def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
     """Yield the tables of points without a matrix or zone table, of their repeats, and of mixed points."""
     plain = [spot for family in families if not family.zoned and len(family.sides) < 2 for spot in family.spots]
+    every = _outside_zones(families)
     blocks: list[Block] = []
     if sum(len(family.spots) for family in families) > _MAX_LISTED_POINTS and plain:
         blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
-    blocks += [*sides_table(_outside_zones(families)), *repeats_table(plain)]
+    blocks += [*sides_table(every), *repeats_table(plain)]
     if blocks:
+        blocks += footnote(every)
         yield Page(title="Results", blocks=tuple(blocks), flows=True)
 
 
@@ -180,7 +184,7 @@ def _measure(family: Family) -> Measure:
     return MB_PER_SECOND if family.sequential else IOPS
 
 
-def _pictures(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
+def _pictures(families: Sequence[Family]) -> Iterator[Page]:
     """Yield the figures of each family; if there are several, titles name their workloads."""
     for number, family in enumerate(families, start=1):
         prefix, measure = f"{', '.join(family.workloads)}: " if len(families) > 1 else "", _measure(family)
@@ -188,13 +192,8 @@ def _pictures(result: ProfileResult, families: Sequence[Family]) -> Iterator[Pag
         if family.zoned:
             yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
         elif family.sides:
-            yield from axis_pages(family, measure, alike, _limited(result), prefix=prefix, slug=str(number))
+            yield from axis_pages(family, measure, alike, prefix=prefix, slug=str(number))
     yield from _bars([spot for family in families if not family.zoned and not family.sides for spot in family.spots])
-
-
-def _limited(result: ProfileResult) -> Limited:
-    """Return the function that says whether the host limited a point; a simulated drive has no host."""
-    return (lambda _: False) if result.facts.dut.simulated else result.host_limited
 
 
 def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:

@@ -38,10 +38,11 @@ Reduction = Callable[[Sequence[Measurement]], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPoint:
-    """A point with its measurements in all complete repeats."""
+    """A point with its measurements in all complete repeats, and whether the host limited it; None if undetermined."""
 
     point: Point
     measured: tuple[Measurement, ...]
+    host_limited: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +100,9 @@ def placed_points(result: ProfileResult) -> tuple[PlacedPoint, ...]:
     for point in points(result.facts.spec, result.facts.dut):
         rounds = result.evaluated_rounds(loops[point.name]) if point.name in loops else ()
         if rounds:
-            found.append(
-                PlacedPoint(
-                    point=point, measured=tuple(measurement for one in rounds for measurement in one.measurements)
-                )
-            )
+            measured = tuple(measurement for one in rounds for measurement in one.measurements)
+            limited = False if result.facts.dut.simulated else result.host_limited(measured)  # it has no host
+            found.append(PlacedPoint(point=point, measured=measured, host_limited=limited))
     names = [item.name for item in result.facts.spec.workload]
     return tuple(sorted(found, key=lambda spot: names.index(spot.point.workload.name)))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...model.measurement import mean
-from ...report.figures.matrices import average_response_ms, iops, matrix_tables
+from ...report.figures.matrices import MARK, average_response_ms, foot, iops, matrix_tables
+from ...report.pages import Prose
 from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, number_columns, thousands
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
@@ -50,13 +51,23 @@ def sync_table(placed: Sequence[PlacedPoint]) -> Table:
 def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
     cells = [aligned([figure(spot.measured) for spot in placed]) for _, figure in figures]
-    rows = tuple((spot.point.name, *row) for spot, *row in zip(placed, *cells, strict=True))
+    rows = tuple((_marked_name(spot), *row) for spot, *row in zip(placed, *cells, strict=True))
     width = (100 - _NAME_WIDTH) // len(figures)
     columns = (
         Column(heading="Point", width=_NAME_WIDTH),
         *(Column(heading=heading, align="right", width=width) for heading, _ in figures),
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
+
+
+def _marked_name(spot: PlacedPoint) -> str:
+    return f"{MARK} {spot.point.name}" if spot.host_limited else spot.point.name
+
+
+def footnote(placed: Iterable[PlacedPoint]) -> Iterator[Prose]:
+    """Yield the footnote of tables with host-limited points, if there are any."""
+    if text := foot([spot for spot in placed if spot.host_limited]):
+        yield Prose(text=text)
 
 
 def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
@@ -80,7 +91,7 @@ def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
     texts, spread_texts = aligned([value for row in shown for value in row]), aligned(spreads, digits=2)
     count = len(headings)
     rows = tuple(
-        (spot.point.name, *texts[count * number : count * number + count], spread_texts[number])
+        (_marked_name(spot), *texts[count * number : count * number + count], spread_texts[number])
         for number, spot in enumerate(placed)
     )
     width = (100 - _NAME_WIDTH) // (count + 1)
@@ -96,12 +107,13 @@ def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: 
     several = any(len(spot.measured) > 1 for spot in placed)
     figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
     figures.sort(key=lambda figure: figure[0] != first)
+    marked = frozenset(grid([spot for spot in placed if spot.host_limited], down, across, iops))
     for heading, figure in figures:
         values = grid(placed, down, across, figure)
         if any(map(math.isfinite, values.values())):
             right = side(across, placed)
             title = f"{heading} (columns: {right.title[:1].lower()}{right.title[1:]})"
-            yield from matrix_tables(values, side(down, placed), right, title=title)
+            yield from matrix_tables(values, side(down, placed), right, title=title, marked=marked)
 
 
 def extremes_table(placed: Sequence[PlacedPoint]) -> Table:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ...model.host_ceiling import Ceiling, Shape
+from ...model.measurement import Measurement
 from ...results.result import TestResult
 from ...units import block_size, counted
 from ..tables import NOT_APPLICABLE, Column, Table, facts, thousands
@@ -49,16 +50,24 @@ def _verdict_counts(result: TestResult) -> str:
 def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:
     """Yield the reasons why measurements are host-limited or undetermined, the most frequent first."""
     counts: dict[bool | None, Counter[str]] = {True: Counter(), None: Counter()}
-    for loop in result.loops:
-        for measured_round in result.evaluated_rounds(loop):
-            for measurement in measured_round.measurements:
-                share = result.host_share(measurement)
-                if share is not None and share.limited in counts:
-                    counts[share.limited].update(share.reasons)
+    for measurement in _judged(result):
+        share = result.host_share(measurement)
+        if share is not None and share.limited in counts:
+            counts[share.limited].update(share.reasons)
     for verdict, label in ((True, "Reasons: host-limited"), (None, "Reasons: undetermined")):
         reasons = (f"{reason} ({counted(count, 'measurement')})" for reason, count in counts[verdict].most_common())
         if text := "; ".join(reasons):
             yield label, text
+
+
+def _judged(result: TestResult) -> Iterator[Measurement]:
+    """Yield the measurements of the windows, and of the continuous stimuli that are judged."""
+    for loop in result.loops:
+        for measured_round in result.evaluated_rounds(loop):
+            yield from measured_round.measurements
+    for line in result.separate_lines:
+        if line.phase != "WIPC":
+            yield from line.measurements
 
 
 def _ceilings(ceilings: Sequence[Ceiling], cpus: int) -> Table:
