@@ -13,7 +13,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -354,10 +354,12 @@ def with_swap(path: Path) -> None:
     subprocess.run(["mkswap", path], check=True, capture_output=True)
 
 
-def with_gpt(path: Path) -> None:
-    """A GUID partition table without partitions."""
-    entries = bytes(128 * 128)
-    last = 8 * MIB // 512 - 1
+def with_gpt(path: Path, *, start: int = 0, sector_bytes: int = 512, part: tuple[int, int] | None = None) -> None:
+    """A GUID partition table from byte ``start`` on, without partitions or with one from and to a sector."""
+    entry = struct.pack("<16s16sQQ", b"t" * 16, b"u" * 16, *part) if part else b""
+    entries = entry.ljust(128 * 128, b"\0")
+    last = 8 * MIB // sector_bytes - 1
+    room = len(entries) // sector_bytes + 1
     fields = [
         b"EFI PART",
         0x10000,
@@ -366,8 +368,8 @@ def with_gpt(path: Path) -> None:
         0,
         1,
         last,
-        34,
-        last - 33,
+        1 + room,
+        last - room,
         bytes(range(16)),
         2,
         128,
@@ -376,10 +378,10 @@ def with_gpt(path: Path) -> None:
     ]
     form = "<8sIIIIQQQQ16sQIII"
     fields[3] = zlib.crc32(struct.pack(form, *fields))
-    put(path, 446, struct.pack("<B3sB3sII", 0, b"", 0xEE, b"", 1, last))
-    put(path, 510, b"\x55\xaa")
-    put(path, 512, struct.pack(form, *fields))
-    put(path, 1024, entries)
+    put(path, start + 446, struct.pack("<B3sB3sII", 0, b"", 0xEE, b"", 1, last))
+    put(path, start + 510, b"\x55\xaa")
+    put(path, start + sector_bytes, struct.pack(form, *fields))
+    put(path, start + 2 * sector_bytes, entries)
 
 
 def with_volume(path: Path) -> None:
@@ -532,6 +534,111 @@ def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_pat
             subprocess.run(["partx", "--delete", path], check=True, capture_output=True)
         no_node = Path(f"{path}p2")  # the kernel knows the partition, and a container has no node for it
         assert any(signature.member_of for signature in read_contents({path: [no_node]})[path].signatures)
+
+
+def table(*parts: tuple[int, int]) -> bytes:
+    """Return a partition table with partitions of a start and a length in sectors."""
+    entries = (struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length) for start, length in parts)
+    return b"".join(entries).ljust(64, b"\0") + b"\x55\xaa"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("inner", ["dos", "gpt", "gpt for other sectors"])
+def test_a_member_within_a_partition_table_within_a_partition_is_refused(
+    tmp_path: Path, inner: str, known: bool
+) -> None:
+    """As of a virtual machine whose disk is a partition here, whether the kernel has read the outer table or not."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, ExitStack() as stack:
+        if known:
+            stack.enter_context(partitioned(path, 8 * MIB // 512))
+        else:
+            put(path, 446, table((2048, 8 * MIB // 512)))
+        if inner == "dos":
+            put(path, MIB + 446, table((4096, 4096)))
+        else:
+            sector_bytes = 512 if inner == "gpt" else 4096
+            first = 2 * MIB // sector_bytes
+            with_gpt(path, start=MIB, sector_bytes=sector_bytes, part=(first, 2 * first - 1))
+        outer = f"{path.name}p1" if known else f"{path.name} partition 1"
+        kind = inner.partition(" ")[0]
+        refused(
+            path,
+            TargetNotOurs,
+            rf"{outer} \(.*{kind} partition table.*\), {outer} partition 1 \(nothing recognised\)",
+        )
+        with held(path, discard_data=True):
+            pass
+        part = tmp_path / "part"
+        part.write_bytes(bytes(MIB))
+        with_volume(part)
+        put(path, 3 * MIB, part.read_bytes())
+        for discard_data in (False, True):
+            refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
+
+
+@pytest.mark.root
+def test_a_member_in_a_table_for_other_sectors_is_refused(tmp_path: Path) -> None:
+    """As of a drive that was moved out of a USB bridge with larger sectors."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        with_gpt(path, sector_bytes=4096, part=(256, 767))
+        refused(path, TargetNotOurs, rf"{path.name} partition 1 \(nothing recognised\)")
+        part = tmp_path / "part"
+        part.write_bytes(bytes(MIB))
+        with_volume(part)
+        put(path, MIB, part.read_bytes())
+        refused(path, TargetBusy, "marked as a member of LVM", discard_data=True)
+
+
+@pytest.mark.root
+def test_a_partition_is_read_from_its_disk_too(tmp_path: Path) -> None:
+    """Its node may lead elsewhere, and its entry in the partition table may be longer than the kernel knows."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 4 * MIB // 512) as (part,):
+        node = tmp_path / part.name
+        node.write_bytes(bytes(4 * MIB))
+        assert read_contents({path: [node]})[path].descriptions(path.name)[1:] == (f"{part.name} (nothing recognised)",)
+        with_volume(part)
+        (found,) = [one for one in read_contents({path: [node]})[path].signatures if one.device == part.name]
+        assert found.member_of == "LVM"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("known", [True, False])
+def test_logical_partitions_are_listed_once(tmp_path: Path, known: bool) -> None:
+    """An extended partition begins with a partition table of its own, which lists them again."""
+    first = struct.pack("<B3sB3sII", 0, b"", 0x05, b"", 2048, 20480).ljust(64, b"\0") + b"\x55\xaa"
+    logical = struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 2048, 4096)
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
+        put(path, 446, first)
+        put(path, MIB + 446, (logical + struct.pack("<B3sB3sII", 0, b"", 0x05, b"", 8192, 6144)).ljust(64, b"\0"))
+        put(path, MIB + 510, b"\x55\xaa")
+        put(path, 5 * MIB + 446, logical.ljust(64, b"\0") + b"\x55\xaa")
+        nodes = list[Path]()
+        if known:
+            if subprocess.run(["partx", "--add", path], check=False, capture_output=True).returncode:
+                pytest.skip("no partitions on loop devices here")
+            nodes = [Path(f"{path}p{number}") for number in (1, 5, 6)]
+        try:
+            names = [name.partition(" (")[0] for name in read_contents({path: nodes})[path].descriptions(path.name)]
+        finally:
+            if known:
+                subprocess.run(["partx", "--delete", path], check=True)
+        between = "p" if known else " partition "
+        assert names == ["dos partition table", *(f"{path.name}{between}{number}" for number in (1, 5, 6))]
+
+
+@pytest.mark.root
+def test_a_member_with_a_second_signature_is_refused(tmp_path: Path) -> None:
+    """In a partition that the kernel has not read, a file system that was not wiped hides no member."""
+    part = tmp_path / "part"
+    part.write_bytes(bytes(4 * MIB))
+    with_file_system(part)
+    with_osd(part)
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        put(path, 446, table((2048, 8192)))
+        put(path, MIB, part.read_bytes())
+        for discard_data in (False, True):
+            refused(path, TargetBusy, "marked as a member of Ceph", discard_data=discard_data)
 
 
 @pytest.mark.root

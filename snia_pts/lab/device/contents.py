@@ -1,6 +1,6 @@
 """Signatures on a drive: file systems, partition tables, and membership in a RAID, pool or volume group.
 
-They are read by wipefs with --no-act, partx and blkid of util-linux, which change nothing.
+They are read by wipefs with --no-act and, in partitions that the kernel has not read, by libblkid of util-linux.
 """
 
 from __future__ import annotations
@@ -8,26 +8,26 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import DeviceFailed
 from ...temporary import temporary_folder
-from ...units import KIB
+from ...units import KIB, whole_number
 from ..process import program as process
+from .blkid import read_part
 from .identity import ROOT, attribute
 
 _TIMEOUT_SECONDS = 60
 _EDGE_BYTES = 256 * KIB
 #: The superblock of btrfs and, in it, the offset of the number of devices (linux/btrfs_tree.h).
 _BTRFS_SUPERBLOCK, _BTRFS_DEVICES = 64 * KIB, 0x88
-#: The unit of partx, for every sector size of the disk.
+#: The unit of sysfs, for every sector size of the disk.
 _SECTOR_BYTES = 512
 _TABLE = " partition table"
-#: The exit code of blkid for a part of a disk without any signature.
-_NOTHING_FOUND = 2
+#: A disk with more partitions, at any depth, is not examined further.
+_MAX_PARTITIONS = 1000
 #: Errors of opening that do not mean that the drive failed.
 _NOT_DRIVE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY}
 #: Signatures of members of a larger whole; wipefs does not report usage "raid" for all of them.
@@ -100,7 +100,7 @@ def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = 
     return {
         disk: _with_unread_partitions(
             disk,
-            {attribute(ROOT / "sys/class/block" / part.name / "start") for part in parts},
+            parts,
             Contents(
                 partitions=tuple(part.name for part in parts),
                 signatures=tuple(
@@ -174,33 +174,54 @@ def _run(*argv: str, evidence: Path | None = None) -> process.Finished:
         return process.run(argv, evidence=evidence or folder / argv[0], timeout_seconds=_TIMEOUT_SECONDS)
 
 
-def _with_unread_partitions(disk: Path, read_starts: Collection[str], contents: Contents) -> Contents:
-    """Add the partitions of the disk's partition table that the kernel has not read; ``read_starts`` are the others.
+def _with_unread_partitions(disk: Path, parts: Sequence[Path], contents: Contents) -> Contents:
+    """Add the partitions of the disk's table and of tables within partitions that are not ``parts``, of the kernel.
 
-    The kernel reads no partitions of some disks (loop devices, device mapper), and keeps an old table while a partition
-    is in use.
+    The kernel reads no partitions of some disks (loop devices, device mapper), none of a table within a partition, and
+    keeps an old table while a partition is in use.  What ``parts`` contain is read again, since the node of a partition
+    may lead elsewhere.
     """
-    if not any(signature.kind.endswith(_TABLE) and signature.device == disk.name for signature in contents.signatures):
+    if contents.unreadable:
         return contents
-    listed = _run("partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", str(disk))
-    partitions, signatures = list(contents.partitions), list(contents.signatures)
-    unreadable = contents.unreadable
-    if listed.exit_code:
-        unreadable = unreadable or f"its partition table: {listed.error_summary}"
-    for number, start, length in re.findall("^([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,18})$", listed.stdout, re.MULTILINE):
-        if start in read_starts:
-            continue
-        part = ("-O", str(int(start) * _SECTOR_BYTES), "-S", str(int(length) * _SECTOR_BYTES))
-        probed = _run("blkid", "-p", "-o", "export", *part, str(disk))
-        if probed.exit_code not in (0, _NOTHING_FOUND):
-            unreadable = unreadable or f"its partition {number}: {probed.error_summary}"
-        values = dict(line.partition("=")[::2] for line in probed.stdout.split("\n"))
-        partitions.append(f"{disk.name} partition {number}")
-        if kind := values.get("TYPE"):
-            row: dict[str, str | None] = {name.lower(): values.get(name) for name in ("USAGE", "LABEL", "UUID")}
-            row |= {"device": partitions[-1], "type": kind}
-            signatures.append(_as_member(_signature(row), disk, int(start) * _SECTOR_BYTES))
+    partitions, signatures, unreadable = list(contents.partitions), list(contents.signatures), ""
+    nodes = {start: part.name for part in parts if (start := _start_bytes(part)) is not None}
+    try:
+        descriptor = os.open(disk, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return replace(contents, unreadable=error.strerror or str(error))
+    try:
+        end = os.lseek(descriptor, 0, os.SEEK_END)
+        pending, visited = [(disk.name, 0, end)], {0}
+        for name, start, size_bytes in pending:  # which grows meanwhile
+            if start >= end or len(visited) > _MAX_PARTITIONS:
+                continue
+            part = read_part(descriptor, start, min(size_bytes, end - start))
+            for row in part.signatures:
+                signature = _as_member(_signature({**row, "device": name}), disk, start)
+                signatures += [signature] * (signature not in signatures)
+            for entry in part.partitions:
+                inner_start = start + entry.start_bytes
+                if inner_start in visited:
+                    continue
+                visited.add(inner_start)
+                inner = nodes.get(inner_start) or f"{name} partition {entry.number}"
+                if inner_start not in nodes:
+                    partitions.append(inner)
+                if not entry.is_extended:
+                    pending.append((inner, inner_start, entry.size_bytes))
+        if len(visited) > _MAX_PARTITIONS:
+            unreadable = f"it has more than {_MAX_PARTITIONS} partitions"
+    except OSError as error:
+        unreadable = f"its partitions: {error.strerror or error}"
+    finally:
+        os.close(descriptor)
     return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures), unreadable=unreadable)
+
+
+def _start_bytes(part: Path) -> int | None:
+    """Return where on its disk a partition begins; None if the kernel does not know it."""
+    sectors = whole_number(attribute(ROOT / "sys/class/block" / part.name / "start"))
+    return None if sectors is None else sectors * _SECTOR_BYTES
 
 
 def _as_member(signature: Signature, device: Path | None, offset: int = 0) -> Signature:

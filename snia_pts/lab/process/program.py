@@ -54,7 +54,7 @@ CHUNK_BYTES = 1 << 16
 #: The Debian packages of the programs that the suite starts.
 _PACKAGES = {
     **{name: name for name in ("fio", "hdparm", "mdadm")},
-    **dict.fromkeys(("blkdiscard", "blkid", "fallocate", "partx", "setpriv", "wipefs"), "util-linux"),
+    **dict.fromkeys(("blkdiscard", "fallocate", "setpriv", "wipefs"), "util-linux"),
     **dict.fromkeys(("sg_format", "sg_opcodes", "sg_sanitize", "sg_turs"), "sg3-utils"),
     "dd": "coreutils",
     "nvme": "nvme-cli",
