@@ -317,6 +317,19 @@ def test_small_ios_of_others_are_a_warning(read_percent: int, read_ios: int, wri
     assert [expected in detail for _, detail in disturbances([point])] == [True] * bool(foreign)
 
 
+def test_discards_of_others_are_a_warning() -> None:
+    """The test itself discards nothing while it measures."""
+    quiet, emptied = (
+        replace(measurement(stimulus(0)), telemetry=vitals(block=block_statistics(discarded_bytes=size)))
+        for size in (0, 268_435_456)
+    )
+    ((what, detail),) = disturbances([quiet, emptied])
+    assert what == "other I/O on the drive"
+    assert detail.startswith("in 1 of 2 points another program discarded blocks of the drive: its preconditioning is ")
+    assert detail.endswith(f"; up to 268.4 MB, in {emptied.stimulus.label} ({emptied.evidence})")
+    assert not list(disturbances([quiet]))
+
+
 def test_contradicted_samples_are_a_warning_of_the_result() -> None:
     """The warning states the greatest difference."""
     result = samples.iops_result()

@@ -29,7 +29,7 @@ from snia_pts.model.telemetry import TelemetrySample
 from snia_pts.units import GB, MAX_QUANTITY, MB
 from tests.drives import MIB, loop_device, need_program
 from tests.hosts import FakeHost
-from tests.strategies import block_statistics, transfers
+from tests.strategies import block_statistics, transfers, vitals
 
 STAT = "  {} 0 {} 100 {} 0 {} 300 {} {} {} 0 0 0 0 0 0\n"
 CPU = "{} {} 0 {} {} {} 0 0 0 5 0\n"
@@ -300,16 +300,27 @@ def test_a_drive_that_is_gone_is_not_an_error(drive: Drive) -> None:
     assert (told.block, told.celsius, told.cpu_percent) == (None, None, None)
 
 
+def test_discards_are_counted(tmp_path: Path) -> None:
+    """Their sectors are in a column of their own, which kernels before 4.18 do not have."""
+    statistics = tmp_path / "stat"
+    for columns, discarded in (("1 0 8 1 1 0 8 1 0 1 1", 0), ("1 0 8 1 1 0 8 1 0 1 1 1 0 2048 1 0 0", 2048)):
+        statistics.write_text(columns)
+        before, after = (0,) * 7, telemetry._Statistics(statistics).read()
+        block = telemetry._block(before, after, 1.0)
+        assert block is not None
+        assert block.discarded_bytes == 512 * discarded
+
+
 @given(st.binary(max_size=200), st.binary(max_size=200), st.binary(max_size=60))
 def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus: bytes, sensor: bytes) -> None:
     """No content of any of the files is an error, and no number is beyond what a journal takes."""
     before = telemetry._Reading(
-        taken_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
+        taken_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 7, throttlings=0, link_errors=0
     )
     after = telemetry._Reading(
         taken_ns=1,
         cpus=telemetry.cpu_times(b"cpu  " + cpus),
-        block=telemetry._numbers(stat + b" 1" * 6)[:6],
+        block=telemetry._numbers(stat + b" 1" * 7)[:7],
         throttlings=telemetry._single_number(stat),
         link_errors=telemetry._total_errors(b"TOTAL_ERR_COR " + stat),
     )
@@ -444,11 +455,11 @@ def test_io_that_the_device_did_not_get_is_refused(tmp_path: Path) -> None:
 )
 def test_the_kernel_may_count_a_little_less(reported: int, counted: int, *, accepted: bool) -> None:
     """By a fiftieth or 8 MB, as other I/O may be more; never with the page cache, which has I/O of its own time."""
-    block = block_statistics(read_bytes=0, write_bytes=counted)
+    block = block_statistics(read_bytes=0, write_bytes=counted, queue=0.0)
     nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=1, transferred_bytes=reported)
     for asked, believed in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
         with nullcontext() if believed else pytest.raises(AnswerRejected, match=r"the kernel counted .* on /dev/x"):
-            require_counted(asked, nothing, written, block, "/dev/x")
+            require_counted(asked, nothing, written, vitals(block=block), "/dev/x")
 
 
 @pytest.mark.parametrize(
@@ -464,11 +475,35 @@ def test_the_kernel_counts_direction_and_size(changes: dict[str, Any], counted_i
     """Other bytes in the same direction, or the same bytes in larger blocks or in the other direction, are refused."""
     request = stimulus(**({"range_bytes": GB, "block_size_bytes": 4096, "thread_count": 1, "queue_depth": 4} | changes))
     nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=100_000, transferred_bytes=409_600_000)
-    block = block_statistics(read_bytes=0, read_ios=0, write_bytes=409_600_000, write_ios=counted_ios)
+    block = block_statistics(read_bytes=0, read_ios=0, write_bytes=409_600_000, write_ios=counted_ios, queue=0.0)
     with nullcontext() if accepted else pytest.raises(AnswerRejected, match="100000 I/Os written, but the kernel"):
-        require_counted(request, nothing, written, block, "/dev/x")
+        require_counted(request, nothing, written, vitals(block=block), "/dev/x")
     with pytest.raises(AnswerRejected, match=r"fio reports 409\.6 MB .* read, but the kernel counted 0 bytes"):
-        require_counted(request, written, nothing, block, "/dev/x")
+        require_counted(request, written, nothing, vitals(block=block), "/dev/x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts", "mean_us", "accepted"),
+    [
+        ({}, {}, 100.0, True),
+        ({}, {}, 51.0, True),
+        ({}, {}, 35.0, False),  # 0.04 s are the kernel's milliseconds, and no more
+        ({"ramp_seconds": 1.0}, {}, 10.0, True),  # the kernel also counts the ramp
+        ({"options": (("direct", "0"),)}, {}, 10.0, True),  # the page cache answers sooner than the drive
+        ({}, {"read_ios": 9000}, 10.0, True),  # another program's I/Os also have times
+        ({}, {"discarded_bytes": 4096}, 10.0, True),  # and discards
+    ],
+)
+def test_response_times_include_those_of_the_kernel(
+    changes: dict[str, Any], counts: dict[str, Any], mean_us: float, *, accepted: bool
+) -> None:
+    """10 000 I/Os of 100 us in the block layer cannot have response times of 10 us; times / 10 were believed."""
+    request = stimulus(**({"thread_count": 1, "queue_depth": 4} | changes))
+    nothing = transfers(ios=0, transferred_bytes=0)
+    written = transfers(ios=10_000, transferred_bytes=40_960_000, response_mean_ns=1000 * mean_us)
+    block = block_statistics(**({"write_ios": 10_000, "write_bytes": 40_960_000, "queue": 1.0} | counts))
+    with nullcontext() if accepted else pytest.raises(AnswerRejected, match="but the kernel counted 1 s for the same"):
+        require_counted(request, nothing, written, vitals(block=block, seconds=1.0), "/dev/x")
 
 
 def test_counters_of_a_part_contradict_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
         ({"queue/nr_requests": "1"}, "requests", "1", "affects results"),
         ({"queue/rq_affinity": "0"}, "completion", "any CPU", "noted"),
         ({"queue/iostats": "1"}, "statistics", "on", "good"),
-        ({"queue/iostats": "0"}, "statistics", "off", "noted"),
+        ({"queue/iostats": "0"}, "statistics", "off", "affects results"),
         ({"queue/iostats": "0", "stat": "1 0 8 0 1 0 8 0 0 0 0 0 0 0 0 0 0"}, "other I/O", "unknown", "unknown"),
         ({"queue/write_cache": "write back"}, "cache flushes", "sent to the drive", "good"),
         ({"queue/write_cache": "write through"}, "cache flushes", "not sent to the drive", "good"),

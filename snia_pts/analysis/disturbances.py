@@ -69,6 +69,17 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"the test did; up to {capacity(excess)} more, in {point.stimulus.label} ({point.evidence})"
         )
         yield "other I/O on the drive", detail
+    emptied = [
+        (discarded, point) for point in points if point.telemetry and (discarded := _discarded_bytes(point.telemetry))
+    ]
+    if emptied:
+        discarded, point = max(emptied, key=lambda pair: pair[0])
+        detail = (
+            f"in {len(emptied)} of {counted(len(points), 'point')} another program discarded blocks of the drive: its "
+            f"preconditioning is lost, and reads of these blocks measure nothing; up to {capacity(discarded)}, in "
+            f"{point.stimulus.label} ({point.evidence})"
+        )
+        yield "other I/O on the drive", detail
     other = [(point, ios) for point in points if (ios := foreign_ios(point)) > 0]
     if other:
         point, ios = max(other, key=lambda pair: pair[1])
@@ -126,6 +137,10 @@ def foreign_ios(point: Measurement) -> int:
         return 0
     ios = block.write_ios if read_percent else block.read_ios
     return ios if ios > max(_IDLE_IOS, _FOREIGN_SHARE * point.ios) else 0
+
+
+def _discarded_bytes(telemetry: TelemetrySample) -> int:
+    return telemetry.block.discarded_bytes if telemetry.block else 0
 
 
 def _counted_for(point: Measurement) -> BlockStatistics | None:

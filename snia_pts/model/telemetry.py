@@ -13,7 +13,8 @@ class BlockStatistics:
 
     The counts are the block layer's requests; it splits requests that exceed the drive's maximum size.  ``queue`` is
     the mean number of I/Os in flight, ``busy_percent`` the share of the time with at least one.  Both refer to the
-    whole time between the readings, including the start and end of the engine.
+    whole time between the readings, including the start and end of the engine.  ``discarded_bytes`` are those of
+    discards; old kernels do not count them.
     """
 
     read_ios: Amount
@@ -22,6 +23,7 @@ class BlockStatistics:
     write_bytes: Amount
     queue: Quantity
     busy_percent: Quantity
+    discarded_bytes: Amount = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -324,6 +324,15 @@ def _foreign(run: Path) -> Iterator[Expected]:
             f"{field} more, in {worst.name}"
         )
         yield text(template, *_count(found, points(run)), amount)
+    emptied = [(block["discarded_bytes"], point) for point in points(run) if (block := point.telemetry.get("block"))]
+    if emptied := [entry for entry in emptied if entry[0]]:
+        discarded, worst = max(emptied, key=lambda entry: entry[0])
+        field, amount = _size(discarded)
+        template = (
+            "in {} of {} points another program discarded blocks of the drive: its preconditioning is lost, and reads "
+            f"of these blocks measure nothing; up to {field}, in {worst.name}"
+        )
+        yield text(template, *_count(emptied, points(run)), amount)
     one_way = []
     for point in points(run):
         ((percent,), block) = values(point.row, "read_percent"), point.telemetry.get("block")

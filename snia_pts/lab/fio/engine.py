@@ -345,7 +345,7 @@ class FioEngine:
         if point.program.threads_missing:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
         if telemetry.block is not None and self._observer.counts_every_byte:
-            require_counted(point.stimulus, read, write, telemetry.block, self._path)
+            require_counted(point.stimulus, read, write, telemetry, self._path)
         overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
         overhead_ns = max(0, overhead_ns)
@@ -357,7 +357,7 @@ class FioEngine:
             timing=replace(
                 _timing(finished, point.gap, max(overhead_ns, self._overhead_ns)),
                 idle_ios=None if (idle := point.idle_block) is None else idle.read_ios + idle.write_ios,
-                idle_bytes=None if idle is None else idle.read_bytes + idle.write_bytes,
+                idle_bytes=None if idle is None else idle.read_bytes + idle.write_bytes + idle.discarded_bytes,
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
                 engine_restarted=point.engine_restarted,
                 thread_spread_ms=_thread_spread_ms(point, read.transferred_bytes + write.transferred_bytes),

@@ -40,6 +40,8 @@ _PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ERRORS = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
 #: From /sys/block/*/stat: I/Os and sectors read and written, ms with an I/O in flight, and the sum of ms of all I/Os.
 _COLUMNS, _MIN_COLUMNS = itemgetter(0, 2, 4, 6, 9, 10), 11
+#: The column of sectors discarded, since Linux 4.18.
+_DISCARDED = 13
 #: The kernel's millisecond counters wrap to 0 at this value: with 512 I/Os in flight, after two hours.
 _WRAP_MS = 1 << 32
 
@@ -86,7 +88,10 @@ class _Statistics:
         self._wrapped_ms = [0, 0]
 
     def read(self) -> tuple[int, ...]:
-        """Return the ``_COLUMNS`` since boot; () if the file does not exist or has fewer columns."""
+        """Return the ``_COLUMNS`` since boot, with ``_DISCARDED`` before the two times.
+
+        () if the file does not exist or has fewer columns.
+        """
         numbers = _numbers(self._file.read())
         if len(numbers) < _MIN_COLUMNS:
             return ()
@@ -95,7 +100,8 @@ class _Statistics:
             if current < previous:
                 self._wrapped_ms[index] += _WRAP_MS
         self._previous = busy_ms, queued_ms
-        return (*amounts, busy_ms + self._wrapped_ms[0], queued_ms + self._wrapped_ms[1])
+        discarded = numbers[_DISCARDED] if len(numbers) > _DISCARDED else 0
+        return (*amounts, discarded, busy_ms + self._wrapped_ms[0], queued_ms + self._wrapped_ms[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +352,7 @@ def _block(before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> B
     increases = list(map(sub, after, before))
     if min(increases) < 0 or max(increases) > MAX_QUANTITY // _SECTOR_BYTES:  # Another device now has this name.
         return None
-    reads, read_sectors, writes, written_sectors, busy_ms, queued_ms = increases
+    reads, read_sectors, writes, written_sectors, discarded_sectors, busy_ms, queued_ms = increases
     return BlockStatistics(
         read_ios=reads,
         write_ios=writes,
@@ -354,4 +360,5 @@ def _block(before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> B
         write_bytes=written_sectors * _SECTOR_BYTES,
         queue=queued_ms / 1000 / seconds,
         busy_percent=min(100.0, busy_ms / 10 / seconds),
+        discarded_bytes=discarded_sectors * _SECTOR_BYTES,
     )

@@ -124,7 +124,7 @@ def _statistics(block: Path) -> Finding:
     if text == "on":
         return finding("statistics", text, "good", "fio's counts are compared with the kernel's", recommended="on")
     reason = "without the kernel's counts the run has no telemetry from the drive, and fio's counts cannot be verified"
-    return finding("statistics", text, "noted", reason, recommended="on")
+    return finding("statistics", text, "affects results", reason, recommended="on")
 
 
 def other_io(before: tuple[int, int] | None, after: tuple[int, int] | None) -> Finding:
