@@ -2,9 +2,9 @@
 
 ``python bench/answers.py [--points 400] [--seed 1] [--folder DIR]`` (root) lets fio do short points of random shapes on
 a loop device in memory and on a file in DIR: both I/O engines, 1 to 8 threads, queue depths to 64, mixes of reads and
-writes and of sizes, by time, by passes and by a limit, with a ramp, with calls of fdatasync, and sampled.  Of each
-answer in which the side that is changed has ten I/Os or more, every kind of ``tests/false_answers.py`` is made.  Prints
-what was refused, and what was not.
+writes and of sizes, by time, by passes and by a limit, with a ramp, with calls of fsync and fdatasync, and sampled.  Of
+each answer in which the side that is changed has ten I/Os or more, every kind of ``tests/false_answers.py`` is made.
+Prints what was refused, and what was not.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def drawn(dice: random.Random) -> ContinuousStimulus:
         "range_offset_bytes": 0,
         "range_bytes": _RANGE - 512 * dice.choice((0, 0, 3)),
     }
-    match dice.choice(("time", "time", "time", "mix", "limit", "passes", "ramp", "fdatasync", "waiting", "samples")):
+    match dice.choice(("time", "time", "time", "mix", "limit", "passes", "ramp", "sync", "waiting", "samples")):
         case "mix":
             facts.update(seconds=0.3, block_size_bytes=_MIX, access="RND", skew=dice.choice(((), _SKEW)))
         case "limit":
@@ -62,8 +62,12 @@ def drawn(dice: random.Random) -> ContinuousStimulus:
             facts["block_size_bytes"] = max(4096, facts["block_size_bytes"])
         case "ramp":
             facts.update(seconds=0.3, ramp_seconds=dice.choice((0.1, 0.3)))
-        case "fdatasync":
-            facts.update(seconds=0.3, options=(("fdatasync", "4"),))
+        case "sync":
+            waiting = dice.choice(((), (("ioengine", "psync"),)))
+            facts.update(options=(dice.choice((("fsync", "1"), ("fdatasync", "4"))), *waiting))
+            facts.update(range_bytes=4 * MIB, block_size_bytes=dice.choice((4096, 65536)))
+            amount = dice.choice(({"seconds": 0.3}, {"seconds": 5.0, "limit_bytes": 10 * MIB}, {"passes": 2}))
+            facts.update(amount, access="SEQ" if "passes" in amount else access)
         case "waiting":
             facts.update(seconds=0.3, options=(("ioengine", "psync"),))
         case "samples":

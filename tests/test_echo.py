@@ -112,6 +112,16 @@ def test_an_answer_without_an_important_option_is_refused(tmp_path: Path, option
     fio.require_echo(text, json.dumps(document), name, {option})
 
 
+@pytest.mark.parametrize("value", [8, 8.0, [8], " 8", "08", "8.0", "+8", None])
+def test_an_option_is_echoed_as_written(tmp_path: Path, value: object) -> None:
+    """fio echoes texts, not numbers; another notation of the same number is not the option of the job file."""
+    text, name, document = real_echo(tmp_path)
+    assert document["global options"]["iodepth"] == "8"
+    document["global options"]["iodepth"] = value
+    with pytest.raises(fio.AnswerRejected, match=r"expected iodepth=8, got iodepth="):
+        fio.require_echo(text, json.dumps(document), name)
+
+
 def test_an_answer_without_options_is_refused() -> None:
     """An answer that echoes nothing may be that of any job."""
     text = fio.job_file(asked("random"), "/x.img", "libaio", SEED)

@@ -25,7 +25,7 @@ from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
-from ..lab.fio.engine import describe_io_engine
+from ..lab.fio.engine import describe_io_engine, overhead_ns
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.fio.seeds import seed_for, stimulus_seed
@@ -340,10 +340,7 @@ class _Verification:
 
 
 def _overhead_ns(measurement: Measurement) -> int:
-    """Return the time of a program without its I/O."""
-    timing = measurement.timing
-    io_ms = max(measurement.read.runtime_ms, measurement.write.runtime_ms) + 1000 * measurement.stimulus.ramp_seconds
-    return max(0, timing.ended_monotonic_ns - timing.started_monotonic_ns - round(1e6 * io_ms))
+    return overhead_ns(measurement.stimulus, measurement.read, measurement.write, measurement.timing)
 
 
 def _gap_difference(label: str, previous: Measurement | None, measurement: Measurement) -> Iterator[str]:

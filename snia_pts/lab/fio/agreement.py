@@ -118,22 +118,22 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     threads = count_threads(stimulus)
     outstanding = stimulus.outstanding_ios * threads
     sum_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
-    runtime_ns = 1e6 * max(side.runtime_ms for side in sides) * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
+    reported_ns, runtime_ns = _runtimes_ns(sides)
     max_ns = max(side.response_max_ns for side in sides)
     if max_ns > runtime_ns and not stimulus.ramp_seconds:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
     ios = sum(side.ios for side in sides)
-    full_ns = outstanding * 1e6 * max(side.runtime_ms for side in sides)
+    full_ns = outstanding * reported_ns
     is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
     is_deep = stimulus.outstanding_ios >= _MANY_OUTSTANDING
     turn_ns = max(_LONG_TURN_NS * threads, _LONG_DEEP_TURN_NS * is_deep)
     is_slow = (is_small and full_ns >= turn_ns * ios) or (is_deep and sum_ns >= _LONG_RESPONSE_NS * ios)
     if ios >= _MANY_IOS and is_slow and sum_ns < _LEAST_OUTSTANDING * full_ns and _keeps_queue_full(stimulus):
-        reason = (
+        raise disagreement(
             f"the response times add up to {sum_ns / 1e9:g} s, "
-            f"too little with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
+            f"too little with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s",
+            repeatable=True,
         )
-        raise AnswerRejected("host", f"fio's answer is inconsistent: {reason}", repeatable=True)
     if sum_ns > outstanding * (runtime_ns + (max_ns if stimulus.ramp_seconds else 0)):
         raise disagreement(
             f"the response times of {ios} I/Os add up to {sum_ns / 1e9:g} s, "
@@ -149,22 +149,27 @@ def require_sync_times(stimulus: Stimulus, sides: Sequence[Transfers], sync: Syn
     otherwise.
     """
     threads = count_threads(stimulus)
-    runtime_ns = 1e6 * max(side.runtime_ms for side in sides)
+    reported_ns, runtime_ns = _runtimes_ns(sides)
     steps = sum(side.ios for side in sides) + sync.calls
     sum_ns = math.fsum((sync.calls * sync.mean_ns, *(side.ios * side.response_mean_ns for side in sides)))
-    limit_ns = runtime_ns * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
     times = f"the times of {steps} I/Os and sync calls add up to {sum_ns / 1e9:g} s"
-    if sync.max_ns > limit_ns:
-        raise disagreement(f"a sync call took {sync.max_ns / 1e9:g} s in a runtime of {limit_ns / 1e9:.3g} s")
-    if sum_ns > threads * (limit_ns + sync.max_ns):
-        raise disagreement(f"{times}, impossible with {threads} threads in {limit_ns / 1e9:.3g} s")
+    if sync.max_ns > runtime_ns:
+        raise disagreement(f"a sync call took {sync.max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
+    if sum_ns > threads * (runtime_ns + sync.max_ns):
+        raise disagreement(f"{times}, impossible with {threads} threads in {runtime_ns / 1e9:.3g} s")
     is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
     only_sync = {name for name, _ in stimulus.options} <= _OPTIONS_WITHOUT_PAUSES
-    is_slow = runtime_ns >= _LONG_TURN_NS * steps
+    is_slow = reported_ns >= _LONG_TURN_NS * steps
     run_equally_long = threads == 1 or stimulus.ends_by_time
-    if only_sync and is_small and is_slow and run_equally_long and sum_ns < _LEAST_OUTSTANDING * threads * runtime_ns:
-        reason = f"fio's answer is inconsistent: {times}, too little for {threads} threads in {limit_ns / 1e9:.3g} s"
-        raise AnswerRejected("host", reason, repeatable=True)
+    if only_sync and is_small and is_slow and run_equally_long and sum_ns < _LEAST_OUTSTANDING * threads * reported_ns:
+        reason = f"{times}, too little for {threads} threads in {runtime_ns / 1e9:.3g} s"
+        raise disagreement(reason, repeatable=True)
+
+
+def _runtimes_ns(sides: Sequence[Transfers]) -> tuple[float, float]:
+    """Return the runtime as fio reports it, and the longest that it can have been."""
+    reported_ns = 1e6 * max(side.runtime_ms for side in sides)
+    return reported_ns, reported_ns * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
 
 
 def _keeps_queue_full(stimulus: Stimulus) -> bool:
@@ -177,6 +182,6 @@ def upper_edge_ns(midpoint_ns: int) -> float:
     return math.inf if midpoint_ns >= _LAST_BIN_NS else sampling.upper_edge_ns(midpoint_ns)
 
 
-def disagreement(reason: str) -> AnswerRejected:
+def disagreement(reason: str, *, repeatable: bool = False) -> AnswerRejected:
     """Return the error for an answer with inconsistent numbers."""
-    return AnswerRejected("host", f"fio's answer is inconsistent: {reason}")
+    return AnswerRejected("host", f"fio's answer is inconsistent: {reason}", repeatable=repeatable)

@@ -98,7 +98,7 @@ def _difference(expected: Mapping[str, str], actual: Mapping[str, Any], target: 
         value = text.replace(f"${{{TARGET}}}", target)
         if name in ignored:
             continue
-        if name in actual and str(actual[name]) not in {text, value}:
+        if name in actual and actual[name] not in (text, value):
             return f"expected {name}={value}, got {name}={actual[name]}"
         if name in missing and name in _REQUIRED:
             return f"expected {name}={value}, got none"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...errors import SniaPtsError
 from ...files import create, rename
 from ...model.attempt import RejectedAttempt
-from ...model.measurement import IdleOutcome, Measurement, Sample, Timing
+from ...model.measurement import IdleOutcome, Measurement, Sample, Timing, Transfers
 from ...model.steps import ContinuousStimulus, Stimulus
 from ...units import counted
 from .. import fio
@@ -346,16 +346,14 @@ class FioEngine:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
         if telemetry.block is not None and self._observer.counts_every_byte:
             require_counted(point.stimulus, read, write, telemetry, self._path)
-        overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
-        overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
-        overhead_ns = max(0, overhead_ns)
+        program_overhead_ns = overhead_ns(point.stimulus, read, write, finished)
         measurement = Measurement(
             stimulus=point.stimulus,
             seed=point.seed,
             read=read,
             write=write,
             timing=replace(
-                _timing(finished, point.gap, max(overhead_ns, self._overhead_ns)),
+                _timing(finished, point.gap, max(program_overhead_ns, self._overhead_ns)),
                 idle_ios=None if (idle := point.idle_block) is None else idle.read_ios + idle.write_ios,
                 idle_bytes=None if idle is None else idle.read_bytes + idle.write_bytes + idle.discarded_bytes,
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
@@ -371,7 +369,7 @@ class FioEngine:
             stream_bytes=fio.stream_bytes(point.stimulus, answer),
             engine_messages=fio.unexpected_messages(point.stimulus, finished.stderr),
         )
-        self._moment, self._overhead_ns = moment, overhead_ns
+        self._moment, self._overhead_ns = moment, program_overhead_ns
         return measurement
 
 
@@ -410,6 +408,12 @@ def describe_io_engine(io_engine: fio.IoEngine, *, refill: bool, fixed_buffers: 
     """Return the I/O engine as a report states it: with its buffers."""
     fixed = ", fixed buffers" if fixed_buffers else ""
     return f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
+
+
+def overhead_ns(stimulus: Stimulus, read: Transfers, write: Transfers, times: Timing | process.Finished) -> int:
+    """Return the time of a program without its I/O."""
+    io_ms = max(read.runtime_ms, write.runtime_ms) + 1000 * stimulus.ramp_seconds
+    return max(0, times.ended_monotonic_ns - times.started_monotonic_ns - round(1e6 * io_ms))
 
 
 def _thread_spread_ms(point: PreparedPoint, transferred_bytes: int) -> float | None:
