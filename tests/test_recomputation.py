@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import numpy as np
 import pytest
 
 from snia_pts.cli.main import main
+from snia_pts.lab.simulated import laboratory
+from snia_pts.model.measurement import Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
 from tests.operating import assessed
@@ -30,14 +33,17 @@ from tests.recomputation.record import (
     continuous_phase,
     determination,
     facts,
+    is_sampled,
     journal,
     measurements,
+    parameter,
     per_second,
     percentile,
     rate,
     response_times,
     rows,
     running_totals,
+    sampled_rows,
     series,
     slug,
     total,
@@ -92,6 +98,7 @@ _RUNS = [
     ),
     pytest.param(("enterprise", "2.0.2", "steady", "wsat"), id="steady-wsat"),
     pytest.param(("enterprise", "2.0.2", "stored", "wsat"), id="stored-wsat"),
+    pytest.param(("enterprise", "2.0.2", "late", "wsat"), id="late-wsat"),
     pytest.param(("enterprise", "2.0.2", "interrupted", "iops"), id="interrupted-iops"),
     pytest.param(("enterprise", "1.1", "interrupted", "wsat"), id="interrupted-wsat"),
     *(
@@ -111,9 +118,9 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         unpacked("drive", folder.parent).rename(folder)
         assert main(["report", str(folder), "--to", "csv,rst,json,ocp"]) == 0
         return folder
-    changed = _STEADY if kind == "steady" else _SHORT.get(test, ())
+    changed = _STEADY if kind in ("steady", "late") else _SHORT.get(test, ())
     settings = [part for setting in changed for part in ("--set", setting)]
-    target = ["sim:enterprise-nvme" if kind in ("steady", "interrupted") else kind]
+    target = ["sim:enterprise-nvme" if kind in ("steady", "interrupted", "late") else kind]
     if kind == "interrupted":
         settings += ["--max-rounds", "14"] if test == "iops" else []
     if kind == "real":
@@ -122,10 +129,19 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         if test in _CALIBRATED:  # the host is calibrated before a run that is planned to be long
             target += ["--assume", "0.01"]
     options = ("--run-dir", str(folder), "--seed", "20261123", "--to", "csv,rst,json,ocp", "--progress", "none")
-    assert main([test, *target, "--class", test_class, "--pts", pts, *options, *settings]) == 0
+    with pytest.MonkeyPatch.context() as patches:
+        if kind == "late":
+            patches.setattr(laboratory, "_sample", late_sample)
+        assert main([test, *target, "--class", test_class, "--pts", pts, *options, *settings]) == 0
     if kind == "interrupted":
         interrupt(folder)
     return folder
+
+
+def late_sample(*facts: Any, make: Callable[..., Sample] = laboratory._sample) -> Sample:
+    """Return a sample of a host that was suspended during the third round, which is therefore none."""
+    made = make(*facts)
+    return replace(made, seconds=2.2 * made.seconds) if made.number == 61 else made
 
 
 def interrupt(run: Path) -> None:
@@ -184,6 +200,19 @@ def test_rounds_are_those_of_the_answers(run: Path) -> None:
         rounds = series(run)[row["series"]][row["variable"]]
         same(values(row, "value"), [rounds[int(row["round"])]])
         assert row["in_window"] == str(int(row["round"]) > max(rounds) - window_rounds(run)).lower()
+
+
+def test_no_round_is_missing_or_too_many(run: Path) -> None:
+    """Every 30th sample is a round unless it took half of the requested time or less, or 1.5 times that or more."""
+    for name, variables in series(run).items():
+        for rounds in variables.values():
+            expected = list(range(1, max(rounds) + 1))
+            if is_sampled(run, name):
+                requested = parameter(run, "settling.sample_seconds")
+                shares = {number: values(row, "seconds")[0] / requested for number, row in sampled_rows(run).items()}
+                expected = [number for number, share in shares.items() if 0.5 < share < 1.5]
+            assert list(rounds) == expected
+    assert run.parent.name != "late" or 3 not in next(iter(series(run)["Write Saturation"].values()))
 
 
 def test_determinations_are_those_of_their_rounds(run: Path) -> None:

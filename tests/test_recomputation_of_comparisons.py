@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from snia_pts.cli.main import main
 from tests.recomputation.key_figures import Figure, difference, key_figures
-from tests.recomputation.printed import Expected, check, check_number, printed_tables, text
+from tests.recomputation.printed import Expected, check, check_number, plain, printed_tables, text
 from tests.test_recomputation import same
 
 #: Each test with its settings, and the drives to compare; with three there is a spread.
@@ -27,6 +28,7 @@ _RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("enterprise-nvme", "enterprise-nvme", "enterprise-sas"),
     ),
     "latency": (("rounds.point_seconds=1", "rounds.maximum=5"), ("enterprise-nvme", "optane")),
+    "queue-depth": ((), ("enterprise-sata", "enterprise-sata")),
     "wsat": (("saturation.seconds=21600",), ("enterprise-sata", "client-qlc")),
     "dirth": (("demand.thread_counts=[32, 1]", "demand.queue_depths=[32, 1]"), ("enterprise-sata", "enterprise-nvme")),
 }
@@ -42,7 +44,7 @@ _METRICS = {
 
 @pytest.fixture(
     scope="module",
-    params=["iops", "latency", "wsat", pytest.param("dirth", marks=pytest.mark.long)],
+    params=["iops", "latency", "queue-depth", "wsat", pytest.param("dirth", marks=pytest.mark.long)],
 )
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Runs of one test on simulated drives, with their tables."""
@@ -51,7 +53,10 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     changed = [word for setting in settings for word in ("--set", setting)]
     for number, drive in enumerate(drives):
         options = ("--run-dir", str(folder / str(number)), "--seed", str(number), "--to", "csv", "--progress", "none")
-        assert main([request.param, f"sim:{drive}", *options, *changed]) == 0
+        words = [request.param, f"sim:{drive}", *changed]
+        if request.param == "queue-depth":
+            words = ["profile", "run", *words, "--seconds", "0.5", "--repeats", "3"]
+        assert main([*words, *options]) == 0
     return sorted(folder.iterdir())
 
 
@@ -101,6 +106,7 @@ def test_printed_differences_are_those_of_the_records(
 ) -> None:
     """Each table has a row for each place, with values, differences and intervals within half of the last digit."""
     assert main(["compare", *map(str, runs), "--out", str(tmp_path)]) == 0
+    check_overall(tmp_path, figures)
     tables = [table for table in printed_tables(tmp_path, "comparison.rst") if table.page.endswith(" by Run")]
     assert tables
     for table in tables:
@@ -112,6 +118,21 @@ def test_printed_differences_are_those_of_the_records(
             assert len(row) == len(expected) + 1
             for cell, figure in zip(row[1:], expected, strict=True):
                 check(cell, figure)
+
+
+def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) -> None:
+    """Compare the sentence on all points of two runs of a profile; comparisons of the standard's tests have none."""
+    report = plain((folder / "comparison.rst").read_text(encoding="utf-8"))
+    shown = re.findall(r"B against A: median IOPS difference .*", report)
+    assert len(shown) == ("Workloads" in report)
+    for sentence in shown:
+        first, other = figures
+        changes = [difference(figure, other[place]) for place, figure in first.items() if place[0] == "iops"]
+        percents = [percent for percent, _, _ in changes]
+        marked = sum(not low <= 0 <= high for _, low, high in changes)
+        template = "B against A: median IOPS difference {} % over {} points ({} .. {} %, {} of {} significant at {} %)"
+        numbers = (float(np.median(percents)), len(changes), min(percents), max(percents), marked, len(changes), 95)
+        check(sentence, text(template, *map(float, numbers)))
 
 
 def _cells(again: list[Figure | None]) -> list[Expected]:

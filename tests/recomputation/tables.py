@@ -127,7 +127,8 @@ def _is_interrupted(run: Path, name: str, number: int) -> bool:
 def _round_cells(run: Path, name: str, variable: dict[int, float], number: int) -> list[Expected]:
     window = window_rounds(run)
     spanned = {count for place in range(number - window + 1, number + 1) for count in interruptions(run, name, place)}
-    if number < window or len(spanned) > 1:
+    is_whole = all(place in variable for place in range(number - window + 1, number + 1))
+    if not is_whole or len(spanned) > 1:
         return [variable[number], "", "", ""]
     figures = determination(variable, number, window)
     percents = [100 * figures[key] / figures["average"] for key in ("data_excursion", "slope_excursion")]
