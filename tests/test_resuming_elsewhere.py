@@ -144,6 +144,23 @@ def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
         again(MIB)
 
 
+def test_a_loop_device_on_a_loop_device_is_known_by_the_file_at_the_bottom(tmp_path: Path) -> None:
+    """Also by which part of the file the lower one shows."""
+    image, size = tmp_path / "drive.img", ("--sizelimit", str(16 * MIB), "--offset")
+
+    def again(offset_bytes: int) -> Any:
+        with loop_device(image, 32 * MIB, *size, str(offset_bytes)) as lower, loop_device(lower) as upper:
+            return dataclasses.replace(read_dut(upper), path="/dev/loop0", model="loop device on /dev/loop1")
+
+    before = again(0)
+    assert changes(before, again(0)) == []
+    with pytest.raises(NotResumable, match="is a loop device on another file"):
+        changes(before, again(MIB), overwrite=True)
+    image.rename(tmp_path / "other.img")
+    with pytest.raises(NotResumable, match="is a loop device on another file"):
+        changes(before, again(0), overwrite=True)
+
+
 def test_a_member_of_an_array_is_known_by_its_file(tmp_path: Path) -> None:
     """Before the array is created again: a loop device of the same name and size on another file is another drive."""
     images = [tmp_path / f"member{number}.img" for number in range(2)]
