@@ -28,7 +28,7 @@ from snia_pts.lab.purge.method import MethodFailed, Tools, any_device
 from snia_pts.lab.purge.proof import count_survivors, sample_offsets
 from snia_pts.model.measurement import PurgeOutcome
 from tests import samples
-from tests.drives import MIB, allocated_bytes, filled, loop_device, need_root
+from tests.drives import MIB, allocated_bytes, filled, loop_device, make_ext4, need_root
 from tests.hosts import make_kernel_files
 
 SEED = 99
@@ -485,7 +485,7 @@ def test_a_drive_that_comes_back_is_held_again(tmp_path: Path) -> None:
     """It is held exclusively and locked by the descriptor that held it before, which lets go of what is gone."""
     need_root()
     with moved(tmp_path, "S1") as (target, old, new):
-        regain(target, patience_seconds=0, root=tmp_path / "root")
+        regain(target, purged=True, patience_seconds=0, root=tmp_path / "root")
 
         assert os.fstat(target.descriptor).st_rdev == new.stat().st_rdev
         os.close(os.open(old, os.O_RDWR | os.O_EXCL))
@@ -505,8 +505,24 @@ def test_another_drive_in_its_place_is_not_taken(tmp_path: Path) -> None:
         with pytest.raises(
             DeviceFailed, match=r"cannot be claimed again: .*another drive is in its place: ACME 960, serial S2"
         ):
-            regain(target, patience_seconds=0, root=tmp_path / "root")
+            regain(target, purged=True, patience_seconds=0, root=tmp_path / "root")
         os.close(os.open(new, os.O_RDWR | os.O_EXCL))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_drive_that_holds_data_after_its_purge_is_another_one(tmp_path: Path, purged: bool) -> None:
+    """Drives can share a serial number; one that was not purged may be the same."""
+    need_root()
+    with moved(tmp_path, "S1") as (target, _, new):
+        make_ext4(new, "photos")
+        if purged:
+            with pytest.raises(DeviceFailed, match=r"cannot be claimed again: .* holds ext4 photos"):
+                regain(target, purged=True, patience_seconds=0, root=tmp_path / "root")
+            os.close(os.open(new, os.O_RDWR | os.O_EXCL))
+        else:
+            regain(target, purged=False, patience_seconds=0, root=tmp_path / "root")
+            assert os.fstat(target.descriptor).st_rdev == new.stat().st_rdev
 
 
 @pytest.mark.root
@@ -516,7 +532,7 @@ def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
     with moved(tmp_path, "S1") as (target, _, _):
         (tmp_path / "disk").unlink()
         with pytest.raises(DeviceFailed, match="it disappeared, and cannot be claimed again"):
-            regain(target, patience_seconds=0, root=tmp_path / "root")
+            regain(target, purged=True, patience_seconds=0, root=tmp_path / "root")
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)

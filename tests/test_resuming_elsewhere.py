@@ -7,14 +7,17 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from snia_pts.arrays.setup import ArraySetup
 from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, Interrupted, NotResumable
 from snia_pts.lab.device.identity import block_dut, read_dut
 from snia_pts.lab.laboratory import target_deviations
+from snia_pts.model.array import Layout
 from snia_pts.model.run_options import RunOptions
 from snia_pts.record.entries import StartEntry
 from snia_pts.record.folder import RunFolder
@@ -23,7 +26,7 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.registry import build
 from snia_pts.results.interruption import Interruption
 from snia_pts.results.result import TestResult
-from snia_pts.runner.resume import ResumeOptions, drive_changes, resume
+from snia_pts.runner.resume import ResumeOptions, drive_changes, resume, resume_claimed
 from snia_pts.runner.run import Caller
 from snia_pts.spec.reader import read_specification
 from tests import samples
@@ -139,6 +142,59 @@ def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
     image.rename(tmp_path / "other.img")
     with pytest.raises(NotResumable, match="is a loop device on another file"):
         again(MIB)
+
+
+def test_a_loop_device_on_a_loop_device_is_known_by_the_file_at_the_bottom(tmp_path: Path) -> None:
+    """Also by which part of the file the lower one shows."""
+    image, size = tmp_path / "drive.img", ("--sizelimit", str(16 * MIB), "--offset")
+
+    def again(offset_bytes: int) -> Any:
+        with loop_device(image, 32 * MIB, *size, str(offset_bytes)) as lower, loop_device(lower) as upper:
+            return dataclasses.replace(read_dut(upper), path="/dev/loop0", model="loop device on /dev/loop1")
+
+    before = again(0)
+    assert changes(before, again(0)) == []
+    with pytest.raises(NotResumable, match="is a loop device on another file"):
+        changes(before, again(MIB), overwrite=True)
+    image.rename(tmp_path / "other.img")
+    with pytest.raises(NotResumable, match="is a loop device on another file"):
+        changes(before, again(0), overwrite=True)
+
+
+def test_a_member_of_an_array_is_known_by_its_file(tmp_path: Path) -> None:
+    """Before the array is created again: a loop device of the same name and size on another file is another drive."""
+    images = [tmp_path / f"member{number}.img" for number in range(2)]
+    spec = read_specification("iops", "2.0.2", "enterprise").spec
+
+    def again(**changed: Any) -> Any:
+        with loop_device(images[0], 32 * MIB) as one, loop_device(images[1], 32 * MIB) as other:
+            layout = Layout(format=1, controller="mdadm", level=1, members=(str(one), str(other)))
+            array = ArraySetup(RunOptions(test="iops", target="array:x.toml"), print, layout).dut(spec)
+        assert array.array is not None
+        members = tuple(replace(member, path="/dev/loop0", model="disk") for member in array.array.members)
+        return replace(array, array=replace(array.array, members=members), model="array", **changed)
+
+    before = again()
+    assert changes(before, again()) == []
+    (change,) = changes(before, again(instance=f"; {before.instances[1]}"))
+    assert change.startswith("identity of the drive: ")
+    images[1].rename(tmp_path / "other.img")
+    with pytest.raises(NotResumable, match="is an array with a loop device on another file"):
+        changes(before, again(), overwrite=True)
+
+
+def test_another_target_is_refused_before_anything_is_changed_on_it() -> None:
+    """An array would have been created from other drives, and the write cache set."""
+
+    def changed(*_: object) -> None:
+        raise AssertionError("the conditions were applied")
+
+    facts: Any = SimpleNamespace(spec=None, dut=dut())
+    plan: Any = SimpleNamespace(facts=facts)
+    target: Any = SimpleNamespace(dut=lambda _: dut(serial="S2", write_cache="unknown"), conditions_applied=changed)
+    options = RunOptions(test="iops", target="/dev/sdx")
+    with pytest.raises(NotResumable, match="serial of /dev/sdx"):
+        resume_claimed(PLACE, plan, target, options, Caller(), ())
 
 
 def test_a_serial_number_tells_enough() -> None:

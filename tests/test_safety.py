@@ -946,6 +946,17 @@ def test_a_file_beyond_the_room_is_refused(tmp_path: Path) -> None:
         raise AssertionError("it was held")
 
 
+@pytest.mark.root
+def test_a_loop_device_beyond_the_room_is_refused(tmp_path: Path) -> None:
+    """Its file would fill the file system beneath, and other programs could write no more."""
+    with mounted("none", tmp_path / "small", "-t", "tmpfs", "-o", "size=8M") as folder:
+        with loop_device(folder / "x.img", 16 * MIB) as path:
+            reason = r"x.img's file system has 8.* MB of free space; it needs 16.* MB more"
+            refused(path, TargetUnfit, reason, kept=lambda _: "")
+        with loop_device(folder / "x.img", 0, "--sizelimit", str(4 * MIB)) as path, held(path):
+            pass
+
+
 def test_a_limit_of_the_shell_is_told(tmp_path: Path) -> None:
     """Where a file may not become so long (ulimit -f), nothing is left behind."""
     code = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ..lab.purge import NONE, Purger
 from ..lab.settings.settings import Change, applied
 from ..lab.settings.write_cache import WriteCache
 from ..model.array import BuiltArray, Layout, MemberRates, Speeds
-from ..model.dut import Dut
+from ..model.dut import Dut, joined_instances
 from ..model.run_options import ARRAY, RunOptions
 from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
@@ -92,10 +93,13 @@ class ArraySetup(DeviceSetup):
 
     def dut(self, spec: Spec) -> Dut:
         """Return the description of the array; before it is created, the predicted one."""
+        duts = self._duts()
         if self._assembled is not None:
-            return super().dut(spec)
-        sector = max((dut.logical_sector_bytes for dut in self._duts()), default=512)
-        return predicted_dut(self._layout, self._members.read(), sector_bytes=sector, speeds=self._speeds)
+            dut = super().dut(spec)
+        else:
+            sector = max((dut.logical_sector_bytes for dut in duts), default=512)
+            dut = predicted_dut(self._layout, self._members.read(), sector_bytes=sector, speeds=self._speeds)
+        return replace(dut, instance=joined_instances(duts))
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See TargetSetup."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ from .array import BuiltArray
 TargetKind = Literal["drive", "loop device", "virtual device", "file", "simulated", "imported"]
 #: The state of a volatile write cache.  ``none`` means that the drive has none, which is equivalent to ``disabled``.
 CacheState = Literal["enabled", "disabled", "none", "unknown"]
+_SEPARATOR = "; "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +26,8 @@ class Dut:
     size of 0, which only an imported target has.  ``identity`` is what the operator types to confirm the destruction:
     the serial number, or the name of a target without one.  ``write_cache_source`` is the source of the write cache's
     state, and says whether it was set for the run.  ``instance`` distinguishes a target without a serial number from
-    another one of the same name and size; None if the host cannot distinguish them or need not.  ``array`` describes
-    the array if the suite built one for the run.
+    another one of the same name and size; None if the host cannot distinguish them or need not.  For an array it joins
+    those of the members.  ``array`` describes the array if the suite built one for the run.
     """
 
     path: str
@@ -68,11 +70,22 @@ class Dut:
         return self.serial or self.name
 
     @property
+    def instances(self) -> tuple[str, ...]:
+        """The instance, or those of the members of an array; empty texts for unknown ones."""
+        return tuple((self.instance or "").split(_SEPARATOR))
+
+    @property
     def summary(self) -> str:
         """Model, serial number and capacity."""
         serial = f", serial {self.serial}" if self.serial else ""
         size = capacity(self.capacity_bytes) if self.capacity_bytes else "unknown capacity"
         return f"{self.model or 'unknown model'}{serial}, {size}"
+
+
+def joined_instances(members: Sequence[Dut]) -> str | None:
+    """Return the instances of the members of an array in order; None if all have a serial number."""
+    known = any(member.instance for member in members)
+    return _SEPARATOR.join(member.instance or "" for member in members) if known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

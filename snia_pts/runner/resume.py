@@ -236,8 +236,11 @@ def resume_claimed(
 
     ``lost_values`` are sentences about the settings that changed by themselves before the resume.
     """
+    facts = resume_plan.facts
+    now = replace(target.dut(facts.spec), write_cache=facts.dut.write_cache)  # which is not set yet
+    tuple(drive_changes(folder, facts.dut, now, overwrite=options.overwrite))  # raises NotResumable for another drive
     folder.withdraw_stop()
-    with target.conditions_applied(resume_plan.facts.spec, folder, resume_plan.facts.dut.write_cache) as settings:
+    with target.conditions_applied(facts.spec, folder, facts.dut.write_cache) as settings:
         return _resume_claimed(folder, resume_plan, target, options, caller, settings, lost_values)
 
 
@@ -301,8 +304,10 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) 
         yield f"{name} of the drive: {new}, was {old}"
     if before.serial or before.simulated or (before.instance and before.instance == now.instance):
         return
-    if _is_of_file(before) and _is_of_file(now):
-        what = "another file" if before.kind == "file" else "a loop device on another file"
+    pairs = zip(before.instances, now.instances, strict=False)
+    if any(old != new and _is_of_file(old) and _is_of_file(new) for old, new in pairs):
+        kinds = {"file": "another file", "loop device": "a loop device on another file"}
+        what = kinds.get(before.kind, "an array with a loop device on another file")
         raise NotResumable(
             path=folder.path,
             reason=f"{now.path} is {what}, not the one that the run was on",
@@ -318,9 +323,9 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) 
     yield f"identity of the drive: {now.path} has no serial number, so it may be another drive"
 
 
-def _is_of_file(dut: Dut) -> bool:
-    """Return whether the instance of a target is that of a file; a loop device has that of its file."""
-    return dut.instance is not None and dut.instance.startswith("inode ")
+def _is_of_file(instance: str) -> bool:
+    """Return whether an instance is that of a file; a loop device has that of its file."""
+    return instance.startswith("inode ")
 
 
 def platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:

@@ -159,4 +159,4 @@ def member_of(dut: Dut) -> Member:
 
 
 def _identity(dut: Dut) -> tuple[object, ...]:
-    return dut.path, dut.model, dut.serial, dut.capacity_bytes, dut.logical_sector_bytes
+    return dut.path, dut.model, dut.serial, dut.capacity_bytes, dut.logical_sector_bytes, dut.instance

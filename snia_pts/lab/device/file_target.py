@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ...errors import TargetMissing, TargetNotOurs, TargetUnfit
 from ...trusted_paths import folder_without_symlinks
-from ...units import capacity, exact_capacity
+from ...units import exact_capacity
 from .claim import node_identity, open_checked
 from .contents import read_file_contents
-from .guard import cannot_open, denial, require_sole_name, require_writable
+from .guard import cannot_open, denial, require_sole_name, require_space, require_writable
 from .identity import direct_sector_bytes, generation
 
 _MARK_ATTRIBUTE = "user.snia-pts.target"
@@ -148,7 +148,7 @@ def _require_creatable(path: Path, size_bytes: int | None) -> int:
         raise TargetMissing(path=path)
     if not path.parent.is_dir():
         raise TargetMissing(path=path.parent, hint="Create the directory first.")
-    _require_space(path, size_bytes)
+    require_space(path, size_bytes)
     return size_bytes
 
 
@@ -217,15 +217,4 @@ def _require_valid_mark(path: Path, descriptor: int) -> None:
 def _require_growth_space(path: Path, size_bytes: int | None, checked: os.stat_result) -> None:
     """Refuse a file if its file system has too little space for the blocks that are not yet allocated."""
     final_bytes = checked.st_size if size_bytes is None else size_bytes
-    _require_space(path, final_bytes - checked.st_blocks * 512)
-
-
-def _require_space(path: Path, needed_bytes: int) -> None:
-    file_system = os.statvfs(path.parent)
-    free_bytes = file_system.f_bavail * file_system.f_frsize
-    if needed_bytes > free_bytes:
-        raise TargetUnfit(
-            path=path,
-            reason=f"its file system has {capacity(free_bytes)} of free space; it needs {capacity(needed_bytes)} more",
-            hint="Free some space, or give a smaller --size.",
-        )
+    require_space(path, final_bytes - checked.st_blocks * 512)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ...errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
+from ...units import capacity, whole_number
 from .contents import Contents
 from .identity import ROOT, attribute
 from .processes import lock_sentence
@@ -29,6 +30,8 @@ from .storage import (
 )
 from .usage import Usage
 
+#: The unit of sysfs and stat(2), for every sector size.
+_SECTOR_BYTES = 512
 _OPTICAL = "5"
 _FLOPPY = "2:"
 #: Device mapper: prefix of a device's UUID, and the kind of device.
@@ -75,8 +78,9 @@ def require_free(path: Path, stack: Sequence[Layer], usage: Usage, root: Path = 
         raise TargetUnfit(
             path=path, reason=f"it is built on {name}, which cannot be examined from here", hint=_GONE_HINT
         )
+    capacity_bytes = (whole_number(attribute(top.block / "size")) or 0) * _SECTOR_BYTES if top.block else 0
     for layer in beneath:
-        _require_backing_name(path, layer)
+        _require_backing_file(path, layer, capacity_bytes)
     for layer in stack:
         if layer.block and (other := _other_path(layer.block, {below.block for below in stack}, root)):
             reason = f"{'it' if layer is top else layer.name} and {other} are two paths to one drive"
@@ -135,8 +139,20 @@ def require_sole_name(path: Path, links: int, beneath: str = "") -> None:
         raise TargetUnfit(path=path, reason=reason)
 
 
-def _require_backing_name(path: Path, layer: Layer) -> None:
-    """Refuse a target whose backing file has hard links, or cannot be found at the path that the kernel reports.
+def require_space(path: Path, needed_bytes: int, beneath: Path | None = None) -> None:
+    """Refuse a file, or a target that is built on the file ``beneath``, whose file system has too little free space."""
+    file_system = os.statvfs((beneath or path).parent)
+    free_bytes = file_system.f_bavail * file_system.f_frsize
+    if needed_bytes > free_bytes:
+        owner = f"the file {beneath}'s" if beneath else "its"
+        space = f"{capacity(free_bytes)} of free space; it needs {capacity(needed_bytes)} more"
+        hint = f"Free some space, or {'choose another target' if beneath else 'give a smaller --size'}."
+        raise TargetUnfit(path=path, reason=f"{owner} file system has {space}", hint=hint)
+
+
+def _require_backing_file(path: Path, layer: Layer, capacity_bytes: int) -> None:
+    """Refuse a target whose backing file has hard links, cannot be found at the path that the kernel reports, or cannot
+    be filled with ``capacity_bytes``: its file system would be full, for other programs too.
 
     A file that this process may not examine is left to ``claim_beneath``, which reports it.
     """
@@ -152,6 +168,7 @@ def _require_backing_name(path: Path, layer: Layer) -> None:
         reason = f"it is built on {layer.path}, which was removed, renamed, or is in another mount namespace"
         raise TargetUnfit(path=path, reason=reason, hint=_GONE_HINT)
     require_sole_name(path, status.st_nlink, layer.name)
+    require_space(path, min(capacity_bytes, status.st_size - status.st_blocks * _SECTOR_BYTES), layer.path)
 
 
 def _use(layer: Layer, stack: Sequence[Layer], usage: Usage, name: str) -> str:

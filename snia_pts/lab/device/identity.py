@@ -193,7 +193,7 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
         rotational={"0": False, "1": True}.get(attribute(block / "queue/rotational")),
         write_cache=_write_cache(block),
         discard=_number(block / "queue/discard_max_bytes", 0) > 0,
-        instance=None if serial else _loop_instance(block) or _attachment(block, root),
+        instance=None if serial else _loop_instance(block, root) or _attachment(block, root),
     )
 
 
@@ -372,12 +372,19 @@ def cached_status(path: Path | str) -> CachedStatus | os.stat_result:
     raise OSError(error, os.strerror(error), str(path))
 
 
-def _loop_instance(block: Path) -> str | None:
+def _loop_instance(block: Path, root: Path) -> str | None:
     """Return the instance of the file that a loop device stands on; it stays the same when the device is set up again.
 
-    None for another device, for one on a device, and for a file that has another name by now.
+    A loop device on another one stands on the file of that, and on part of it.  None for another device, for one on a
+    drive, and for a file that has another name by now.
     """
-    return _file_instance(Path(attribute(block / "loop/backing_file")))
+    backing = Path(attribute(block / "loop/backing_file"))
+    numbers = _node_numbers(backing)
+    if numbers is None or not numbers[2]:
+        return _file_instance(backing)
+    lower = block_directory(numbers[2], root)
+    instance = _loop_instance(lower, root)
+    return instance and f"{instance}{_loop_offset(lower)}"
 
 
 def _attachment(block: Path, root: Path) -> str | None:

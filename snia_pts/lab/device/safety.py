@@ -308,10 +308,11 @@ def wait_for_outstanding_io(target: Target, root: Path = ROOT) -> str:
     return ""
 
 
-def regain(target: Target, *, patience_seconds: float, root: Path = ROOT) -> None:
+def regain(target: Target, *, purged: bool, patience_seconds: float, root: Path = ROOT) -> None:
     """Claim a drive again that disappeared and came back under the same name; the descriptor keeps its number.
 
-    Raises DeviceFailed if the drive is not back within ``patience_seconds``, cannot be claimed, or is another drive.
+    Drives can share a serial number, but one that was ``purged`` holds no data.  Raises DeviceFailed if the drive is
+    not back within ``patience_seconds``, cannot be claimed, or is another drive.
     """
     path, deadline = Path(target.dut.path), time.monotonic() + patience_seconds
     if target.dut.kind == "file" or not _change(path, os.fstat(target.descriptor)):
@@ -321,7 +322,7 @@ def regain(target: Target, *, patience_seconds: float, root: Path = ROOT) -> Non
     os.close(null)
     while True:
         try:
-            _claim_again(target, path, root)
+            _claim_again(target, path, root, purged=purged)
             _LOGGER.warning("%s disappeared and was opened again", path)
             return
         except SniaPtsError as refusal:
@@ -331,7 +332,7 @@ def regain(target: Target, *, patience_seconds: float, root: Path = ROOT) -> Non
             time.sleep(_RETRY_SECONDS)
 
 
-def _claim_again(target: Target, path: Path, root: Path) -> None:
+def _claim_again(target: Target, path: Path, root: Path, *, purged: bool) -> None:
     now, before = read_dut(path, root=root), target.dut
     if not before.serial or (now.serial, now.model) != (before.serial, before.model):
         reason = f"another drive is in its place: {now.model}, serial {now.serial or 'unknown'}"
@@ -339,6 +340,8 @@ def _claim_again(target: Target, path: Path, root: Path) -> None:
     descriptor, _ = _open_device(path, root)
     try:
         lock(descriptor, path)
+        found = _contents(path, block_directory(os.fstat(descriptor).st_rdev, root))
+        require_spare(path, found, discard_data=not purged)
         os.dup2(descriptor, target.descriptor, inheritable=False)
     finally:
         os.close(descriptor)

@@ -81,7 +81,7 @@ class Purger:
         seconds, failure = _perform(method, tools, proof)
         survivors = 0
         if failure is None or self.allow_unpurged:
-            regain(target, patience_seconds=_REAPPEAR_SECONDS, root=self.root)
+            regain(target, purged=failure is None, patience_seconds=_REAPPEAR_SECONDS, root=self.root)
             _require_unchanged(target, method, self.root)
             survivors = proof.survivors() if proof.is_written else 0
         if survivors and failure is None:
