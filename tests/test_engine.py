@@ -25,10 +25,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.errors import HostFailed, RunFolderError, TargetUnfit, ToolMissing
+from snia_pts.errors import HostFailed, RunFolderError, TargetUnfit, ToolMissing, UsageError
 from snia_pts.lab import fio
+from snia_pts.lab.fio import IoEngine
 from snia_pts.lab.fio.engine import FioEngine
-from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
+from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, exact_io_engines, fio_version
 from snia_pts.lab.fio.seeds import seed_for, stimulus_seed
 from snia_pts.lab.observation.clocks import Moment, read_moment
 from snia_pts.lab.process import program as process
@@ -1218,3 +1219,42 @@ def test_an_answer_of_another_version_is_refused(tmp_path: Path, evidence: Path)
 def test_the_version_is_known(tmp_path: Path, evidence: Path) -> None:
     """The engine tells which fio it is."""
     assert re.fullmatch(r"\d+\.\d+.*", engine(tmp_path / "x.img", evidence).version)
+
+
+@pytest.mark.parametrize(
+    ("depths", "permitted", "expected"),
+    [
+        ((1, 32), ("io_uring", "libaio"), ("io_uring", "libaio")),
+        ((1, 6, 32), ("io_uring", "libaio"), ("libaio",)),
+        ((6,), ("libaio",), ("libaio",)),
+    ],
+)
+def test_an_engine_that_rounds_queue_depths_is_not_used(
+    depths: tuple[int, ...], permitted: tuple[IoEngine, ...], expected: tuple[IoEngine, ...]
+) -> None:
+    """The queue depths of composite workload and demand intensity include 6, of which io_uring makes 8."""
+    stimuli = [stimulus(queue_depth=depth) for depth in depths]
+
+    assert exact_io_engines(permitted, stimuli) == expected
+
+
+def test_a_requested_engine_that_rounds_queue_depths_is_refused() -> None:
+    """A stimulus with an engine of its own is not considered."""
+    own = stimulus(queue_depth=6, options=(("ioengine", "libaio"),))
+    assert exact_io_engines(("io_uring",), [own]) == ("io_uring",)
+
+    with pytest.raises(UsageError, match="rounds a queue depth of 6 up to a power of two"):
+        exact_io_engines(("io_uring",), [stimulus(queue_depth=6)])
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("depth", [6, 8])
+def test_the_queue_depth_is_the_requested_one(evidence: Path, tmp_path: Path, depth: int) -> None:
+    """By Little's law, of the engine that is chosen for it."""
+    asked = stimulus(range_bytes=16 * MIB, thread_count=1, queue_depth=depth, seconds=0.5, read_percent=100)
+    (io_engine, *_) = exact_io_engines(IO_ENGINES, [asked])
+    engine = FioEngine(str(filled(tmp_path / "x.img", 16 * MIB)), evidence, seed=1, io_engine=io_engine)
+    (measured,) = engine.measure([asked])
+    outstanding = measured.ios * measured.average_response_us / 1000 / measured.runtime_ms
+
+    assert 0.8 * depth < outstanding < 1.05 * depth

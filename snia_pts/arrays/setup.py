@@ -14,7 +14,7 @@ from ..files import make_folder
 from ..lab.device.contents import Contents
 from ..lab.device.safety import Target, require_as_confirmed
 from ..lab.evidence import pre_run_path
-from ..lab.fio.probe import IO_ENGINES
+from ..lab.fio.probe import io_engines
 from ..lab.host.conditions import ARRAY_FOLDER as RESTORE_FOLDER
 from ..lab.host.conditions import restore_settings, with_cache_status
 from ..lab.host.settings_list import find as find_setting
@@ -245,7 +245,7 @@ class ArraySetup(DeviceSetup):
             passes=self._spec.preconditioning.capacities,
             thread_count=demand.thread_count,
             queue_depth=demand.queue_depth,
-            io_engines=IO_ENGINES if options.engine == "auto" else (options.engine,),
+            io_engines=io_engines(options.engine),
             refill=options.refill_buffers,
         )
 

@@ -77,6 +77,8 @@ class Workload:
             raise Mistakes(*mistakes)
         if self.queue_depth > 1 and (engine := self.fio.get("ioengine")) in SYNCHRONOUS_ENGINES:
             raise ValueError(f"queue_depth 1 with ioengine {engine}, which waits for each I/O")
+        if self.fio.get("ioengine") == "io_uring" and self.queue_depth & (self.queue_depth - 1):
+            raise ValueError("a power of two as queue_depth with ioengine io_uring, which rounds it up to one")
 
     @property
     def block_size_bytes(self) -> int:

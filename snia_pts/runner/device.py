@@ -24,7 +24,14 @@ from ..lab.device.safety import (
 )
 from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
-from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
+from ..lab.fio.probe import (
+    can_lock_buffers,
+    choose_io_engine,
+    exact_io_engines,
+    fio_version,
+    io_engines,
+    require_options,
+)
 from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, restore_settings, with_expected_cache
 from ..lab.host.configurator import HostConfigurator, backing_device
@@ -144,7 +151,7 @@ class DeviceSetup:
 
     def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
         """Return the I/O engines to try, the best first; raises UsageError if none of them accepts the options."""
-        engines = IO_ENGINES if self._options.engine == "auto" else (self._options.engine,)
+        engines = io_engines(self._options.engine)
         stimuli = [point.stimulus for point in named_points(spec, dut)]  # only these can have options of their own
         usable, refusals = list[IoEngine](), list[UsageError]()
         for io_engine in engines:
@@ -234,7 +241,7 @@ class DeviceSetup:
     def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
         """Return a laboratory with fio as its engine; raises UsageError for options that fio does not accept."""
         target, options = self._claimed(), self._options
-        engines = self._io_engines(spec, target.dut, evidence)
+        engines = exact_io_engines(self._io_engines(spec, target.dut, evidence), stimuli)
         path, sector = target.dut.path, target.dut.logical_sector_bytes
         version = fio_version(evidence)
         io_engine = choose_io_engine(path, sector, evidence, engines, version, target.descriptor)

@@ -11,6 +11,7 @@ from typing import cast
 
 from .. import registries
 from ..errors import ReportError, RunFolderError, TargetUnfit, UsageError
+from ..lab.fio.probe import exact_io_engines, io_engines
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED, RunOptions
 from ..model.test_platform import HostSetting
@@ -180,6 +181,8 @@ def estimate_test(specification: Specification, target: TargetSetup, options: Ru
     spec = specification.spec
     dut = target.dut(spec)
     estimated = plan_test(spec, dut, target.speed(spec), options)
+    if dut.kind != "simulated":
+        exact_io_engines(io_engines(options.engine), (*estimated.preconditioning, *estimated.stimuli))
     return TestEstimate(
         dut=dut,
         spec=spec,

@@ -11,7 +11,7 @@ from ...files import make_folder
 from ...lab import fio
 from ...lab.device.safety import Target
 from ...lab.fio.engine import FioEngine, side_by_side
-from ...lab.fio.probe import choose_io_engine, fio_version
+from ...lab.fio.probe import choose_io_engine, exact_io_engines, fio_version
 from ...lab.fio.seeds import stimulus_seed
 from ...lab.process.program import Tick
 from ...model.steps import Stimulus
@@ -41,7 +41,8 @@ class Preconditioning:
             make_folder(folder)
             path, sector = target.dut.path, target.dut.logical_sector_bytes
             version = fio_version(folder)
-            io_engine = choose_io_engine(path, sector, folder, self.io_engines, version, target.descriptor)
+            io_engines = exact_io_engines(self.io_engines, [self._stimulus(target)])
+            io_engine = choose_io_engine(path, sector, folder, io_engines, version, target.descriptor)
             engine = FioEngine(
                 path,
                 folder,

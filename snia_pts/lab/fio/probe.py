@@ -6,6 +6,7 @@ import re
 import resource
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ...errors import HostFailed, TargetUnfit, ToolTooOld, UsageError
 from ...files import create_file
@@ -45,6 +46,28 @@ def fio_version(evidence: Path) -> str:
             package="fio",
         )
     return version.removeprefix("fio-")
+
+
+def io_engines(choice: Literal["auto", "io_uring", "libaio"]) -> tuple[fio.IoEngine, ...]:
+    """Return the I/O engines that the option ``--engine`` permits, the best first."""
+    return IO_ENGINES if choice == "auto" else (choice,)
+
+
+def exact_io_engines(io_engines: Sequence[fio.IoEngine], stimuli: Iterable[Stimulus]) -> tuple[fio.IoEngine, ...]:
+    """Return those of ``io_engines`` that keep the queue depth of all stimuli; raises UsageError if none does.
+
+    fio's io_uring (3.33 to 3.39) keeps as many I/Os outstanding as its ring has entries, whose number is a power of
+    two: 8 for a queue depth of 6.  A stimulus with an engine of its own is not considered.
+    """
+    depths = {stimulus.outstanding_ios for stimulus in stimuli if "ioengine" not in dict(stimulus.options)}
+    rounded = sorted(depth for depth in depths if depth & (depth - 1))
+    exact = tuple(io_engine for io_engine in io_engines if not (io_engine == "io_uring" and rounded))
+    if not exact:
+        raise UsageError(
+            detail=f"--engine io_uring: this fio engine rounds a queue depth of {rounded[0]} up to a power of two.",
+            hint="Use --engine libaio, or auto.",
+        )
+    return exact
 
 
 def choose_io_engine(
