@@ -185,6 +185,15 @@ def test_a_demand_that_nobody_tells_is_none() -> None:
         made(ssd("writesat", version="1.1", command=""))
 
 
+def test_response_times_that_contradict_each_other_are_refused() -> None:
+    """A mean outside of the range of its minimum and maximum cannot be right."""
+    content = ssd("lat").decode()
+    (first,) = re.findall(r"\[\[\[(\[3\.0, [0-9.]+, [0-9.]+\])", content)[:1]
+
+    with pytest.raises(RecordError, match=r"the mean response time 500000 is not in the range from 3 to 600"):
+        made(content.replace(first, "[3.0, 600.0, 500000.0]", 1).encode())
+
+
 def test_the_slides_file_is_read() -> None:
     """The file of the TK Roadshow's slides: its rounds 8 - 12 are steady here too, with the very average it claims."""
     result = result_of(made(tkperf_files.slide())["iops"])

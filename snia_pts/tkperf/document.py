@@ -40,6 +40,8 @@ SIZES: dict[Kind, tuple[int, ...]] = {
 #: Rows and columns for a hard disk.  It is measured in zones from its start; every zone has the same matrix.
 ZONED_MIXES: dict[Kind, tuple[int, ...]] = {"iops": (100, 50, 0), "tp": (100, 0)}
 ZONED_SIZES: dict[Kind, tuple[int, ...]] = {"iops": (1 << 16, 1 << 14, 1 << 12), "tp": (1 << 20, 1 << 12)}
+#: A mean may exceed the maximum by rounding.
+_ROUNDED = 1 + 1e-6
 #: Minimum, maximum and mean response time.
 Times = tuple[float, float, float]
 
@@ -252,12 +254,13 @@ class _Parser:
         return {"times" if kind == "lat" else "rates": cells, "sizes": sizes}
 
     def _times(self, value: Any, where: str) -> Times:
-        minimum, maximum, mean = self._list(value, where, 3, 3)
-        return (
-            math.nan if _is_nan(minimum) else self._number(minimum, where),
-            self._number(maximum, where),
-            self._number(mean, where),
-        )
+        first, *others = self._list(value, where, 3, 3)
+        minimum = math.nan if _is_nan(first) else self._number(first, where)
+        maximum, mean = (self._number(other, where) for other in others)
+        if minimum > mean * _ROUNDED or mean > maximum * _ROUNDED:
+            reason = f"the mean response time {mean:g} is not in the range from {minimum:g} to {maximum:g}"
+            raise self._error(where, reason)
+        return minimum, maximum, mean
 
     def _streams(self, kind: Kind, matrix: Any, where: str) -> dict[str, Any]:
         """Read throughput by block size, read or write, and round; return it by round, R/W mix and block size.

@@ -228,6 +228,8 @@ def judged_points(run: Path) -> dict[tuple[str, str], Verdict]:
 
 def limited(run: Path, measured: Sequence[Row]) -> Verdict:
     """Return whether the host limited a point: in most of its measurements."""
+    if is_imported(run):  # it has no answers of fio
+        return None
     shares = [verdict(run, row["evidence"]) for row in measured]
     if any(share is None for share in shares):  # no measurement is judged, or all of them are
         return None
