@@ -242,9 +242,9 @@ def test_a_cache_that_cannot_be_set_again_is_a_deviation(nvme: Drive) -> None:
 def test_a_cache_that_changed_by_itself_is_reported(nvme: Drive) -> None:
     """A drive that was reset has its default again; the restore at the end finds nothing to do and says nothing."""
     with nvme.run(cache := nvme.cache()):
-        assert cache.lost_values(nvme.evidence) == ()
+        assert cache.setting_changes(nvme.evidence) == ()
         nvme.stage.state = "on"
-        (line,) = cache.lost_values(nvme.evidence)
+        (line,) = cache.setting_changes(nvme.evidence)
 
     assert line == (
         "write cache of nvme0 changed from disabled to enabled; measurements may have been made with either value"
@@ -255,7 +255,7 @@ def test_a_cache_that_was_left_as_it_was_is_compared_too(nvme: Drive) -> None:
     """With --keep-write-cache the suite does not set it, but its state is in the header of the report."""
     with nvme.run(cache := nvme.cache(keep=True)):
         nvme.stage.state = "off"
-        (line,) = cache.lost_values(nvme.evidence)
+        (line,) = cache.setting_changes(nvme.evidence)
 
     assert "changed from enabled to disabled" in line
 

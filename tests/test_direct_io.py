@@ -134,9 +134,9 @@ def test_a_loop_device_that_begins_to_buffer_during_a_run_is_a_warning(tmp_path:
                     target, evidence.parent, evidence, write_cache="disabled", keep=True, tune=False, report=print
                 ) as conditions,
             ):
-                assert conditions.lost_values(evidence) == ()
+                assert conditions.setting_changes(evidence) == ()
                 subprocess.run(["losetup", f"--direct-io={at_end}", str(device)], check=True)
-                (line,) = conditions.lost_values(evidence)
+                (line,) = conditions.setting_changes(evidence)
             if at_end == "off":
                 assert line == (
                     f"direct I/O changed from not buffered to buffered by {device.name} (recommended: losetup "

@@ -398,7 +398,7 @@ def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(re
             folder,
             lambda _: None,
             now=simulated.now,
-            lost_values=lambda: ("the cache is on",),
+            setting_changes=lambda: ("the cache is on",),
         )
 
     (warning,) = [item for item in run_warnings(assess(folder)) if item.what == "changed during the run"]
@@ -516,7 +516,7 @@ def test_a_setting_that_a_killed_run_lost_is_in_the_report(
 ) -> None:
     """It is read before the target is claimed, which restores it; the report says so first."""
     place = cut(finished, tmp_path / "run")
-    monkeypatch.setattr("snia_pts.runner.resume.values_lost_before_resume", lambda path: (f"{path.name}: on",))
+    monkeypatch.setattr("snia_pts.runner.resume.changes_before_resume", lambda path: (f"{path.name}: on",))
 
     assert main(["resume", str(place)]) == 0
     assert "run: on" in (place / "report.rst").read_text()

@@ -24,8 +24,8 @@ from snia_pts.lab.settings.settings import (
     Change,
     Setting,
     applied,
+    changes_since_kill,
     restore,
-    values_lost_by_killed_run,
 )
 from snia_pts.lab.settings.state_dir import restore_file_name
 
@@ -333,7 +333,7 @@ def test_a_value_that_a_killed_run_lost_is_reported_before_the_restore(host: Hos
 
     def lost() -> tuple[str, ...]:
         find = partial(settings_list.find, root=host.root)
-        return values_lost_by_killed_run(host.folder, find=find, root=host.root)
+        return changes_since_kill(host.folder, find=find, root=host.root)
 
     assert lost() == ()
     host.kill()
@@ -353,7 +353,7 @@ def test_an_active_runs_values_are_not_compared(host: Host) -> None:
     with host.hold():
         host.write(GOVERNOR, "powersave")
         find = partial(settings_list.find, root=host.root)
-        assert values_lost_by_killed_run(host.folder, find=find, root=host.root) == ()
+        assert changes_since_kill(host.folder, find=find, root=host.root) == ()
 
 
 def test_a_deleted_run_folder_is_no_loss(host: Host) -> None:
@@ -750,7 +750,7 @@ def test_root_compares_no_value_of_a_file_that_it_would_not_follow(host: Host) -
     find = partial(settings_list.find, root=host.root)
 
     host.write("var/lib/snia-pts", "not a directory")
-    assert values_lost_by_killed_run(host.folder, find=find, root=host.root) == ()
+    assert changes_since_kill(host.folder, find=find, root=host.root) == ()
 
 
 @pytest.mark.parametrize("how", ["link", "open to others", "another user's"])

@@ -179,10 +179,10 @@ def test_a_tuned_setting_that_changed_by_itself_is_reported_once(host: Host) -> 
     """Also one that needed no change; both processors' governors give one sentence."""
     host.host.write(f"{CPU}/policy1/scaling_governor", "performance\n")
     with host.settled(tune=True) as conditions:
-        assert conditions.lost_values(host.folder / "evidence") == ()
+        assert conditions.setting_changes(host.folder / "evidence") == ()
         for policy in ("policy0", "policy1"):
             host.host.write(f"{CPU}/{policy}/scaling_governor", "powersave\n")
-        lines = conditions.lost_values(host.folder / "evidence")
+        lines = conditions.setting_changes(host.folder / "evidence")
 
     (line,) = lines
     assert line.startswith(
@@ -212,11 +212,11 @@ def test_a_setting_that_another_program_changed_is_reported_without_tune(host: H
     for name, (before, _, _) in QUEUE.items():
         host.host.write(f"sys/block/sdx/queue/{name}", f"{before}\n")
     with host.settled(drive=True) as conditions:
-        assert conditions.lost_values(host.folder / "evidence") == ()
+        assert conditions.setting_changes(host.folder / "evidence") == ()
         for name, (_, now, _) in QUEUE.items():
             host.host.write(f"sys/block/sdx/queue/{name}", f"{now}\n")
         host.host.write(f"{CPU}/policy0/scaling_governor", "performance\n")
-        lines = list(conditions.lost_values(host.folder / "evidence"))
+        lines = list(conditions.setting_changes(host.folder / "evidence"))
 
     expected = ["governor changed from powersave to", *(sentence for _, _, sentence in QUEUE.values() if sentence)]
     for beginning in expected:
@@ -229,7 +229,7 @@ def test_the_settings_of_a_drive_that_disappeared_are_not_compared(host: Host) -
     """The run has failed for that reason; each of them would be a warning that says nothing."""
     with host.settled(drive=True) as conditions:
         host.number.unlink()
-        assert conditions.lost_values(host.folder / "evidence") == ()
+        assert conditions.setting_changes(host.folder / "evidence") == ()
 
 
 def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
@@ -240,7 +240,7 @@ def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
         conditions.configurator.prepare(Prepare(settings=values))
         host.host.write("sys/block/sdx/queue/nr_requests", "256\n")
         host.host.write("sys/block/sdx/queue/wbt_lat_usec", "0\n")
-        assert conditions.lost_values(host.folder / "evidence") == ()
+        assert conditions.setting_changes(host.folder / "evidence") == ()
 
 
 def test_what_another_run_needs_is_not_varied(host: Host, tmp_path: Path) -> None:

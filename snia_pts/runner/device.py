@@ -283,7 +283,7 @@ class DeviceSetup:
             engine=engine,
             now=lambda: datetime.now().astimezone(),
             read_health=lambda: read_health(target.dut, evidence),
-            lost_values=lambda: conditions.lost_values(evidence),
+            setting_changes=lambda: conditions.setting_changes(evidence),
             calibrate=calibration.ceilings,
             durable=True,
             unchecked=target.unchecked,

@@ -21,7 +21,7 @@ from ..errors import (
 )
 from ..files import shell_quoted
 from ..lab.device.contents import require_answer
-from ..lab.host.conditions import values_lost_before_resume
+from ..lab.host.conditions import changes_before_resume
 from ..lab.host.platform import read_platform
 from ..model.dut import Dut
 from ..model.run_options import COMMAND, RunOptions
@@ -102,12 +102,12 @@ def _measure(
     folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
 ) -> TestResult:
     """Claim the target, have its destruction confirmed, and perform the remaining steps of the test."""
-    lost_values = values_lost_before_resume(folder.path)
+    setting_changes = changes_before_resume(folder.path)
     try:
         with claimed(target, folder):
             confirm_restart(folder, resume_plan, target, options, caller)
             target.confirm(folder.evidence, caller.confirm)
-            return resume_claimed(folder, resume_plan, target, options, caller, lost_values)
+            return resume_claimed(folder, resume_plan, target, options, caller, setting_changes)
     except SniaPtsError as error:
         if is_readable(folder) and read_journal_state(folder) != resume_plan.journal_state:
             error.add_note(f"snia-pts resume {shell_quoted(folder.path)} continues it.")
@@ -230,18 +230,18 @@ def resume_claimed(
     target: TargetSetup,
     options: RunOptions,
     caller: Caller,
-    lost_values: tuple[str, ...],
+    setting_changes: tuple[str, ...],
 ) -> TestResult:
     """Perform the remaining steps of a test on a target that is claimed and confirmed.
 
-    ``lost_values`` are sentences about the settings that changed by themselves before the resume.
+    ``setting_changes`` are sentences about the settings that changed before the resume.
     """
     facts = resume_plan.facts
     now = replace(target.dut(facts.spec), write_cache=facts.dut.write_cache)  # which is not set yet
     tuple(drive_changes(folder, facts.dut, now, overwrite=options.overwrite))  # raises NotResumable for another drive
     folder.withdraw_stop()
     with target.conditions_applied(facts.spec, folder, facts.dut.write_cache) as settings:
-        return _resume_claimed(folder, resume_plan, target, options, caller, settings, lost_values)
+        return _resume_claimed(folder, resume_plan, target, options, caller, settings, setting_changes)
 
 
 def _resume_claimed(
@@ -251,10 +251,12 @@ def _resume_claimed(
     options: RunOptions,
     caller: Caller,
     settings: tuple[HostSetting, ...],
-    lost_values: tuple[str, ...],
+    setting_changes: tuple[str, ...],
 ) -> TestResult:
     facts = resume_plan.facts
-    changes = lost_values + tuple(drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite))
+    changes = setting_changes + tuple(
+        drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite)
+    )
     plan = plan_test(facts.spec, facts.dut, target.speed(facts.spec), options)
     target.set_clock(parse_time(folder, facts.started))
     stimuli = (*plan.preconditioning, *plan.stimuli)
@@ -274,7 +276,7 @@ def _resume_claimed(
         command_line=caller.command_line or ("snia-pts", "resume", str(folder.path)),
         now=context.now,
         read_health=context.read_health,
-        lost_values=context.lost_values,
+        setting_changes=context.setting_changes,
         durable=context.durable,
         stop=caller.stop,
         before_first_entry=lambda: forget(folder.path),  # the existing report is outdated once the run resumes

@@ -225,7 +225,7 @@ def _perform(
         caller.on_event,
         now=context.now,
         read_health=context.read_health,
-        lost_values=context.lost_values,
+        setting_changes=context.setting_changes,
         durable=context.durable,
         stop=caller.stop,
     )

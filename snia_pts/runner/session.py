@@ -60,15 +60,15 @@ def run(
     *,
     now: Callable[[], datetime] = _wall_clock,
     read_health: ReadHealth = _no_health,
-    lost_values: Callable[[], tuple[str, ...]] = tuple,
+    setting_changes: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
 ) -> TestResult:
     """Run a test to its end; write the journal and result.xml to ``folder``.
 
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
-    ``read_health`` reads the drive's health data after the last step; then ``lost_values`` returns a sentence for each
-    setting of the run that changed by itself, which becomes a warning.  Another thread may set ``stop`` to end the run
+    ``read_health`` reads the drive's health data after the last step; then ``setting_changes`` returns a sentence for
+    each setting that changed during the run, which becomes a warning.  Another thread may set ``stop`` to end the run
     after its current point or sample.
 
     If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
@@ -78,7 +78,7 @@ def run(
     ledger = EvidenceLedger(folder.evidence, durable=durable)
     start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
-        session = _RunSession(facts, perform, folder, journal, emit, read_health, lost_values, ledger, stop)
+        session = _RunSession(facts, perform, folder, journal, emit, read_health, setting_changes, ledger, stop)
         with _closing(session, now):
             journal.append(start_entry)
             drive(procedure(facts.spec, facts.dut), session.answer_by_performing)
@@ -95,7 +95,7 @@ def resume(
     changes: tuple[str, ...] = (),
     now: Callable[[], datetime] = _wall_clock,
     read_health: ReadHealth = _no_health,
-    lost_values: Callable[[], tuple[str, ...]] = tuple,
+    setting_changes: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
     before_first_entry: Callable[[], None] = lambda: None,
@@ -109,7 +109,7 @@ def resume(
     with Journal(folder.journal, durable=durable, existing=True) as journal:
         ledger = EvidenceLedger(folder.evidence, resume_plan.evidence, durable=durable)
         session = _RunSession(
-            resume_plan.facts, laboratory.perform, folder, journal, emit, read_health, lost_values, ledger, stop
+            resume_plan.facts, laboratory.perform, folder, journal, emit, read_health, setting_changes, ledger, stop
         )
         leftovers = (describe_unjournaled(resume_plan.unjournaled_files),) if resume_plan.unjournaled_files else ()
 
@@ -173,13 +173,13 @@ class _RunSession:
         journal: Journal,
         emit: OnEvent,
         read_health: ReadHealth,
-        lost_values: Callable[[], tuple[str, ...]],
+        setting_changes: Callable[[], tuple[str, ...]],
         ledger: EvidenceLedger,
         stop: Event | None,
     ) -> None:
         self._stop = stop
         self._read_health = read_health
-        self._lost_values = lost_values
+        self._setting_changes = setting_changes
         self._ledger = ledger
         self.folder = folder
         self.emit = emit
@@ -268,8 +268,8 @@ class _RunSession:
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Append the end entry."""
         _LOGGER.log(logging.INFO if ending == "finished" else logging.WARNING, "the run ends: %s", detail or ending)
-        health, lost_values = self._read_health(), self._lost_values()  # both write evidence
-        warnings = (RunWarning(what="changed during the run", detail=f"{_stamp(at)}: {line}") for line in lost_values)
+        health, changes = self._read_health(), self._setting_changes()  # both write evidence
+        warnings = (RunWarning(what="changed during the run", detail=f"{_stamp(at)}: {line}") for line in changes)
         self.journal.append(
             EndEntry(
                 ending=ending,

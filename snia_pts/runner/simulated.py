@@ -113,7 +113,7 @@ class SimulatedSetup:
             engine=laboratory,
             now=laboratory.now,
             read_health=lambda: None,
-            lost_values=lambda: (),
+            setting_changes=lambda: (),
             calibrate=lambda *_: (),
             durable=False,
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import Interrupted, NotResumable, RecordError, ReportError, SniaPtsError, UsageError, stop_cause
 from ..files import shell_quoted
-from ..lab.host.conditions import restore_settings, values_lost_before_resume
+from ..lab.host.conditions import changes_before_resume, restore_settings
 from ..lab.settings.settings import RESTORE_FILE
 from ..model.dut import Dut
 from ..model.run_options import RunOptions
@@ -177,7 +177,7 @@ def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) ->
             policy=options.policy,
             dut=facts.dut,
             resumed=True,
-            lost_values=values_lost_before_resume(*map(folder.run_path, folder.tests)),
+            setting_changes=changes_before_resume(*map(folder.run_path, folder.tests)),
         )
         return _run(plan, target, caller)
 
@@ -186,8 +186,8 @@ def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) ->
 class _SuitePlan:
     """The tests to run or resume, their folder, and the policy for a stopped one.
 
-    ``dut`` is the target; for a ``resumed`` suite, as recorded by its first run.  ``lost_values`` are sentences about
-    the settings that changed by themselves before the resume.
+    ``dut`` is the target; for a ``resumed`` suite, as recorded by its first run.  ``setting_changes`` are sentences
+    about the settings that changed before the resume.
     """
 
     folder: SuiteFolder
@@ -197,7 +197,7 @@ class _SuitePlan:
     dut: Dut
     policy: ResumePolicy = "rule"
     resumed: bool = False
-    lost_values: tuple[str, ...] = ()
+    setting_changes: tuple[str, ...] = ()
 
 
 def _run(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> FinishedSuite:
@@ -286,7 +286,7 @@ def _run_or_resume(
 ) -> TestResult:
     specification, options = plan.specifications[test], plan.options[test]
     if resume_plan is not None:
-        return resume_claimed(run, require_resumable(run, plan.policy), target, options, caller, plan.lost_values)
+        return resume_claimed(run, require_resumable(run, plan.policy), target, options, caller, plan.setting_changes)
     if plan.resumed:
         now = replace(target.dut(specification.spec), write_cache=plan.dut.write_cache)
         tuple(drive_changes(run, plan.dut, now, overwrite=options.overwrite))  # raises NotResumable for another drive

@@ -35,14 +35,14 @@ class RunContext:
     ``durable``: the journal must survive a crash of the host.  ``read_health`` reads the drive's health data.
     ``calibrate`` measures the host's ceiling for stimuli, given the minimum duration of the test in seconds; it calls
     its last argument with a sentence before it starts.  ``unchecked`` lists the checks for other users of the target
-    that could not be made.  ``lost_values`` returns a sentence for each setting that changed by itself during the run.
+    that could not be made.  ``setting_changes`` returns a sentence for each setting that changed during the run.
     """
 
     laboratory: Performer
     engine: EngineIdentity
     now: Callable[[], datetime]
     read_health: Callable[[], Health | None]
-    lost_values: Callable[[], tuple[str, ...]]
+    setting_changes: Callable[[], tuple[str, ...]]
     calibrate: Callable[[Sequence[Stimulus], float, Callable[[str], None]], tuple[Ceiling, ...]]
     durable: bool
     unchecked: tuple[str, ...] = ()

@@ -46,9 +46,9 @@ class MemberCaches(WriteCache):
             deviations += member_deviations
         return remarks, deviations
 
-    def lost_values(self, evidence: Path) -> tuple[str, ...]:
+    def setting_changes(self, evidence: Path) -> tuple[str, ...]:
         lost = (
-            cache.lost_values(_member_evidence(evidence, number))
+            cache.setting_changes(_member_evidence(evidence, number))
             for number, (_, cache) in enumerate(self._members, start=1)
         )
         return tuple(chain.from_iterable(lost))

@@ -14,7 +14,7 @@ from ...model.test_platform import HostSetting, changed_settings
 from ..device.identity import ROOT, block_directory
 from ..device.safety import Target
 from ..evidence import pre_run_path
-from ..settings.settings import Change, applied, lost_value, restore, values_lost_by_killed_run
+from ..settings.settings import Change, applied, change_sentence, changes_since_kill, restore
 from ..settings.write_cache import WriteCache, WriteCacheStatus
 from . import tuning
 from .configurator import HostConfigurator
@@ -40,7 +40,7 @@ class Conditions:
     settings: tuple[HostSetting, ...]
     inspect: Callable[[], Iterable[HostSetting]]
 
-    def lost_values(self, evidence: Path) -> tuple[str, ...]:
+    def setting_changes(self, evidence: Path) -> tuple[str, ...]:
         """Return a sentence for each setting that has changed since the conditions were applied; reads only.
 
         After the write cache, the settings whose present value affects results come first.
@@ -49,8 +49,8 @@ class Conditions:
         changes = sorted(
             changed_settings(self.settings, self.inspect()), key=lambda pair: pair[1].judgement != "affects results"
         )
-        lines = (lost_value(setting.name, earlier.value, setting.assessment) for earlier, setting in changes)
-        return (*self.cache.lost_values(pre_run_path(evidence, "write-cache")), *lines)
+        lines = (change_sentence(setting.name, earlier.value, setting.assessment) for earlier, setting in changes)
+        return (*self.cache.setting_changes(pre_run_path(evidence, "write-cache")), *lines)
 
     def apply_to(self, dut: Dut) -> Dut:
         """Return a device with the status of its write cache."""
@@ -141,13 +141,13 @@ def restore_settings(folder: Path | None = None, *, root: Path = ROOT) -> tuple[
     return restore(*folders, find=partial(find, root=root), root=root)
 
 
-def values_lost_before_resume(*folders: Path, root: Path = ROOT) -> tuple[str, ...]:
+def changes_before_resume(*folders: Path, root: Path = ROOT) -> tuple[str, ...]:
     """Return a sentence for each setting that changed after a killed run in ``folders`` had set it; reads only.
 
     Call it before the target is claimed, which restores what killed runs left.
     """
     find_setting = partial(find, root=root)
-    return tuple(line for folder in folders for line in values_lost_by_killed_run(folder, find=find_setting, root=root))
+    return tuple(line for folder in folders for line in changes_since_kill(folder, find=find_setting, root=root))
 
 
 def with_expected_cache(dut: Dut, write_cache: str, *, keep: bool, root: Path = ROOT) -> Dut:

@@ -176,12 +176,12 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def lost_value(name: str, before: str, now: str) -> str:
+def change_sentence(name: str, before: str, now: str) -> str:
     """Return the sentence for a setting whose value changed during a run."""
     return f"{name} changed from {before} to {now}; measurements may have been made with either value"
 
 
-def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
+def changes_since_kill(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     """Return a sentence for each setting that no longer has the value that a killed run in ``folder`` needed.
 
     Call it before the restore.  It returns nothing after a reboot, which resets values, or if ``restore`` would not
@@ -202,7 +202,7 @@ def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) ->
                 continue
             now = setting.read() or "unreadable"
             if now != record.value:
-                lines.append(lost_value(setting.name, record.value, now))
+                lines.append(change_sentence(setting.name, record.value, now))
     return tuple(dict.fromkeys(lines))
 
 

@@ -23,7 +23,7 @@ from ...spec import Deviation
 from ...temporary import temporary_folder
 from ..device.identity import ROOT, attribute
 from ..process import program as process
-from .settings import AppliedChange, Change, Setting, lost_value
+from .settings import AppliedChange, Change, Setting, change_sentence
 
 CLAUSE = "PTS chapter 3, Caching"
 _TOOL_SECONDS = 20.0
@@ -333,12 +333,12 @@ class WriteCache:
         actual = f"{now.state} ({now.source}), was {before} before the purge; {reason}"
         return (), (Deviation(what="write cache after the purge", standard=before, actual=actual, clause=CLAUSE),)
 
-    def lost_values(self, evidence: Path) -> tuple[str, ...]:
+    def setting_changes(self, evidence: Path) -> tuple[str, ...]:
         """Return a sentence if its state has changed since the last call of ``status``."""
         if self._cache is None:
             return ()
         now = replace(self._cache, evidence=evidence).status().state
-        return () if now == self._state else (lost_value(self._cache.name, self._state, now),)
+        return () if now == self._state else (change_sentence(self._cache.name, self._state, now),)
 
     def _not_settable(self) -> str:
         if self._dut.kind == "drive":
