@@ -46,6 +46,7 @@ LIVELY = {
     "test_profile_cli",
     "test_purge",
     "test_recomputation",
+    "test_recomputation_of_profiles",
     "test_resuming",
     "test_resuming_elsewhere",
     "test_safety",

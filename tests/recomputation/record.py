@@ -389,9 +389,16 @@ def achieved(run: Path, name: str) -> bool:
     """Return whether a series ended with steady state: all variables, and of samples not before the range was full."""
     variables, window = series(run)[name].values(), window_rounds(run)
     last = max(next(iter(variables)))
+    if not all(has_window(variable, last, window) for variable in variables):
+        return False
     if not all(determination(variable, last, window)["steady"] for variable in variables):
         return False
     return not is_sampled(run, name) or fills(run, last) >= parameter(run, "settling.minimum_fills")
+
+
+def has_window(series_values: dict[int, float], last: int, window: int) -> bool:
+    """Return whether no round is missing in the window that ends with round ``last``."""
+    return all(number in series_values for number in range(last - window + 1, last + 1))
 
 
 def fills(run: Path, number: int) -> float:

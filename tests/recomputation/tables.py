@@ -20,6 +20,7 @@ from tests.recomputation.record import (
     determination,
     discarded,
     facts,
+    has_window,
     interruptions,
     is_imported,
     is_profile,
@@ -127,8 +128,7 @@ def _is_interrupted(run: Path, name: str, number: int) -> bool:
 def _round_cells(run: Path, name: str, variable: dict[int, float], number: int) -> list[Expected]:
     window = window_rounds(run)
     spanned = {count for place in range(number - window + 1, number + 1) for count in interruptions(run, name, place)}
-    is_whole = all(place in variable for place in range(number - window + 1, number + 1))
-    if not is_whole or len(spanned) > 1:
+    if not has_window(variable, number, window) or len(spanned) > 1:
         return [variable[number], "", "", ""]
     figures = determination(variable, number, window)
     percents = [100 * figures[key] / figures["average"] for key in ("data_excursion", "slope_excursion")]

@@ -21,6 +21,8 @@ _SIZES_KIB = {
     "tp": (1024.0, 64.0, 8.0, 4.0, 0.5),
 }
 
+#: The tests of a file by those of this suite.
+_NAMES = {"iops": "iops", "latency": "lat", "throughput": "tp", "wsat": "writesat"}
 #: IOPS, MB/s, and in ms ART and MRT, each nan if the file has none.
 Figures = dict[str, float]
 #: Round, sample or zone, counted from 1; share of reads in percent; block size in bytes.
@@ -90,5 +92,8 @@ def claim(path: Path) -> dict[str, list[float]] | None:
 
 
 def _test(path: Path) -> etree._Element:
-    (test,) = (element for element in etree.parse(path).getroot() if element.find("roundmat") is not None)
+    """Return the test of a file; of several tests, that of the run in whose folder its copy is."""
+    tests = [element for element in etree.parse(path).getroot() if element.find("roundmat") is not None]
+    name = _NAMES.get(path.parents[1].name)
+    (test,) = tests if len(tests) == 1 else (element for element in tests if element.tag == name)
     return test

@@ -1,0 +1,82 @@
+"""The summary of all tests once more, by the second implementation, from the records of its runs."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+
+import pytest
+
+from snia_pts.cli.main import main
+from tests import tkperf_files
+from tests.recomputation.printed import Expected, Text, check, labelled, printed_tables, text
+from tests.recomputation.record import column, facts, performed, samples
+from tests.recomputation.summaries import key_figures
+
+_SETTINGS = (
+    *(f"{test}.rounds.point_seconds=5" for test in ("iops", "throughput", "latency")),
+    "hir.wait_states.cycles=20",
+    *(f"{test}.demand.thread_counts=[32, 6, 1]" for test in ("composite", "dirth")),
+)
+
+
+@pytest.fixture(scope="module", params=["imported", pytest.param("simulated", marks=pytest.mark.long)])
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All tests of a simulated drive, and those of a file of TKperf, with their summary as text."""
+    folder: Path = tmp_path_factory.mktemp("suite")
+    run, options = folder / "run", ("--run-dir", str(folder / "run"), "--to", "csv,rst")
+    if request.param == "imported":
+        (folder / "f.xml").write_bytes(tkperf_files.ssd())
+        assert main(["import", str(folder / "f.xml"), *options]) == 0
+        return run
+    changed = [word for setting in _SETTINGS for word in ("--set", setting)]
+    words = ("all", "sim:enterprise-nvme", "--advanced", "--seed", "20261125", "--progress", "none")
+    assert main([*words, *options, *changed]) == 0
+    return run
+
+
+def written(run: Path) -> float:
+    """Return the bytes that a run wrote; nan for an imported one that has no amounts."""
+    about = facts(run)
+    if about["dut.kind"] != "imported":
+        return float(column(performed(run), "write_bytes").sum())
+    kept = samples(run, "", "stimulus")
+    return float(column(kept, "write_bytes").sum()) if kept else math.nan
+
+
+def seconds(run: Path) -> float:
+    started, finished = (datetime.datetime.fromisoformat(facts(run)[key]) for key in ("started", "finished"))
+    return (finished - started).total_seconds()
+
+
+def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
+    """Key figures, durations and amounts of each test and of all together, within half of the last digit."""
+    tests, together = (table for table in printed_tables(suite, "summary.rst") if table.title in _TABLES)
+    runs = {facts(journal.parent)["title"]: journal.parent for journal in suite.glob("*/journal.jsonl")}
+    assert len(tests.body) == len(runs) > 1
+    for row in tests.body:
+        cells = dict(zip(tests.heading, row, strict=True))
+        run = runs[cells["Test"]]
+        check(cells["Key figures"], _joined(key_figures(run)))
+        capacity = float(facts(run)["dut.capacity_bytes"])
+        check(cells["Written (GB)"], written(run) / 1e9)
+        check(cells["Drive fills"], written(run) / capacity)
+        if facts(run)["dut.kind"] != "imported":
+            check(cells["Duration"], text("{time}", seconds(run)))
+    imported = any(facts(run)["dut.kind"] == "imported" for run in runs.values())
+    total = sum(map(written, runs.values()))
+    duration = "\N{EN DASH}" if imported else text("{time}", sum(map(seconds, runs.values())))
+    amount = "not reported" if math.isnan(total) else text("{} GB, {} x user capacity", total / 1e9, total / capacity)
+    expected: dict[str, Expected] = {"Duration": duration, "Data written, all tests": amount, "User capacity": None}
+    for printed, recomputed in zip(together.body, labelled(together, expected), strict=True):
+        for cell, value in zip(printed, recomputed, strict=True):
+            check(cell, value)
+
+
+_TABLES = ("Tests", "All tests together")
+
+
+def _joined(phrases: list[Text]) -> Text:
+    template = "; ".join(phrase.template for phrase in phrases)
+    return text(template, *(figure for phrase in phrases for figure in phrase.figures))
