@@ -12,7 +12,7 @@ from pathlib import Path
 from ...model.dut import Dut
 from ...model.test_platform import HostSetting
 from ..device.identity import ROOT, block_directory
-from ..device.safety import Target
+from ..device.target_claim import Target
 from ..evidence import pre_run_path
 from ..settings.settings import Change, applied, lost_values, restore, values_lost_by_killed_run
 from ..settings.write_cache import WriteCache, WriteCacheStatus
