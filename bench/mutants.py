@@ -78,15 +78,17 @@ RULES: Mapping[str, Rule] = {
         for name in ("answer", "acceptance")
     },
     "process": Rule(path="snia_pts/lab/process/program.py", tests=("tests/test_process.py",)),
-    "guard": Rule(path="snia_pts/lab/device/guard.py", tests=_SAFETY),
+    "refusals": Rule(path="snia_pts/lab/device/refusals.py", tests=_SAFETY),
     "contents": Rule(path="snia_pts/lab/device/contents.py", tests=_SAFETY),
     "usage": Rule(path="snia_pts/lab/device/usage.py", tests=_SAFETY),
     **{
         name: Rule(path=f"snia_pts/lab/device/{name}.py", tests=(*_SAFETY, "tests/test_target_identity.py"))
-        for name in ("storage", "processes", "claim")
+        for name in ("storage", "processes", "exclusive_access")
     },
     "filetarget": Rule(path="snia_pts/lab/device/file_target.py", tests=("tests/test_safety.py",)),
-    "safety": Rule(path="snia_pts/lab/device/safety.py", tests=("tests/test_safety.py", "tests/test_purge.py")),
+    "target_claim": Rule(
+        path="snia_pts/lab/device/target_claim.py", tests=("tests/test_safety.py", "tests/test_purge.py")
+    ),
     **{
         f"purge.{name}": Rule(path=f"snia_pts/lab/purge/{name}.py", tests=tests)
         for name, tests in {

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from snia_pts.errors import TargetBusy, TargetUnfit
-from snia_pts.lab.device.safety import claim_target
+from snia_pts.lab.device.target_claim import claim_target
 from snia_pts.units import exact_capacity
 from tests.drives import MIB, loop_device, mounted
 from tests.killing import whole_lines

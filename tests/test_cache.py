@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import ToolMissing
-from snia_pts.lab.device.safety import claim_target as hold_target
+from snia_pts.lab.device.target_claim import claim_target as hold_target
 from snia_pts.lab.host.conditions import with_expected_cache
 from snia_pts.lab.host.configurator import HostConfigurator as HostStage
 from snia_pts.lab.host.settings_list import find

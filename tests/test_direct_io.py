@@ -11,7 +11,7 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.lab.device.identity import ROOT
 from snia_pts.lab.device.mounts import Mount, mount_of
-from snia_pts.lab.device.safety import claim_target
+from snia_pts.lab.device.target_claim import claim_target
 from snia_pts.lab.host.conditions import conditions_applied
 from snia_pts.lab.host.tuning.direct_io import direct_io
 from snia_pts.runner.setup import host_warnings

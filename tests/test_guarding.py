@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
-from snia_pts.lab.device import guard
+from snia_pts.lab.device import refusals
 from snia_pts.lab.device.contents import Contents, Signature, parse_signatures, read_contents
 from snia_pts.lab.device.processes import Processes, User, read_processes
 from snia_pts.lab.device.storage import Identity, Layer, block_of, device_identity, generic_identity, identity_at
@@ -38,7 +38,7 @@ NOBODY = usage()
 
 def stack(host: FakeHost, block: Path) -> tuple[Layer, ...]:
     """Return a device and what it stands on."""
-    return guard.stack_of(block, NOBODY, host.root)
+    return refusals.stack_of(block, NOBODY, host.root)
 
 
 def identity(block: Path) -> Identity:
@@ -65,7 +65,7 @@ def signature(kind: str, *, device: str = "sdx", label: str = "", member_of: str
 @pytest.mark.parametrize("discard", [True, False])
 def test_an_empty_drive_is_spare(discard: bool) -> None:
     """Nothing recognised is nothing lost."""
-    guard.require_spare(PATH, Contents(), discard_data=discard)
+    refusals.require_spare(PATH, Contents(), discard_data=discard)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_an_empty_drive_is_spare(discard: bool) -> None:
 def test_what_is_on_it_may_be_given_up(found: Contents, text: str) -> None:
     """Data, and what may be some, is refused with --discard-data as the remedy, and taken with it."""
     with pytest.raises(TargetNotOurs, match=text) as refused:
-        guard.require_spare(PATH, found, discard_data=False)
+        refusals.require_spare(PATH, found, discard_data=False)
     assert "--discard-data" in refused.value.hint
-    guard.require_spare(PATH, found, discard_data=True)
+    refusals.require_spare(PATH, found, discard_data=True)
 
 
 @pytest.mark.parametrize("discard", [True, False])
@@ -90,7 +90,7 @@ def test_a_part_of_something_larger_is_never_given_up(discard: bool) -> None:
     """A member is refused whatever is said, with each whole once."""
     marks = (signature("zfs_member", member_of="a ZFS pool"), signature("x", device="sdx1", member_of="a ZFS pool"))
     with pytest.raises(TargetBusy, match=r"it is marked as a member of a ZFS pool\.") as refused:
-        guard.require_spare(PATH, Contents(signatures=marks, unreadable="no"), discard_data=discard)
+        refusals.require_spare(PATH, Contents(signatures=marks, unreadable="no"), discard_data=discard)
     assert "--discard-data does not allow this" in refused.value.hint
 
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_shown_as_unknown() -> None:
 
 def test_a_free_device_is_free(host: FakeHost) -> None:
     """Nobody uses it: it may be had."""
-    guard.require_free(PATH, stack(host, host.disk()), NOBODY)
+    refusals.require_free(PATH, stack(host, host.disk()), NOBODY)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_what_nobody_could_test(host: FakeHost, file: str, text: str, reason: st
     for harmless in ("0\n", "none\n"):
         if file != "dev":
             host.write(f"{block.relative_to(host.root)}/{file}", harmless)
-            guard.require_free(PATH, stack(host, block), NOBODY)
+            refusals.require_free(PATH, stack(host, block), NOBODY)
     host.write(f"{block.relative_to(host.root)}/{file}", text)
     number = device_identity(block) or Identity("device", 0)
     swap = usage(uses={number: (Use(predicate="is swap space"),)})
     with pytest.raises(TargetUnfit, match=reason):
-        guard.require_free(PATH, stack(host, block), swap)
+        refusals.require_free(PATH, stack(host, block), swap)
 
 
 def test_who_has_it_open_is_told(host: FakeHost) -> None:
@@ -188,7 +188,7 @@ def test_who_has_it_open_is_told(host: FakeHost) -> None:
     (layer,) = stack(host, block)
 
     def tell(at: Identity, user: User) -> str:
-        return guard.process_sentence(layer, usage(users={at: (user,)}))
+        return refusals.process_sentence(layer, usage(users={at: (user,)}))
 
     assert tell(Identity("device", os.makedev(9, 9)), User("cat (process 1)")) == ""
     assert tell(disk, User("cat (process 1)")) == "cat (process 1) has it open"
@@ -206,9 +206,9 @@ def test_the_daemon_of_multipath_may_keep_the_paths_open(host: FakeHost, who: st
     block = host.made_of("dm-0", path, dm__name="x\n", dm__uuid=f"{uuid}\n")
     found = usage(users={identity(path): (User(f"{who} (process 7)"),)})
     reason = f"it is built on sda, and {who} (process 7) has sda open" if refused else ""
-    assert guard.usage_sentence(stack(host, block), found, PATH) == reason
+    assert refusals.usage_sentence(stack(host, block), found, PATH) == reason
     at_the_top = usage(users={identity(block): (User(f"{who} (process 7)"),)})
-    assert guard.usage_sentence(stack(host, block), at_the_top, PATH) == f"{who} (process 7) has it open"
+    assert refusals.usage_sentence(stack(host, block), at_the_top, PATH) == f"{who} (process 7) has it open"
 
 
 def test_two_paths_to_one_drive_are_refused(host: FakeHost) -> None:
@@ -217,9 +217,9 @@ def test_two_paths_to_one_drive_are_refused(host: FakeHost) -> None:
     host.disk("sdc", device__wwid="naa.5000c500a1b2c301\n", size="2048\n")
     for block, path in ((one, "/dev/sdb"), (other, "/dev/sda")):
         with pytest.raises(TargetUnfit, match=f"it and {path} are two paths to one drive"):
-            guard.require_free(PATH, stack(host, block), NOBODY, host.root)
+            refusals.require_free(PATH, stack(host, block), NOBODY, host.root)
     block = host.made_of("dm-0", one, other, dm__name="x\n", dm__uuid="mpath-1\n")
-    guard.require_free(PATH, stack(host, block), NOBODY, host.root)
+    refusals.require_free(PATH, stack(host, block), NOBODY, host.root)
 
 
 def test_a_hidden_path_and_drives_without_an_identifier_are_no_second_path(host: FakeHost) -> None:
@@ -229,7 +229,7 @@ def test_a_hidden_path_and_drives_without_an_identifier_are_no_second_path(host:
     unnamed = host.disk("sdc")
     host.disk("sdd")
     for block in (named, unnamed):
-        guard.require_free(PATH, stack(host, block), NOBODY, host.root)
+        refusals.require_free(PATH, stack(host, block), NOBODY, host.root)
 
 
 def test_a_generic_device_is_the_drive_behind_it(host: FakeHost) -> None:
@@ -253,7 +253,7 @@ def test_bcache_keeps_its_backing_device(host: FakeHost, part: bool) -> None:
     owner = host.partition(block, 1) if part else block
     (owner / "bcache").mkdir()
     with pytest.raises(TargetBusy, match="bcache"):
-        guard.require_free(PATH, stack(host, block), NOBODY)
+        refusals.require_free(PATH, stack(host, block), NOBODY)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, text:
     block = host.disk()
     host.made_of("dm-0", block, dm__uuid=f"{uuid}\n", dm__name=f"{name}\n")
     with pytest.raises(TargetBusy, match=text):
-        guard.require_free(PATH, stack(host, block), NOBODY)
+        refusals.require_free(PATH, stack(host, block), NOBODY)
 
 
 def test_several_things_are_made_of_it(host: FakeHost) -> None:
@@ -279,7 +279,7 @@ def test_several_things_are_made_of_it(host: FakeHost) -> None:
     host.made_of("md127", block)
     host.made_of("foo0", block)
     with pytest.raises(TargetBusy, match=r"it backs foo0, md127 \(RAID\)"):
-        guard.require_free(PATH, stack(host, block), NOBODY)
+        refusals.require_free(PATH, stack(host, block), NOBODY)
 
 
 @pytest.mark.parametrize(
@@ -298,9 +298,9 @@ def test_a_lock_is_told_with_its_owner(host: FakeHost, tmp_path: Path, owner: st
     status = node.stat()
     locked = usage(locks={(status.st_dev, status.st_ino): (owner,)})
     with pytest.raises(TargetBusy, match=re.escape(f"{owner} has locked it {guess}")):
-        guard.require_free(node, stack(host, block), locked)
-    guard.require_free(node, stack(host, block), usage(locks={(status.st_dev, 1): ("cat (process 1)",)}))
-    guard.require_free(tmp_path / "nowhere", stack(host, block), locked)
+        refusals.require_free(node, stack(host, block), locked)
+    refusals.require_free(node, stack(host, block), usage(locks={(status.st_dev, 1): ("cat (process 1)",)}))
+    refusals.require_free(tmp_path / "nowhere", stack(host, block), locked)
 
 
 def test_a_device_that_went_away_is_missing(host: FakeHost) -> None:
@@ -308,7 +308,7 @@ def test_a_device_that_went_away_is_missing(host: FakeHost) -> None:
     block = host.disk()
     (block / "dev").unlink()
     with pytest.raises(TargetMissing):
-        guard.require_free(PATH, stack(host, block), NOBODY)
+        refusals.require_free(PATH, stack(host, block), NOBODY)
 
 
 # -- its name ---------------------------------------------------------------------------------------------------------
@@ -317,13 +317,13 @@ def test_a_device_that_went_away_is_missing(host: FakeHost) -> None:
 def test_a_name_that_is_missing_is_told(host: FakeHost, tmp_path: Path) -> None:
     """The kernel knows the device, and there is no name for it."""
     with pytest.raises(TargetMissing):
-        guard.require_node(tmp_path / "nowhere", host.disk())
+        refusals.require_node(tmp_path / "nowhere", host.disk())
 
 
 def test_what_cannot_be_opened_is_told_with_a_remedy() -> None:
     """Where it is a matter of rights, the remedy is root."""
-    assert "Run as root" in guard.cannot_open(PATH, errno.EACCES).hint
-    assert "Run as root" not in (guard.cannot_open(PATH, errno.ENXIO).hint or "")
+    assert "Run as root" in refusals.cannot_open(PATH, errno.EACCES).hint
+    assert "Run as root" not in (refusals.cannot_open(PATH, errno.ENXIO).hint or "")
 
 
 # -- where the uses come from -----------------------------------------------------------------------------------------

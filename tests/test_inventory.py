@@ -14,7 +14,7 @@ import pytest
 
 from snia_pts.errors import SniaPtsError, TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
 from snia_pts.lab import inventory, purge
-from snia_pts.lab.device import guard
+from snia_pts.lab.device import refusals
 from snia_pts.lab.device.usage import read_usage
 from snia_pts.lab.inventory import ListedDevice, PcieLink, read_inventory
 from tests.drives import MIB, make_ext4, need_root, zfs_marks
@@ -168,7 +168,7 @@ def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
 def test_a_device_that_loses_its_size_meanwhile_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop device that is detached while it is listed is not one that may be tested."""
     loop = host.made_of("loop3", loop__backing_file="/x.img\n")
-    real = guard.require_writable
+    real = refusals.require_writable
 
     def detached(path: Path) -> None:
         real(path)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
-from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.device.target_claim import Target, claim_target
 from snia_pts.lab.engine import Guard, allow
 from snia_pts.lab.fio import AnswerRejected
 from snia_pts.lab.fio.engine import FioEngine

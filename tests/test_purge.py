@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, TargetUnfit
 from snia_pts.lab.device.identity import read_dut
-from snia_pts.lab.device.safety import Target, claim_target, regain
+from snia_pts.lab.device.target_claim import Target, claim_target, regain
 from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger, is_command_of, method, proof
 from snia_pts.lab.purge.choice import choose
 from snia_pts.lab.purge.generic import vendor

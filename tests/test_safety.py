@@ -32,10 +32,10 @@ from snia_pts.errors import (
     TargetUnfit,
 )
 from snia_pts.lab.device import file_target as filetarget
-from snia_pts.lab.device import safety
+from snia_pts.lab.device import target_claim
 from snia_pts.lab.device.contents import Contents, read_contents
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
-from snia_pts.lab.device.safety import (
+from snia_pts.lab.device.target_claim import (
     Target,
     claim_target,
     confirm,
@@ -111,7 +111,7 @@ def other_program(code: str, *argv: str) -> Iterator[subprocess.Popen[str]]:
 
 OPENS = "import os, sys\nkept = os.open(sys.argv[1], getattr(os, sys.argv[2]) | getattr(os, sys.argv[3]))"
 HOLDS = (
-    "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.safety import claim_target\n"
+    "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.target_claim import claim_target\n"
     "kept = claim_target(Path(sys.argv[1]), size_bytes=None, overwrite=True)\nkept.__enter__()"
 )
 
@@ -170,7 +170,7 @@ def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: py
             try:
                 where = rf"mounted at {mount} in the mount namespace of sh \(process {container.pid}\)"
                 refused(path, TargetBusy, where)
-                monkeypatch.setattr(safety, "require_free", lambda *_, **__: None)
+                monkeypatch.setattr(target_claim, "require_free", lambda *_, **__: None)
                 with pytest.raises(TargetBusy, match="it is already open exclusively"), held(path):
                     raise AssertionError("it was held")
             finally:
@@ -246,7 +246,7 @@ def test_a_second_run_is_refused(device: Path) -> None:
 @pytest.mark.root
 def test_what_the_list_cannot_see_is_refused_by_the_kernel(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where /proc hides who has a device, the exclusive open refuses; who came in the last moment is seen after it."""
-    monkeypatch.setattr(safety, "require_free", lambda *_, **__: None)
+    monkeypatch.setattr(target_claim, "require_free", lambda *_, **__: None)
     with (
         other_program(HOLDS, str(device)),
         pytest.raises(TargetBusy, match="it is already open exclusively"),
@@ -670,7 +670,7 @@ def test_a_refused_target_leaves_no_new_file(new: bool, tmp_path: Path, monkeypa
     def refuse(*_: object) -> None:
         raise TargetBusy(path=path, reason="somebody opened it")
 
-    monkeypatch.setattr(safety, "require_sole_open", refuse)
+    monkeypatch.setattr(target_claim, "require_sole_open", refuse)
     with pytest.raises(TargetBusy, match="somebody opened it"), held(path, size_bytes=MIB):
         pytest.fail("it is held")
 
@@ -686,7 +686,7 @@ def test_a_file_that_appears_meanwhile_is_not_ours(tmp_path: Path, monkeypatch: 
         path.write_bytes(b"precious" * 1024)
         return found
 
-    monkeypatch.setattr(safety, "read_dut", appearing)
+    monkeypatch.setattr(target_claim, "read_dut", appearing)
     with pytest.raises(TargetNotOurs, match="snia-pts did not create it"), held(path, size_bytes=MIB):
         pytest.fail("it is held")
 
@@ -876,7 +876,7 @@ def test_a_file_that_gets_a_second_name_before_it_is_locked_is_refused(
 ) -> None:
     """The names are counted again once the file is claimed."""
     path = filled(tmp_path / "data.img")
-    monkeypatch.setattr(safety, "lock", lambda *_: (tmp_path / "backup.img").hardlink_to(path))
+    monkeypatch.setattr(target_claim, "lock", lambda *_: (tmp_path / "backup.img").hardlink_to(path))
     with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"), held(path, overwrite=True):
         raise AssertionError("it was held")
 
@@ -960,7 +960,7 @@ def test_a_loop_device_beyond_the_room_is_refused(tmp_path: Path) -> None:
 def test_a_limit_of_the_shell_is_told(tmp_path: Path) -> None:
     """Where a file may not become so long (ulimit -f), nothing is left behind."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.safety import claim_target\n"
+        "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.target_claim import claim_target\n"
         "claim_target(Path(sys.argv[1]), size_bytes=1 << 20, overwrite=False).__enter__()"
     )
     done = subprocess.run(
@@ -1028,7 +1028,7 @@ def test_only_the_file_that_is_held_is_removed(tmp_path: Path, monkeypatch: pyte
     place = tmp_path / "place"
     place.mkdir()
     path = place / "x.img"
-    looked = safety._change
+    looked = target_claim._change
 
     def exchange(*how: Any) -> str:
         found = looked(*how)
@@ -1044,7 +1044,7 @@ def test_only_the_file_that_is_held_is_removed(tmp_path: Path, monkeypatch: pyte
         return found
 
     with held(path, MIB) as target:
-        monkeypatch.setattr(safety, "_change", exchange)
+        monkeypatch.setattr(target_claim, "_change", exchange)
         why = target.remove()
 
     leads = {"nothing": "No such file", None: ""}
@@ -1187,7 +1187,7 @@ def test_a_file_swapped_after_the_open_is_refused(tmp_path: Path, monkeypatch: p
         path.rename(tmp_path / "moved.img")
         filled(path, seed=8)
 
-    monkeypatch.setattr(safety, "lock", swap)
+    monkeypatch.setattr(target_claim, "lock", swap)
     with pytest.raises(TargetBusy, match="no longer leads to"), held(path, overwrite=True):
         raise AssertionError("it was held")
 
@@ -1249,7 +1249,7 @@ def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, size_bytes: int | None
 ) -> None:
     """Root follows no symlink that takes the place of the folder for the moment of one look, or from then on."""
-    victims, place, step = tmp_path / "victims", tmp_path / "place", getattr(safety, before)
+    victims, place, step = tmp_path / "victims", tmp_path / "place", getattr(target_claim, before)
     for folder in (victims, place, place / "disk"):
         folder.mkdir()
         os.chown(folder, 65534 * (folder != victims), -1)
@@ -1269,7 +1269,7 @@ def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
                 (place / "disk").unlink()
                 (place / "own").rename(place / "disk")
 
-    monkeypatch.setattr(safety, before, exchange)
+    monkeypatch.setattr(target_claim, before, exchange)
     with pytest.raises((TargetBusy, TargetUnfit)), held(place / "disk/x.img", size_bytes, overwrite=True):
         raise AssertionError("it was held")
 
@@ -1440,14 +1440,14 @@ def test_a_device_is_released_once_its_io_is_done(
     counts = tmp_path / f"sys/dev/block/7:{os.minor(device.stat().st_rdev)}/inflight"
     counts.parent.mkdir(parents=True)
     with held(device) as target:
-        assert safety.wait_for_outstanding_io(target, tmp_path) == ""
+        assert target_claim.wait_for_outstanding_io(target, tmp_path) == ""
         counts.write_text("       0        8\n")
         monkeypatch.setattr(time, "sleep", lambda _: counts.write_text("       0        0\n"))
-        assert safety.wait_for_outstanding_io(target, tmp_path) == ""
+        assert target_claim.wait_for_outstanding_io(target, tmp_path) == ""
         counts.write_text("       0        8\n")
         monkeypatch.setattr(time, "sleep", lambda _: None)
-        monkeypatch.setattr(safety, "_DRAIN_SECONDS", 0.01)
-        sentence = safety.wait_for_outstanding_io(target, tmp_path)
+        monkeypatch.setattr(target_claim, "_DRAIN_SECONDS", 0.01)
+        sentence = target_claim.wait_for_outstanding_io(target, tmp_path)
     assert sentence == f"{device} still has I/O outstanding, and must not be used before {counts} is 0 0"
 
 
@@ -1456,7 +1456,7 @@ def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pyte
     notices, path = list[str](), filled(tmp_path / "x.img")
     setup = DeviceSetup(RunOptions(test="iops", target=str(path), overwrite=True), notices.append)
 
-    def outstanding(target: safety.Target) -> str:
+    def outstanding(target: target_claim.Target) -> str:
         os.fstat(target.descriptor)
         return "it has"
 

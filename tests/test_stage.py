@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import HostFailed, SniaPtsError, TargetBusy, TargetUnfit
-from snia_pts.lab.device.safety import Target
+from snia_pts.lab.device.target_claim import Target
 from snia_pts.lab.host.conditions import Conditions, conditions_applied, restore_settings
 from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.host.settings_list import FileSetting, find

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from snia_pts.errors import KernelFilesMissing, NotConfirmed, SniaPtsError, TargetBusy, TargetMissing, TargetUnfit
-from snia_pts.lab.device import identity, processes, safety, storage, usage
+from snia_pts.lab.device import identity, processes, storage, target_claim, usage
 from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.device.processes import Processes, read_processes
-from snia_pts.lab.device.safety import claim_target, require_claimable
 from snia_pts.lab.device.storage import Identity, identity_at, read_backings
+from snia_pts.lab.device.target_claim import claim_target, require_claimable
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner.resume import drive_changes
@@ -59,7 +59,7 @@ MAPS = (
     "assert mmap(None, 4096, 1, 1, kept, 0) != 2**64 - 1\nos.close(kept)"
 )
 HOLDS = (
-    "from pathlib import Path\nfrom snia_pts.lab.device.safety import claim_target\n"
+    "from pathlib import Path\nfrom snia_pts.lab.device.target_claim import claim_target\n"
     "kept = claim_target(Path(sys.argv[1]), size_bytes=None, overwrite=True, discard_data=True)\nkept.__enter__()"
 )
 LOCKS = {
@@ -766,8 +766,8 @@ def test_the_kernels_locks_alone_keep_two_runs_apart(
         first, make_second = stack.enter_context(pair(tmp_path))
         with program(HOLDS, first):
             second = make_second(stack)
-            monkeypatch.setattr(safety, "require_free", lambda *_: None)
-            monkeypatch.setattr(safety, "usage_sentence", lambda *_: "")
+            monkeypatch.setattr(target_claim, "require_free", lambda *_: None)
+            monkeypatch.setattr(target_claim, "usage_sentence", lambda *_: "")
             with (
                 pytest.raises(TargetBusy, match=r"has locked|which is already open exclusively"),
                 claim_target(second, size_bytes=None, overwrite=True, discard_data=True),
@@ -893,7 +893,7 @@ def test_a_loop_device_that_may_not_be_opened_is_known_by_name(tmp_path: Path, m
 
 
 AS_NOBODY = (
-    "import os, sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.safety import claim_target\n"
+    "import os, sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.target_claim import claim_target\n"
     "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\n"
     "with claim_target(Path(sys.argv[1]), size_bytes=None, overwrite=True, discard_data=True) as target:\n"
     "    print(*target.unchecked, sep='\\n')"

@@ -430,7 +430,7 @@ def test_a_report_tells_what_matters_first() -> None:
 @pytest.mark.device
 def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
     """With the number of requests that somebody chose, which the kernel changes along with the scheduler."""
-    from snia_pts.lab.device.safety import claim_target as hold_target
+    from snia_pts.lab.device.target_claim import claim_target as hold_target
 
     with loop_device(tmp_path / "x.img", 4 * MIB) as device:
         folder = Path("/sys/block") / device.name / "queue"

@@ -15,7 +15,7 @@ import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, SniaPtsError
 from snia_pts.lab import laboratory as laboratories
-from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.device.target_claim import Target, claim_target
 from snia_pts.lab.fio import AnswerRejected
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.host.configurator import HostConfigurator

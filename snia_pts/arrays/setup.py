@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import NotConfirmed, NotResumable, TargetUnfit, UsageError
 from ..files import make_folder
 from ..lab.device.contents import Contents
-from ..lab.device.safety import Target, require_as_confirmed
+from ..lab.device.target_claim import Target, require_as_confirmed
 from ..lab.evidence import pre_run_path
 from ..lab.fio.probe import io_engines
 from ..lab.host.conditions import ARRAY_FOLDER as RESTORE_FOLDER

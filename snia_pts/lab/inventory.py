@@ -13,8 +13,8 @@ from ..errors import SniaPtsError
 from ..model.dut import Dut
 from ..units import whole_number
 from .device.contents import Contents, read_contents
-from .device.guard import require_free, require_node, require_spare, require_writable, stack_of
 from .device.identity import ROOT, attribute, block_dut, require_kernel_files
+from .device.refusals import require_free, require_node, require_spare, require_writable, stack_of
 from .device.storage import device_path, partitions
 from .device.usage import Usage, read_usage
 from .purge import available_methods

@@ -21,7 +21,7 @@ from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step
 from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..units import block_size
 from .device.identity import attribute, block_directory
-from .device.safety import Target
+from .device.target_claim import Target
 from .engine import Engine
 from .evidence import last_number, pre_run_path
 from .fio import AnswerRejected

@@ -13,7 +13,7 @@ from typing import Protocol
 from ..errors import TargetMissing, UsageError
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
-from ..lab.device.safety import (
+from ..lab.device.target_claim import (
     Target,
     claim_target,
     confirm,

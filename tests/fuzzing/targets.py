@@ -23,8 +23,8 @@ from snia_pts.errors import SniaPtsError
 from snia_pts.lab import fio
 from snia_pts.lab.device import health
 from snia_pts.lab.device.contents import Contents, parse_signatures
-from snia_pts.lab.device.guard import require_free, require_spare, stack_of
 from snia_pts.lab.device.identity import block_dut
+from snia_pts.lab.device.refusals import require_free, require_spare, stack_of
 from snia_pts.lab.device.usage import read_usage
 from snia_pts.lab.fio import probe
 from snia_pts.lab.fio.sampling import Sampler

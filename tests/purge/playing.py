@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from snia_pts.lab.device.identity import read_dut
-from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.device.target_claim import Target, claim_target
 from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import Purger, method
 from snia_pts.lab.purge.method import Tools

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import HostFailed, TargetBusy
 from ...lab.device.identity import ROOT
-from ...lab.device.safety import Target, claim_target
+from ...lab.device.target_claim import Target, claim_target
 from ...lab.process.program import Tick
 from ...model.array import BuiltArray, Layout, Member, Speeds
 from ...model.dut import Dut

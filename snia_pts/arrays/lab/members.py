@@ -11,7 +11,7 @@ from typing import Protocol
 from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
 from ...lab.device.contents import Contents
 from ...lab.device.identity import ROOT, read_dut
-from ...lab.device.safety import Target, claim_target, contents, require_claimable
+from ...lab.device.target_claim import Target, claim_target, contents, require_claimable
 from ...model.array import Layout, Member
 from ...model.dut import Dut
 from .programs import ArrayError

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import DeviceFailed, HostFailed
 from ...files import make_folder
 from ...lab import fio
-from ...lab.device.safety import Target
+from ...lab.device.target_claim import Target
 from ...lab.fio.engine import FioEngine, side_by_side
 from ...lab.fio.probe import choose_io_engine, exact_io_engines, fio_version
 from ...lab.fio.seeds import stimulus_seed

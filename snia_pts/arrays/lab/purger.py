@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ...lab.device.safety import Target
+from ...lab.device.target_claim import Target
 from ...lab.process.program import Tick
 from ...lab.purge import NONE, Purger
 from ...model.dut import Dut

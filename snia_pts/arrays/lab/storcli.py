@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import TargetBusy, TargetUnfit, ToolMissing
-from ...lab.device.guard import require_free, stack_of
 from ...lab.device.identity import ROOT, attribute, block_dut
+from ...lab.device.refusals import require_free, stack_of
 from ...lab.device.storage import device_path
 from ...lab.device.usage import read_usage
 from ...lab.process import program as process

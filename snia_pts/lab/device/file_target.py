@@ -10,10 +10,10 @@ from pathlib import Path
 from ...errors import TargetMissing, TargetNotOurs, TargetUnfit
 from ...trusted_paths import folder_without_symlinks
 from ...units import exact_capacity
-from .claim import node_identity, open_checked
 from .contents import read_file_contents
-from .guard import cannot_open, denial, require_sole_name, require_space, require_writable
+from .exclusive_access import node_identity, open_checked
 from .identity import direct_sector_bytes, generation
+from .refusals import cannot_open, denial, require_sole_name, require_space, require_writable
 
 _MARK_ATTRIBUTE = "user.snia-pts.target"
 _OVERWRITE_HINT = "Choose another file name, or pass --overwrite if the content of this file may be destroyed."

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...model.dut import Dut
 from ...model.test_platform import HostSetting, changed_settings
 from ..device.identity import ROOT, block_directory
-from ..device.safety import Target
+from ..device.target_claim import Target
 from ..evidence import pre_run_path
 from ..settings.settings import Change, applied, change_sentence, changes_since_kill, restore
 from ..settings.write_cache import WriteCache, WriteCacheStatus

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from ...errors import DeviceFailed, HostFailed
 from ...model.dut import Dut
-from ..device.safety import Target
+from ..device.target_claim import Target
 from ..fio import blame
 
 _SAMPLES = 64

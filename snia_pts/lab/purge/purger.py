@@ -15,7 +15,7 @@ from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
 from ...temporary import temporary_folder
 from ..device.identity import ROOT, read_dut
-from ..device.safety import Target, regain
+from ..device.target_claim import Target, regain
 from ..process.program import Tick
 from .choice import NONE, choose
 from .method import Method, MethodFailed, MethodUnavailable, Tools

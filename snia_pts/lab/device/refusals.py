@@ -1,7 +1,7 @@
 """Checks that refuse a block device or file as a target, above all one that is in use.  They only read.
 
-``safety.claim_target`` runs them before the first byte is written, ``inventory`` for every device of the host, so that
-both give the same answer.
+``target_claim`` runs them before the first byte is written, ``inventory`` for every device of the host, so that both
+give the same answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Claim a target and the layers beneath it: open devices exclusively, lock devices and files, until they are closed.
+"""Exclusive access to a target and the layers beneath it: devices are opened exclusively, devices and files locked.
 
-The kernel releases a claim when the process ends, however it ends.  An exclusive open of a device holds in all
+The kernel ends it when the process ends, however it ends.  An exclusive open of a device holds in all
 namespaces, a lock of a file under all its names; another run on the same bytes fails at one of them.
 """
 
@@ -19,9 +19,9 @@ from pathlib import Path
 
 from ...errors import TargetBusy, TargetUnfit
 from ...trusted_paths import folder_without_symlinks
-from .guard import cannot_open, require_sole_name
 from .identity import attribute
 from .processes import THIS_PROCESS, UNKNOWN, lock_sentence, read_locks
+from .refusals import cannot_open, require_sole_name
 from .storage import Layer, device_identity, holders, identity_of
 
 #: udev locks a device, and lists of drives open it, for a shorter time.

@@ -24,8 +24,16 @@ from ...model.dut import Dut
 from ...trusted_paths import redirect_risk
 from ...units import exact_capacity
 from ..evidence import pre_run_path
-from .claim import BRIEF_USE_SECONDS, PATH_CHANGED, claim_beneath, lock, node_identity, open_checked, require_sole_open
 from .contents import Contents, read_contents
+from .exclusive_access import (
+    BRIEF_USE_SECONDS,
+    PATH_CHANGED,
+    claim_beneath,
+    lock,
+    node_identity,
+    open_checked,
+    require_sole_open,
+)
 from .file_target import (
     is_reusable,
     open_file,
@@ -37,9 +45,9 @@ from .file_target import (
     unlink_file,
 )
 from .fio_name import require_fio_name
-from .guard import require_free, require_sole_name, require_spare, stack_of, usage_sentence
 from .identity import ROOT, attribute, block_directory, raw_attribute, read_dut, resolved, trait, traits
 from .processes import Processes, read_processes
+from .refusals import require_free, require_sole_name, require_spare, stack_of, usage_sentence
 from .storage import Layer, device_path, identity_of, layers, partitions, read_backings
 from .usage import Usage, read_usage
 
