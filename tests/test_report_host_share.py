@@ -136,7 +136,7 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
 def test_continuous_stimuli_have_their_reasons() -> None:
     """The reasons are those of all points judged: of rounds, and of continuous stimuli."""
     (judged,) = (
-        {str(row[0]): str(row[1]) for row in block.rows}
+        {row[0]: row[1] for row in block.rows}
         for block in build(samples.result_of("wsat")).pages[-1].blocks
         if isinstance(block, Table) and block.title == "Host or drive?"
     )
