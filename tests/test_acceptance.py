@@ -78,6 +78,24 @@ def test_reads_count_for_the_runtime_as_writes_do() -> None:
         accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=80_000_000)
 
 
+@pytest.mark.parametrize(
+    ("write_ms", "changes", "believed"),
+    [
+        (990, {}, True),
+        (981, {}, True),
+        (979, {}, False),
+        (979, {"access": "SEQ", "thread_count": 1, "passes": 1, "range_bytes": 998 * 4096}, True),
+    ],
+)
+def test_reads_and_writes_of_a_mix_have_one_runtime(write_ms: int, changes: Any, *, believed: bool) -> None:
+    """Within 10 ms and 1 %; of passes, fio leaves out the time before the first write."""
+    document = {"jobs": [{"error": 0, "read": side(499, runtime=1000), "write": side(499, runtime=write_ms)}]}
+    request = stimulus(**{"read_percent": 50, "seconds": None if changes else 1.0, **changes})
+    reason = "measured the reads over 1000 ms and the writes over"
+    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=reason):
+        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
 def test_a_fio_that_was_stopped_is_not_believed(seconds: float) -> None:
     """However good its answer, and however short the stop."""

@@ -331,6 +331,4 @@ def _max_restarts(stimulus: Stimulus, transferred_bytes: int) -> int:
     """Return how often, at most, all threads started again at the beginning of their parts of the range."""
     if stimulus.ends_by_time:
         return 0
-    if stimulus.passes is not None:
-        return stimulus.passes * count_threads(stimulus)
     return transferred_bytes // min(section.size_bytes for section in sections(stimulus))
