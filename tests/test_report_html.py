@@ -1,4 +1,4 @@
-"""The report as HTML: one file, no script, no request, nothing a device could slip in."""
+"""The report as HTML: one file without scripts, requests or markup from device strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
 class Reader(HTMLParser):
-    """Collects tags with their attributes, and the words between them."""
+    """Collects tags with their attributes, and the text between them."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def page(result: TestResult) -> str:
 
 
 def test_the_page_makes_no_request_and_runs_no_script() -> None:
-    """No script, no handler, no link, no import: every source is data, every style is inside."""
+    """The page has no script, event handler, link or import; sources are data URIs and the style sheet is inline."""
     text = page(samples.iops_result(rounds=9))
     reader = Reader(text)
     assert not {tag for tag, _ in reader.tags} & {"script", "link", "iframe", "object", "embed", "a", "base", "form"}
@@ -54,8 +54,8 @@ def test_the_page_makes_no_request_and_runs_no_script() -> None:
     assert "url(" not in text
 
 
-def test_figures_are_inside_with_words_for_those_who_cannot_see_them() -> None:
-    """Each figure is an image of its own (ids cannot clash), the very SVG, with alt text and caption."""
+def test_figures_are_embedded_with_alt_texts() -> None:
+    """Each figure is an image that contains its SVG, with alt text and caption; no id occurs twice."""
     result = samples.iops_result()
     report = build(result)
     drawn = drawing.draw(report, ("svg",))["svg"]
@@ -72,7 +72,7 @@ def test_figures_are_inside_with_words_for_those_who_cannot_see_them() -> None:
 
 
 def test_the_header_appears_once_without_page_numbers() -> None:
-    """HTML has no pages: banner and blocks open the document, and no token of the PDF is left."""
+    """The banner appears once at any length of the report, and no page number token of the PDF remains."""
     text = page(samples.iops_result())
     assert text.count("SNIA SSS TWG") == 1
     assert "###" not in text
@@ -81,8 +81,8 @@ def test_the_header_appears_once_without_page_numbers() -> None:
     assert "IOPS Test Report: EXAMPLE MZ7L3960HCJR-00A07" in reader.words
 
 
-def test_what_a_device_says_stays_text() -> None:
-    """A model and an operator made of markup appear as words, not as tags."""
+def test_markup_from_a_device_stays_text() -> None:
+    """Markup in model, operator and command line appears as text, not as tags."""
     result = samples.iops_result(
         stop_after=1, ending="interrupted", operator=HOSTILE, device=samples.dut(model=HOSTILE)
     )
@@ -93,8 +93,8 @@ def test_what_a_device_says_stays_text() -> None:
     assert HOSTILE in "".join(reader.words)
 
 
-def test_light_dark_and_print_are_cared_for() -> None:
-    """The style sheet follows the reader's colours, keeps figures on white, and breaks pages in print."""
+def test_the_style_sheet_supports_dark_mode_and_print() -> None:
+    """The style sheet has a dark colour scheme, a white background for figures, and page breaks for print."""
     style = page(samples.iops_result(stop_after=1, ending="interrupted"))
     for rule in ("prefers-color-scheme: dark", "@media print", "break-before: page", "background: #fff"):
         assert rule in style

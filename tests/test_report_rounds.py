@@ -1,4 +1,4 @@
-"""The reports of the tests of rounds besides IOPS, throughput and latency, and the pages that all tests share."""
+"""The reports of the throughput and latency tests, and the pages that all tests share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-#: Those with the most on a page, the most pages, or other ones than a steady run has.
+#: The kinds with the fullest pages, the most pages, or pages that a steady run does not have.
 FULLEST = (
     "TP 1.1, not steady",
     "TP in its second part",
@@ -80,7 +80,7 @@ def titles(result: TestResult) -> list[str]:
 
 
 def tables(result: TestResult, title: str) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return a page's tables by their titles, each by its first column."""
+    """Return the tables of a page by title; each is a dict of its rows by first column."""
     page = next(page for page in build(result).pages if title in page.title)
     return {
         block.title: {row[0]: tuple(cell.replace(THIN, "") for cell in row[1:]) for row in block.rows}
@@ -102,7 +102,7 @@ def plot(result: TestResult, name: str) -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_of_any_figure_overlap(kind: str) -> None:
-    """In every figure of every kind of result, all words are apart and inside, and the unit is the test's own."""
+    """In every figure no texts overlap, all are inside, and the unit is that of the test."""
     unit = "MB/s" if KINDS[kind][0] == "throughput" else "ms"
     with drawing.settings():
         for figure in build(result_of(kind)).figures:
@@ -114,8 +114,8 @@ def test_no_texts_of_any_figure_overlap(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TP", "LAT"])
-def test_a_report_is_written_as_pdf(kind: str, tmp_path: Path) -> None:
-    """Each figure is drawn in the PDF, where its page has the room."""
+def test_the_pdf_has_every_figure(kind: str, tmp_path: Path) -> None:
+    """The PDF has each figure of the report once, in order."""
     result = result_of(kind)
     reader = pypdf.PdfReader(write(result, tmp_path, ("pdf",))["pdf"])
     drawn = [name for page in reader.pages for name in forms_of(page) if not name.startswith(HEADER_FORMS)]
@@ -123,8 +123,8 @@ def test_a_report_is_written_as_pdf(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FULLEST)
-def test_every_page_is_one_page_of_the_pdf(kind: str) -> None:
-    """Only pages that may flow take several PDF pages, and every page has the test's title."""
+def test_only_flowing_pages_take_several_pdf_pages(kind: str) -> None:
+    """The PDF has at most one more page for each flowing page, and every page has the test's title."""
     result = result_of(kind)
     report, reader = typeset(result)
     pages = report.pages
@@ -137,8 +137,8 @@ def test_every_page_is_one_page_of_the_pdf(kind: str) -> None:
 # -- throughput -------------------------------------------------------------------------------------------------------
 
 
-def test_the_throughput_report_has_each_block_sizes_pages_then_both_together() -> None:
-    """Convergence of writes and reads, then the window, for 1024 KiB and 128 KiB; tables and plot have both."""
+def test_the_throughput_report_has_the_pages_of_each_block_size() -> None:
+    """Each block size has convergence plots of writes and reads and a window; one table and 2D plot have both sizes."""
     plots = "Throughput Steady State Convergence Plot - SEQ"
     window = "Throughput Steady State Measurement Window - SEQ"
     assert titles(result_of("TP")) == [
@@ -157,8 +157,8 @@ def test_the_throughput_report_has_each_block_sizes_pages_then_both_together() -
     assert "128 KiB" not in " ".join(titles(result_of("TP 1.1, client")))
 
 
-def test_throughput_is_bytes_over_time_in_decimal_mb_per_second() -> None:
-    """Every cell is the mean of its window's bytes a second, by 1 000 000; the convergence plots show every round."""
+def test_throughput_is_in_decimal_megabytes_per_second() -> None:
+    """Each cell is the window's mean in MB/s (1 000 000 bytes per second); the convergence plots have every round."""
     result = result_of("TP")
     (table,) = tables(result, "Tabular Data").values()
     assert list(table) == ["128", "1024"]
@@ -177,9 +177,9 @@ def test_throughput_is_bytes_over_time_in_decimal_mb_per_second() -> None:
 
 
 def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
-    """Only the pages and the header of that block size have NOT ACHIEVED; the verdict names it."""
-    steady_, wandering = result_of("TP"), samples.result_of("throughput", steady=False)
-    result = dataclasses.replace(steady_, loops=(loop_of(steady_, "1024 KiB"), loop_of(wandering, "128 KiB")))
+    """Only its window page and header row have NOT ACHIEVED; the verdict names the block size."""
+    steady_, unsteady = result_of("TP"), samples.result_of("throughput", steady=False)
+    result = dataclasses.replace(steady_, loops=(loop_of(steady_, "1024 KiB"), loop_of(unsteady, "128 KiB")))
     windows = [title for title in titles(result) if "Measurement Window" in title]
     assert [title.endswith("NOT ACHIEVED") for title in windows] == [False, True]
     first = text_of(build(result).pages[0])
@@ -190,8 +190,8 @@ def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
     assert ("SS Rounds", "5 - 9 / 21 - 25 (NOT ACHIEVED)") in [row[4:6] for row in rows]
 
 
-def test_a_throughput_run_stopped_in_its_second_part_shows_its_first() -> None:
-    """The first block size has all its pages; the summary lists those missing of the second, with its WIPC."""
+def test_a_run_stopped_in_its_second_part_reports_the_first() -> None:
+    """The first block size has its window and its table; the summary says what is missing of the second."""
     report = build(result_of("TP in its second part"))
     assert [page.title for page in report.pages if "Window" in page.title or "Tabular" in page.title] == [
         "Throughput Steady State Measurement Window - SEQ/1024KiB RW0",
@@ -210,7 +210,7 @@ def test_a_throughput_run_stopped_in_its_second_part_shows_its_first() -> None:
 
 
 def test_the_latency_report_has_the_standards_pages() -> None:
-    """Convergence of average and maximum, the window, tables, two 3D plots; the histogram is 2.0.2's alone."""
+    """The pages are those of the standard, in order; only PTS 2.0.2 has the histogram page."""
     expected = [
         "Summary",
         "Latency Steady State Convergence Plot - Average Response Time, R/W 0/100",
@@ -228,15 +228,15 @@ def test_the_latency_report_has_the_standards_pages() -> None:
 
 
 def test_the_latency_tables_are_those_of_the_version() -> None:
-    """1.1 has ART and MRT; 2.0.2 IOPS and 99.999 % too; the conditions are above them."""
+    """1.1 has ART and MRT; 2.0.2 also has IOPS and 99.999 %; the page states the test conditions."""
     page = "All RW Mix & BS - Tabular Data"
     heads = [title.partition(",")[0] for title in tables(result_of("LAT"), page)]
-    average, greatest = "Average response time (ms)", "Maximum response time (ms)"
-    assert heads == ["IOPS", average, "99.999 % response time (ms)", greatest, greatest]
+    average, maximum = "Average response time (ms)", "Maximum response time (ms)"
+    assert heads == ["IOPS", average, "99.999 % response time (ms)", maximum, maximum]
     old = result_of("LAT 1.1, client, 4096-byte sectors")
-    assert [title.partition(",")[0] for title in tables(old, page)] == [average, greatest, greatest]
-    new = next(item for item in build(result_of("LAT")).pages if page in item.title)
-    assert "PTS-E, WCD, T1/Q1" in text_of(new)
+    assert [title.partition(",")[0] for title in tables(old, page)] == [average, maximum, maximum]
+    data_page = next(item for item in build(result_of("LAT")).pages if page in item.title)
+    assert "PTS-E, WCD, T1/Q1" in text_of(data_page)
 
 
 def test_both_maximum_response_times_are_reported() -> None:
@@ -255,8 +255,8 @@ def test_both_maximum_response_times_are_reported() -> None:
     assert float(mean["4"][1]) == pytest.approx(statistics.fmean(maxima), abs=0.01)
 
 
-def test_the_average_of_a_mixed_point_is_weighted_by_count() -> None:
-    """ART of 65/35 is neither the mean of reads' and writes' means nor their sum: it is all time over all I/Os."""
+def test_the_average_of_a_mixed_point_is_weighted_by_ios() -> None:
+    """The ART of 65/35 is the total response time over all I/Os, not the mean of the reads' and writes' means."""
     result = result_of("LAT")
     shown = next(rows for title, rows in tables(result, "Tabular Data").items() if title.startswith("Average"))["4"][1]
     sides = [
@@ -269,8 +269,8 @@ def test_the_average_of_a_mixed_point_is_weighted_by_count() -> None:
     assert float(shown) != pytest.approx(statistics.fmean(side.response_mean_ns for side in sides) / 1e6, rel=1e-3)
 
 
-def test_the_latency_window_is_judged_in_milliseconds() -> None:
-    """The determination is of the ART of RND 4 KiB writes, and its figures keep six digits."""
+def test_the_latency_window_is_in_milliseconds() -> None:
+    """The steady state determination has the ART of RND 4 KiB writes in ms, with six digits."""
     result = result_of("LAT")
     rows = tables(result, "Measurement Window")["Steady State Determination Data"]
     tracked = [
@@ -281,14 +281,15 @@ def test_the_latency_window_is_judged_in_milliseconds() -> None:
     assert plot(result, "window-rnd-4kib-rw0")["Average response time"] == pytest.approx(tracked)
 
 
-def test_convergence_plots_show_average_and_maximum_of_every_round() -> None:
-    """Every block size of 100 % writes has its line, in ms."""
+def test_convergence_plots_have_average_and_maximum_of_every_round() -> None:
+    """Each block size of 100 % writes has a line with the values of all rounds in ms."""
     result = result_of("LAT")
-    for name, of in (("average", "average_response_us"), ("maximum", "maximum_response_us")):
+    for name, attribute in (("average", "average_response_us"), ("maximum", "maximum_response_us")):
         drawn = plot(result, f"convergence-{name}")
         for size in (512, 4096, 8192):
             measured = [
-                getattr(measurement, of) / 1000 for measurement in matrices.over(loop_of(result).rounds, (size, 0))
+                getattr(measurement, attribute) / 1000
+                for measurement in matrices.over(loop_of(result).rounds, (size, 0))
             ]
             assert len(measured) > 5
             assert drawn[f"{size / 1024:g} KiB"] == pytest.approx(measured)
@@ -311,7 +312,7 @@ def test_five_nines_of_too_few_ios_are_not_reported() -> None:
     assert "too few I/Os" not in text_of(full)
 
 
-def test_latency_of_blocks_that_the_sectors_cannot_hold_is_not_applicable() -> None:
+def test_latency_of_blocks_below_the_sector_size_is_not_applicable() -> None:
     """On 4096-byte sectors the rows of 0.5 KiB are n/a in every table, and the page states why."""
     result = result_of("LAT 1.1, client, 4096-byte sectors")
     by_title = tables(result, "Tabular Data")
@@ -320,8 +321,8 @@ def test_latency_of_blocks_that_the_sectors_cannot_hold_is_not_applicable() -> N
     assert "smaller than the device's sectors: 0.5 KiB" in text_of(page)
 
 
-def test_a_latency_run_stopped_before_its_histogram_says_so() -> None:
-    """All pages of the loop exist; the histogram's does not, and the summary lists it."""
+def test_a_run_stopped_before_its_histogram_reports_it_as_omitted() -> None:
+    """The report has its tables but no histogram page, and the summary lists the histogram as omitted."""
     result = result_of("LAT without its histogram")
     assert not any("Histogram" in title for title in titles(result))
     assert any("Tabular Data" in title for title in titles(result))
@@ -329,12 +330,12 @@ def test_a_latency_run_stopped_before_its_histogram_says_so() -> None:
     assert "histogram" not in text_of(build(result_of("LAT 1.1, client, 4096-byte sectors")).pages[0])
 
 
-# -- what all tests share ---------------------------------------------------------------------------------------------
+# -- pages of all tests -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency"])
-def test_other_rules_than_the_standards_are_marked_on_every_window(test: str) -> None:
-    """The title of every window page has ALTERED RULES, but not in a run by the standard's rules."""
+def test_altered_rules_are_marked_on_every_window(test: str) -> None:
+    """The title of every window page ends with ALTERED RULES if the rules differ from the standard's."""
     windows = [title for title in titles(samples.result_of(test, overrides=SMALL)) if "Measurement Window" in title]
     assert windows
     assert all(title.endswith("ALTERED RULES") for title in windows)
@@ -375,15 +376,15 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
 
 
 def test_the_provenance_separates_requested_from_other_idle_times() -> None:
-    """Host idle recovery's own idle times are no pauses between points: each wait state has a row of its own."""
+    """Each wait state of host idle recovery has its own row; gaps between points exclude the requested idle times."""
     result = samples.result_of("hir")
     rows = tables(result, "Provenance")["Procedure"]
     selected = [gap for gap in result.gaps if gap.requested_seconds is not None]
     assert len(selected) == 5 * 360
     for seconds in (5, 10, 15, 25, 50):
         idle = [gap.idle_ms / 1000 for gap in selected if gap.requested_seconds == seconds]
-        least, middle, most = min(idle), statistics.median(idle), max(idle)
-        figures = f"{least:.3f} s shortest, {middle:.3f} s median, {most:.3f} s longest (upper bounds)"
+        shortest, median, longest = min(idle), statistics.median(idle), max(idle)
+        figures = f"{shortest:.3f} s shortest, {median:.3f} s median, {longest:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
     assert f"over {len(result.gaps) - len(selected)} points" in between
@@ -392,7 +393,7 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
 
 
 def test_idle_times_with_io_of_other_programs_are_not_reported_as_idle() -> None:
-    """The procedure and the page of the wait states count the disturbed ones; result.xml does, too."""
+    """The provenance, the page of the wait states and result.xml have the number of disturbed idle times."""
     result = samples.result_of("hir")
     index = next(index for index, gap in enumerate(result.gaps) if gap.requested_seconds == 25)
     gaps = [dataclasses.replace(gap, disturbed=number == index) for number, gap in enumerate(result.gaps)]
@@ -408,8 +409,8 @@ def test_idle_times_with_io_of_other_programs_are_not_reported_as_idle() -> None
     assert groups == ["1"]
 
 
-def test_the_provenance_counts_the_starts_of_the_engine() -> None:
-    """A continuous stimulus is restarted only where steady state can be evaluated; the report counts the starts."""
+def test_the_provenance_has_the_number_of_engine_starts() -> None:
+    """The procedure has the number of fio starts of each continuous stimulus; a test without one has no such row."""
     result = samples.result_of("hir")
     line = result.time_line("PC")
     assert line
@@ -427,10 +428,10 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
 
     def counted(measured: Any) -> Any:
         half = len(measured.measurements) // 2
-        count = [measured.number > number or (measured.number == number and at > half) for at in range(2 * half + 1)]
+        later = [measured.number > number or (measured.number == number and at > half) for at in range(2 * half + 1)]
         measurements = tuple(
             dataclasses.replace(measurement, timing=dataclasses.replace(measurement.timing, interruptions=int(after)))
-            for measurement, after in zip(measured.measurements, count, strict=False)
+            for measurement, after in zip(measured.measurements, later, strict=False)
         )
         return dataclasses.replace(measured, measurements=measurements)
 
@@ -440,44 +441,44 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
 
 
 def test_no_excursion_is_reported_across_a_missing_round() -> None:
-    """After a sample that is no round, the table has no window until five consecutive rounds."""
+    """After a missing round the table has no excursions until there are five consecutive rounds."""
     result = samples.result_of("hir", steady=False)
     sampling = result.sampling
     assert sampling is not None
-    holed = dataclasses.replace(
+    gapped = dataclasses.replace(
         sampling, rounds=tuple(measured_round for measured_round in sampling.rounds if measured_round.number != 8)
     )
-    expected = {}
-    for name, item in (("whole", sampling), ("holed", holed)):
-        (page,) = steady.rounds_page(result, item)
+    excursions = {}
+    for name, variant in (("complete", sampling), ("gapped", gapped)):
+        (page,) = steady.rounds_page(result, variant)
         table, note = page.blocks[0], page.blocks[-1]
         assert isinstance(table, Table)
         assert isinstance(note, Prose)
-        assert ("is missing here" in note.text) == (name == "holed")
-        expected[name] = {int(row[0]): row[3:] for row in table.rows}
+        assert ("is missing here" in note.text) == (name == "gapped")
+        excursions[name] = {int(row[0]): row[3:] for row in table.rows}
 
-    assert [number for number, row in expected["holed"].items() if any(row)] == [5, 6, 7, *range(13, 26)]
-    assert all(expected["holed"][number] == expected["whole"][number] for number in (5, 6, 7, *range(13, 26)))
+    assert [number for number, row in excursions["gapped"].items() if any(row)] == [5, 6, 7, *range(13, 26)]
+    assert all(excursions["gapped"][number] == excursions["complete"][number] for number in (5, 6, 7, *range(13, 26)))
 
 
 def test_no_excursion_is_reported_across_an_interruption() -> None:
-    """The table by round has none for windows that would reach across, and marks the round; the plot has a line."""
+    """The table by round has no excursions for windows that contain the interruption, and marks the round."""
     result = interrupted(samples.result_of("iops", rounds=11), number=3)
     (page,) = steady.rounds_page(result, *result.loops)
     table, note = page.blocks[0], page.blocks[-1]
     assert isinstance(table, Table)
     assert isinstance(note, Prose)
     assert [row[0] for row in table.rows] == ["1", "2", "* 3", *map(str, range(4, 12))]
-    assert ["" if row[2] == "" else "told" for row in table.rows] == [""] * 7 + ["told"] * 4
+    assert [row[2] != "" for row in table.rows] == [False] * 7 + [True] * 4
     assert "no window spans" in note.text
-    whole = samples.result_of("iops", rounds=11)
-    (page,) = steady.rounds_page(whole, *whole.loops)
+    uninterrupted = samples.result_of("iops", rounds=11)
+    (page,) = steady.rounds_page(uninterrupted, *uninterrupted.loops)
     assert not page.blocks[-1].text.count("*")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("number", "text"), [(8, "3 complete rounds since the interruption"), (11, "No complete")])
-def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, text: str) -> None:
-    """The number of rounds missing for a window counts from the interruption."""
+def test_rounds_before_an_interruption_do_not_count_for_a_window(number: int, text: str) -> None:
+    """The message about too few rounds counts only the rounds after the interruption."""
     result = interrupted(samples.result_of("iops", rounds=11), number=number)
     (loop,) = result.loops
     assert loop.window is None
