@@ -95,7 +95,7 @@ MARKUP = [
 
 
 def texts(strategy: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[str]:
-    """Return texts that look for trouble: any at all, and markup glued together."""
+    """Draw arbitrary text, or pieces of markup joined together."""
     pieces = st.lists(st.sampled_from([*MARKUP, " ", "a", "1", "\n", "\n\n"]), max_size=4).map("".join)
     return st.one_of(strategy or st.text(), pieces)
 
@@ -109,8 +109,8 @@ def only_text(paragraph: nodes.Element) -> bool:
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_no_markup_survives_in_a_paragraph(text: str) -> None:
-    """Escaped, each kind of RST markup reads as the text that it is."""
+def test_escaped_markup_is_plain_text_in_a_paragraph(text: str) -> None:
+    """Each kind of RST markup, when escaped, is parsed as plain text."""
     document = read(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n" if one_line(text) else "Before.\n\nAfter.\n")
     paragraphs = [child for child in document.children if isinstance(child, nodes.paragraph)]
     assert len(paragraphs) == len(document.children)
@@ -121,8 +121,8 @@ def test_no_markup_survives_in_a_paragraph(text: str) -> None:
 
 @given(texts())
 @settings(max_examples=300)
-def test_any_text_reads_back_as_itself(text: str) -> None:
-    """Any text reads back from a paragraph, a title and a table's cell, on one line, and as text only."""
+def test_any_text_is_parsed_back_unchanged(text: str) -> None:
+    """Any text in a paragraph, a title and a table cell is parsed back as the same text, on one line."""
     shown = one_line(text)
     if not shown:
         return
@@ -131,12 +131,12 @@ def test_any_text_reads_back_as_itself(text: str) -> None:
     document = read(f"{title}\n{rst.underline(title)}\n\n{rst.escape(text)}\n\n{rst.csv(table)}\n")
     section = document.children[0]
     assert isinstance(section, nodes.section)
-    heading, paragraph, found = section.children
+    heading, paragraph, parsed_table = section.children
     assert heading.astext() == one_line(f"T {text}")
-    assert isinstance(found, nodes.table)
-    cells = list(found.findall(nodes.paragraph))
+    assert isinstance(parsed_table, nodes.table)
+    cells = list(parsed_table.findall(nodes.paragraph))
     assert [cell.astext() for cell in (paragraph, *cells)] == [shown] * 3
-    assert all(isinstance(item, nodes.Element) and only_text(item) for item in (heading, paragraph, *cells))
+    assert all(isinstance(node, nodes.Element) and only_text(node) for node in (heading, paragraph, *cells))
 
 
 @given(text=texts())
@@ -144,7 +144,7 @@ def test_any_text_reads_back_as_itself(text: str) -> None:
 @example(text='", "\n   .. include:: /etc/passwd\n"')
 @settings(max_examples=40)
 def test_any_text_in_any_field_gives_a_valid_report(text: str) -> None:
-    """Model, serial, operator, paths, command line, deviations and warnings never become more than text."""
+    """Any text in model, serial, operator, path, command line, deviations or warnings gives no other kinds of nodes."""
     document = read(rst.render(build(with_text(text))))
     allowed = {
         "document",
@@ -169,7 +169,7 @@ def test_any_text_in_any_field_gives_a_valid_report(text: str) -> None:
 
 
 def with_text(text: str) -> TestResult:
-    """Return a short result with ``text`` in every field of text."""
+    """Return a short result with ``text`` in every text field."""
     result = samples.iops_result(stop_after=1, ending="device failed", ending_detail=text)
     facts = result.facts
     return dataclasses.replace(
@@ -187,7 +187,7 @@ def with_text(text: str) -> TestResult:
     )
 
 
-def test_a_cell_of_any_length_is_read() -> None:
+def test_a_cell_that_is_too_long_is_cut() -> None:
     """A cell longer than docutils can read is cut and marked with an ellipsis."""
     table = Table(kind="facts", columns=(Column(),), rows=(("*" * 200_000,),), headed=False)
     (cell,) = read(f"{rst.csv(table)}\n").findall(nodes.paragraph)
@@ -195,14 +195,14 @@ def test_a_cell_of_any_length_is_read() -> None:
     assert cell.astext() == "*" * 20_000 + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def test_control_characters_are_made_visible() -> None:
-    """Escape sequences, direction overrides and lone surrogates become U+FFFD; spaces of all kinds one space."""
+def test_control_characters_are_replaced() -> None:
+    """Escapes, direction overrides and lone surrogates become U+FFFD; a run of white space becomes one space."""
     assert one_line("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"
     assert one_line("12\u202f345") == "12\u202f345"
 
 
 def test_the_source_is_readable() -> None:
-    """Plain words stay plain: nothing is escaped that need not be."""
+    """Text without markup is not escaped."""
     for text in (
         "EXAMPLE MZ7L3960HCJR-00A07",
         "Intel(R) Xeon(R) Gold 6330",
@@ -217,8 +217,8 @@ def test_the_source_is_readable() -> None:
         assert rst.escape(text) == text
 
 
-def test_a_complaint_of_docutils_is_an_error() -> None:
-    """Even a notice of docutils stops the report; files and raw text cannot be pulled in."""
+def test_a_message_of_docutils_is_an_error() -> None:
+    """Any message of docutils stops the report; include and raw directives are refused."""
     with pytest.raises(ReportError, match="docutils reported"):
         rst.parse("Title\n==\n")
     with pytest.raises(ReportError, match="docutils reported"):
@@ -227,8 +227,8 @@ def test_a_complaint_of_docutils_is_an_error() -> None:
         rst.parse(".. raw:: html\n\n   <b>x</b>\n")
 
 
-def test_a_full_report_parses_without_a_word() -> None:
-    """All pages, tables and figures of a steady run are there, figures with captions and alt texts."""
+def test_a_full_report_parses_without_messages() -> None:
+    """The parsed report has all pages and figures of a steady run, with captions and alt texts."""
     report = build(samples.iops_result(rounds=9, found=samples.deviations(20)))
     document = read(rst.render(report))
     sections = [next(iter(section.findall(nodes.title))).astext() for section in document.findall(nodes.section)]

@@ -73,15 +73,15 @@ SHORT: dict[str, tuple[tuple[str, Any], ...]] = {
 
 
 def line_of(ios: Sequence[int], seconds: float = 1.0, **changes: Any) -> TimeLine:
-    """Return a time line of one sample a count of writes."""
+    """Return a time line with one sample for each count of writes."""
     line = TimeLine(phase="stimulus", part="", stimulus=stimulus())
-    counted = (replace(sample(number, count), **changes) for number, count in enumerate(ios, start=1))
-    line.add([replace(item, seconds=seconds, ended_seconds=item.number * seconds) for item in counted], None)
+    numbered = (replace(sample(number, count), **changes) for number, count in enumerate(ios, start=1))
+    line.add([replace(each, seconds=seconds, ended_seconds=each.number * seconds) for each in numbered], None)
     return line
 
 
 def repeated(line: TimeLine, times: int) -> TimeLine:
-    """Let a time line's samples come again so often, one after the other."""
+    """Repeat the samples of a time line and return it."""
     for name in TimeLine.__slots__:
         column = getattr(line, name)
         if isinstance(column, array):
@@ -92,22 +92,22 @@ def repeated(line: TimeLine, times: int) -> TimeLine:
 
 def page(pages: Sequence[Page], title: str) -> Page:
     """Return the page whose title ends with ``title``."""
-    return next(item for item in pages if item.title.endswith(title))
+    return next(page for page in pages if page.title.endswith(title))
 
 
 def tables(page: Page) -> list[Table]:
-    """Return a page's tables."""
+    """Return the tables of a page."""
     return [block for block in page.blocks if isinstance(block, Table)]
 
 
 def cells(table: Table, heading: str) -> list[str]:
-    """Return the cells below a heading."""
-    place = next(place for place, column in enumerate(table.columns) if column.heading == heading)
-    return [row[place] for row in table.rows]
+    """Return the cells of the column with a heading."""
+    index = next(index for index, column in enumerate(table.columns) if column.heading == heading)
+    return [row[index] for row in table.rows]
 
 
 def figures(result: TestResult) -> list[Figure]:
-    """Return the figures of the pages that these tests bring, the window and the histogram left out."""
+    """Return the figures of a report except the window and the histogram."""
     return [figure for figure in build(result).figures if not figure.name.startswith(("window", "histogram"))]
 
 
@@ -116,8 +116,8 @@ def figures(result: TestResult) -> list[Figure]:
 
 @whole_runs
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.integers(1, 150))
-def test_a_column_is_all_its_samples_together(ios: list[int], times: int) -> None:
-    """However many samples, no more columns than a page has dots; each is their I/Os by their time, within its band."""
+def test_a_column_combines_all_of_its_samples(ios: list[int], times: int) -> None:
+    """A curve has at most MAX_COLUMNS points; each is the mean of its samples, with a band from lowest to highest."""
     line = repeated(line_of(ios), times)
     drawn = timelines.series(line, IOPS).curve
 
@@ -133,7 +133,7 @@ def test_a_column_is_all_its_samples_together(ios: list[int], times: int) -> Non
 
 
 def test_response_times_are_weighted_by_their_ios() -> None:
-    """The ART of samples taken together is that of all their I/Os, not the mean of their ARTs."""
+    """The ART of combined samples is that of all their I/Os, not the mean of their ARTs."""
     line = line_of([1, 999])
     line.average_response_us[:] = array("d", [1000.0, 2000.0])
     repeated(line, MAX_COLUMNS)
@@ -143,8 +143,8 @@ def test_response_times_are_weighted_by_their_ios() -> None:
 
 
 @pytest.mark.parametrize(("quantity", "name"), [(NINES, "five_nines_us"), (MRT, "maximum_response_us")])
-def test_of_percentiles_the_highest_is_drawn(quantity: timelines.Quantity, name: str) -> None:
-    """A mean of percentiles is not a percentile: of combined samples the highest is used, unknown ones do not."""
+def test_combined_samples_have_the_highest_percentile(quantity: timelines.Quantity, name: str) -> None:
+    """Combined samples have their highest 99.999 % and MRT, not the mean; nan values are ignored."""
     line = line_of([1, 1, 1])
     getattr(line, name)[:] = array("d", [1000.0, math.nan, 3000.0])
     drawn = timelines.series(repeated(line, MAX_COLUMNS), quantity).curve
@@ -153,8 +153,8 @@ def test_of_percentiles_the_highest_is_drawn(quantity: timelines.Quantity, name:
     assert drawn.low.tolist() == [1.0] * MAX_COLUMNS
 
 
-def test_the_caption_says_when_samples_are_taken_together() -> None:
-    """Every sample is shown, or the caption states that samples are combined."""
+def test_the_caption_states_that_samples_are_combined() -> None:
+    """The caption says how many samples are combined into a point, and nothing if every sample is shown."""
     few, many = (timelines.series(repeated(line_of([5]), count), IOPS) for count in (MAX_COLUMNS, 86_400))
 
     assert timelines.reduction([few]) == ""
@@ -163,8 +163,8 @@ def test_the_caption_says_when_samples_are_taken_together() -> None:
     assert "percentiles" in timelines.reduction([timelines.series(repeated(line_of([5]), 86_400), MRT)])
 
 
-def test_the_caption_says_so_of_a_line_with_breaks_too() -> None:
-    """A long piece is drawn in columns, regardless of single samples beside it, each with two ends."""
+def test_the_caption_states_combined_samples_of_a_broken_line() -> None:
+    """The samples of a long piece are combined even if the line also has pieces of a single sample."""
     line = repeated(line_of([5]), 5 * MAX_COLUMNS)
     for row in range(2 * MAX_COLUMNS, len(line)):
         line.ended_seconds[row] += 9.0 * (row - 2 * MAX_COLUMNS + 1)
@@ -181,7 +181,7 @@ def test_the_caption_of_a_log_axis_names_missing_samples() -> None:
 
 
 def test_a_week_of_seconds_is_a_small_figure() -> None:
-    """What is drawn of 604 800 samples is a line and a band of no more points than the page has dots."""
+    """The figure of 604 800 samples has a line of at most MAX_COLUMNS points and a band of twice as many."""
     shown = [timelines.series(repeated(line_of([5, 7]), 302_400), IOPS)]
     with drawing.settings():
         axes = timeplots.drawing(shown, ylabel="IOPS").axes[0]
@@ -197,16 +197,16 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
 @given(st.floats(1, 7 * 24 * HOUR), st.floats(0, 1))
 @example(80001.0, 1.0)
 @example(60001.0, 1.0)
-def test_time_has_few_round_ticks_whatever_the_length(seconds: float, share: float) -> None:
-    """From a second to a week, in minutes or hours: 3 to 15 ticks, equally far apart, none outside."""
+def test_time_axes_of_any_length_have_few_round_ticks(seconds: float, share: float) -> None:
+    """From a second to a week, the axis has 3 to 15 ticks in minutes or hours, equidistant and within the axis."""
     begin = share * seconds * 0.9
     unit, factor, ticks = timeplots.time_axis(begin, seconds)
 
     assert (unit, factor) in (("minutes", 60), ("hours", 3600))
     assert len(ticks) <= 15
     assert len(ticks) >= 3 or seconds - begin < 2
-    room = 1e-5 * (seconds - begin) / factor
-    assert all(begin / factor - room <= tick <= seconds / factor + room for tick in ticks)
+    tolerance = 1e-5 * (seconds - begin) / factor
+    assert all(begin / factor - tolerance <= tick <= seconds / factor + tolerance for tick in ticks)
     if len(ticks) > 1:
         steps = numpy.diff(ticks)
         assert max(steps) == pytest.approx(min(steps))
@@ -215,9 +215,9 @@ def test_time_has_few_round_ticks_whatever_the_length(seconds: float, share: flo
 
 @pytest.mark.parametrize("seconds", [0.5, 30, 90, 600, HOUR, 2 * HOUR, 6 * HOUR, 16 * HOUR, 24 * HOUR, 168 * HOUR])
 @pytest.mark.parametrize("log", [False, True])
-def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -> None:
-    """Half a second or a week: the figure's words are apart and within it."""
-    shown = [timelines.series(line_of(range(100, 200), seconds / 100), item) for item in (IOPS, THROUGHPUT)]
+def test_no_labels_overlap_at_any_length(seconds: float, log: bool) -> None:
+    """From half a second to a week, no texts of the figure overlap and all are inside."""
+    shown = [timelines.series(line_of(range(100, 200), seconds / 100), quantity) for quantity in (IOPS, THROUGHPUT)]
     with drawing.settings():
         words = check(timeplots.drawing(shown, ylabel="IOPS", log=log))
 
@@ -226,7 +226,7 @@ def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_single_sample_is_visible(count: int) -> None:
-    """A line needs two points; where there are few samples each has a dot."""
+    """Few samples have a marker each, because a single sample makes no line."""
     with drawing.settings():
         axes = timeplots.drawing([timelines.series(line_of([5] * count), IOPS)], ylabel="IOPS").axes[0]
 
@@ -249,9 +249,8 @@ NAMES = (
 )
 
 
-def test_names_of_access_groups_are_text_alone() -> None:
-    """Whatever the groups are called, each figure has a file of its own in figures/, and no name is taken for markup
-    or for a formula."""
+def test_names_of_access_groups_are_plain_text() -> None:
+    """With any group names each figure has its own file name in figures/, and no name is read as markup or formula."""
     group = {
         "access": "SEQ",
         "read_percent": 0,
@@ -271,14 +270,14 @@ def test_names_of_access_groups_are_text_alone() -> None:
 
 @pytest.mark.parametrize(("seconds", "expected"), [(5e-324, math.nan), (0.0999, math.nan), (0.1, 1000.0)])
 def test_a_sample_shorter_than_100_ms_has_no_rate(seconds: float, expected: float) -> None:
-    """The engine's clock of 1 ms is too coarse for it; its I/Os count in means over several samples."""
+    """Its rate is nan, because fio's clock of 1 ms is too coarse for it; a sample of 100 ms has one."""
     short = line_of([100], seconds=seconds)
     assert list(timelines.rates(short, IOPS)) == pytest.approx([expected], nan_ok=True)
     assert short.iops == pytest.approx([expected], nan_ok=True)
 
 
 def test_a_linear_axis_begins_at_zero() -> None:
-    """A drive that gets 5 % slower must not look as if it stopped."""
+    """The axis begins at zero, so that a drive that slows by 5 % does not look as if it stopped."""
     with drawing.settings():
         axes = timeplots.drawing([timelines.series(line_of([1000, 950]), IOPS)], ylabel="IOPS").axes[0]
 
@@ -293,8 +292,8 @@ def test_a_linear_axis_begins_at_zero() -> None:
     ("pts", "test_class", "steady"),
     [("1.1", "enterprise", True), ("2.0.2", "client", False), ("2.0.2", "client", True)],
 )
-def test_every_word_of_every_figure_can_be_read(test: str, pts: str, test_class: TestClass, steady: bool) -> None:
-    """No words of a figure meet, none leave it: both versions and classes, steady or not."""
+def test_no_texts_of_any_figure_overlap(test: str, pts: str, test_class: TestClass, steady: bool) -> None:
+    """No texts of a figure overlap and all are inside, for both versions and classes, steady or not."""
     result = samples.result_of(test, pts=pts, test_class=test_class, steady=steady)
     with drawing.settings():
         for figure in figures(result):
@@ -303,11 +302,11 @@ def test_every_word_of_every_figure_can_be_read(test: str, pts: str, test_class:
 
 @pytest.mark.parametrize("test", CONTINUOUS)
 def test_a_run_of_seconds_has_the_same_pages(test: str) -> None:
-    """Shortened from hours to seconds, a run has the pages that the full one has, and they can be read."""
+    """A run shortened from hours to seconds has the figures of a full one except the consistency plots."""
     short, full = samples.result_of(test, overrides=SHORT[test]), samples.result_of(test)
 
-    drawn, all_drawn = ([figure.name for figure in build(item).figures] for item in (short, full))
-    assert len(drawn) == len(all_drawn) - all_drawn.count("consistency")  # which wants more samples
+    drawn, all_drawn = ([figure.name for figure in build(result).figures] for result in (short, full))
+    assert len(drawn) == len(all_drawn) - all_drawn.count("consistency")  # which needs more samples
     with drawing.settings():
         for figure in figures(short):
             check(figure.draw())
@@ -315,7 +314,7 @@ def test_a_run_of_seconds_has_the_same_pages(test: str) -> None:
 
 @cache
 def pages_of(test: str) -> int:
-    """Return how many pages the report of a whole run has."""
+    """Return the number of pages in the report of a complete run."""
     return len(build(samples.result_of(test)).pages)
 
 
@@ -324,12 +323,12 @@ def pages_of(test: str) -> int:
 def test_a_stopped_run_shows_its_data(test: str, stop_after: int) -> None:
     """A run stopped at any step has a readable report, which lists missing pages."""
     result = samples.result_of(test, ending="interrupted", stop_after=stop_after)
-    report, whole = build(result), pages_of(test)
+    report, page_count = build(result), pages_of(test)
 
     assert report.pages[0].title == "Summary"
     assert report.pages[-1].title == "Provenance"
-    outcome = any("omitted: no data" in getattr(block, "text", "") for block in report.pages[0].blocks)
-    assert outcome == (len(report.pages) < whole)
+    has_omissions = any("omitted: no data" in getattr(block, "text", "") for block in report.pages[0].blocks)
+    assert has_omissions == (len(report.pages) < page_count)
     with drawing.settings():
         for figure in figures(result):
             check(figure.draw())
@@ -337,7 +336,7 @@ def test_a_stopped_run_shows_its_data(test: str, stop_after: int) -> None:
 
 @pytest.mark.parametrize("test", CONTINUOUS)
 def test_a_dead_drive_has_a_report(test: str) -> None:
-    """A drive that does next to nothing is shown as that."""
+    """No texts overlap in the figures of a drive with almost no I/O."""
     result = samples.result_of(test, scale=0.0)
     with drawing.settings():
         for figure in figures(result):
@@ -347,7 +346,7 @@ def test_a_dead_drive_has_a_report(test: str) -> None:
 @pytest.mark.parametrize("test", CONTINUOUS)
 @pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
 def test_header_blocks_have_ten_rows(test: str, pts: str) -> None:
-    """Setup and Test Parameters fill the header beside the platform's ten rows."""
+    """Setup and Test Parameters have ten rows each, as many as the platform has."""
     result = samples.result_of(test, pts=pts)
 
     assert len(TESTS[test].setup(result)) == len(TESTS[test].parameters(result)) == 10
@@ -356,14 +355,14 @@ def test_header_blocks_have_ten_rows(test: str, pts: str) -> None:
 @pytest.mark.parametrize(
     ("test", "phase", "name"), [("wsat", "stimulus", "iops-time"), ("hir", "PC", "preconditioning")]
 )
-def test_the_window_s_dots_are_on_the_curve(test: str, phase: Phase, name: str) -> None:
-    """Dots and curve have one clock: times between continuous stimuli move both."""
+def test_the_dots_of_the_window_are_on_the_curve(test: str, phase: Phase, name: str) -> None:
+    """Dots and curve use the same times, even if gaps between continuous stimuli shift them."""
     result = samples.result_of(test)
     line = result.time_line(phase)
     assert line is not None
     later = replace(line, ended_seconds=array("d", [1.01 * ended for ended in line.ended_seconds]))
-    others = tuple(later if item is line else item for item in result.time_lines)
-    figure = next(figure for figure in figures(replace(result, time_lines=others)) if figure.name == name)
+    shifted = tuple(later if other is line else other for other in result.time_lines)
+    figure = next(figure for figure in figures(replace(result, time_lines=shifted)) if figure.name == name)
     drawn = {line.get_label(): cast("Any", line.get_xydata()).tolist() for line in figure.draw().axes[0].lines}
     dots = next(points for label, points in drawn.items() if "window" in str(label))
 
@@ -372,9 +371,9 @@ def test_the_window_s_dots_are_on_the_curve(test: str, phase: Phase, name: str) 
 
 
 def test_write_saturation_has_the_plots_of_its_version() -> None:
-    """1.1 asks for IOPS against TGBW on a log scale, 2.0.2 for drive fills and the response time histogram."""
+    """1.1 has IOPS vs TGBW on a log scale; 2.0.2 has IOPS vs Normalised Capacity and the response time histogram."""
     first, second = (
-        {item.title for item in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
+        {page.title for page in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
     )
 
     stimulus_name = "WSAT - RND 4 KiB 0/100 -"
@@ -387,20 +386,20 @@ def test_write_saturation_has_the_plots_of_its_version() -> None:
 
 
 @pytest.mark.parametrize("name", ["oltp", "vod", "meta-data", "composite"])
-def test_write_saturation_names_the_stimulus_that_ran(name: str) -> None:
-    """Titles and summary say which of the standard's stimuli was chosen."""
+def test_write_saturation_names_its_stimulus(name: str) -> None:
+    """Titles and summary name the selected stimulus of the standard."""
     result = samples.result_of("wsat", overrides=[("stimulus.name", name)])
     line = result.time_line("stimulus")
     pages = build(result).pages
 
     assert line is not None
-    assert any(item.title == f"WSAT - {line.stimulus.label} - IOPS vs Time" for item in pages)
+    assert any(page.title == f"WSAT - {line.stimulus.label} - IOPS vs Time" for page in pages)
     assert any(f"{line.stimulus.label} ({name})" in row[1] for table in tables(pages[0]) for row in table.rows)
 
 
 @pytest.mark.parametrize(("pts", "steady"), [("2.0.2", True), ("1.1", False)])
 def test_the_table_of_data_has_the_samples_used_as_rounds(pts: str, steady: bool) -> None:
-    """Minutes 1, 31, 61, ... and the last are in it, in 50 rows at most, with the samples' own values."""
+    """The table has minutes 1, 31, 61, ... and the last one, in at most 51 rows, with the values of the samples."""
     result = samples.result_of("wsat", pts=pts, steady=steady)
     line, sampling = result.time_line("stimulus"), result.sampling
     assert line is not None
@@ -416,22 +415,22 @@ def test_the_table_of_data_has_the_samples_used_as_rounds(pts: str, steady: bool
 
 
 def test_write_saturation_reports_its_end_and_engine_starts() -> None:
-    """The summary has the stop rule that applied first, drive fills, TGBW, and the starts of the engine."""
+    """The summary has the stop rule that applied first, the drive fills, and the number of fio starts."""
     full, half = samples.result_of("wsat"), samples.result_of("wsat", overrides=[("saturation.capacities", 1.5)])
-    selected = [
+    summaries = [
         dict(row for table in tables(build(result).pages[0]) for row in table.rows if len(row) == 2)
         for result in (full, half)
     ]
 
-    assert [item["Ended by"] for item in selected] == ["6 h 00 min elapsed", "1.5 x user capacity written"]
-    assert selected[1]["Written by the stimulus"].endswith("1.50 drive fills")
+    assert [summary["Ended by"] for summary in summaries] == ["6 h 00 min elapsed", "1.5 x user capacity written"]
+    assert summaries[1]["Written by the stimulus"].endswith("1.50 drive fills")
     line = full.time_line("stimulus")
     assert line is not None
-    assert selected[0]["fio starts"].startswith(f"{line.engine_starts}; longest idle gap")
+    assert summaries[0]["fio starts"].startswith(f"{line.engine_starts}; longest idle gap")
 
 
 def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> None:
-    """Its key figures are those of its first and last sample, of its end, and of the histogram after it."""
+    """Its key figures are first and last sample, the final period and the histogram; a steady run adds the window."""
     lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
     for overrides, end, window in (
         ([("saturation.seconds", 121 * 60)], 31, []),
@@ -449,14 +448,14 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
         assert iops[0] == pytest.approx(line.iops[0], rel=1e-3)
 
 
-def test_an_unsteady_baseline_is_called_so() -> None:
-    """The names of figures relative to a baseline that was not achieved state this on the first page."""
-    for steady, word in ((True, ""), (False, "unsteady ")):
+def test_an_unsteady_baseline_is_marked() -> None:
+    """On the first page the headings of figures relative to an unsteady baseline say so."""
+    for steady, prefix in ((True, ""), (False, "unsteady ")):
         first, *_ = build(samples.result_of("hir", steady=steady)).pages
         (table,) = (table for table in tables(first) if table.title == "Wait states")
         headings = [column.heading for column in table.columns]
 
-        assert {f"% of {word}baseline", f"Return to {word}baseline"} <= set(headings)
+        assert {f"% of {prefix}baseline", f"Return to {prefix}baseline"} <= set(headings)
 
 
 def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
@@ -478,7 +477,7 @@ def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
     [(None, "recovered"), (845, "NOT RECOVERED within 2 min 00 s of AG 3"), (500, "was not measured")],
 )
 def test_recovery_is_reported_with_its_definition(stop_after: int | None, message: str) -> None:
-    """The page states when it recovered, or that it did not or was not measured, and what this means."""
+    """The page states that the drive recovered, did not recover, or was not measured, and defines recovery."""
     ending = "interrupted" if stop_after else "finished"
     result = samples.result_of("xsr", stop_after=stop_after, ending=ending)  # type: ignore[arg-type]
     by_group = page(build(result).pages, "Summary by Access Group")
