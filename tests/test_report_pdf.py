@@ -1,4 +1,4 @@
-"""The report as PDF: every page and figure as planned, or no PDF at all."""
+"""The report as PDF: it has every page and figure as planned, or the build fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests import samples
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
 ROOT = Path(__file__).parent.parent
-#: Of an A4 page, in points.
+#: The height of an A4 page, in points.
 HEIGHT = 842.0
 KINDS = {
     "steady": samples.iops_result(rounds=9, found=samples.deviations(8)),
@@ -42,7 +42,7 @@ KINDS = {
 
 
 def long_names(*, steady: bool) -> TestResult:
-    """Return a result in which every text is as long, and as wide, as can be."""
+    """Return a result whose texts are all very long and wide."""
     wide = "W" * 200
     result = samples.iops_result(
         rounds=9,
@@ -75,11 +75,11 @@ def words(page: pypdf.PageObject) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_page_carries_header_number_and_title(kind: str) -> None:
-    """Each PDF page has its number and the total, and each planned page starts one with its title bar."""
+def test_every_page_has_header_number_and_title(kind: str) -> None:
+    """Each PDF page has the header, its number and the total; the title of each planned page is in the PDF."""
     report, reader = typeset(KINDS[kind])
     texts = [words(page) for page in reader.pages]
-    assert len(texts) <= len(report.pages) + 1  # the provenance flows on
+    assert len(texts) <= len(report.pages) + 1  # the provenance may take two
     assert all(any(page.title in text for text in texts) for page in report.pages)
     for number, text in enumerate(texts, start=1):
         assert text.endswith(f" {number} of {len(reader.pages)}")
@@ -89,12 +89,12 @@ def test_every_page_carries_header_number_and_title(kind: str) -> None:
 
 
 def test_figures_are_vector_and_in_full_size() -> None:
-    """Every figure is a form with text in it, placed once at its planned size; no page holds an image."""
+    """Every figure is a form that is placed once, at its planned size; no page has an image."""
     report, reader = typeset_parts(KINDS["steady"])
     forms = {}
     for page in reader.pages:
-        for name, found in forms_of(page).items():
-            form = found.get_object()
+        for name, reference in forms_of(page).items():
+            form = reference.get_object()
             assert form["/Subtype"] == "/Form"
             if not name.startswith(HEADER_FORMS):
                 assert name not in forms
@@ -105,11 +105,11 @@ def test_figures_are_vector_and_in_full_size() -> None:
 
 
 def test_the_header_is_in_the_document_once() -> None:
-    """All pages show the same form as their header, and each one of its own with its number, at the header's right."""
+    """All pages use the same form as header and their own form for the page number, at the right of the header."""
     _, sheet = laid_out(KINDS["steady"])
     x, y = sheet.number_at
     left, _, right, top = sheet.frame
-    assert right - left - 5 < x + sheet.number_width < right - left  # a cell's padding
+    assert right - left - 5 < x + sheet.number_width < right - left  # the padding of the cell
     assert 0 < y < HEIGHT - top
     _, reader = typeset(KINDS["steady"])
     shown = [
@@ -119,16 +119,16 @@ def test_the_header_is_in_the_document_once() -> None:
     assert len({form.idnum for forms in shown for form in forms.values()}) == 1 + len(shown)
 
 
-def test_a_report_of_one_page_has_its_number_too() -> None:
-    """The page number's position is known before the only page ends, and its text is on one line."""
+def test_a_report_of_one_page_has_a_page_number() -> None:
+    """A report of a single page ends with the line "1 of 1"."""
     report = building.build(KINDS["purge only"])
     short = dataclasses.replace(report, pages=report.pages[:1])
     (page,) = pypdf.PdfReader(io.BytesIO(make(short))).pages
     assert page.extract_text().splitlines()[-1] == "1 of 1"
 
 
-def test_a_header_without_place_for_a_number_is_an_error() -> None:
-    """A page that could not say which of how many it is, is refused."""
+def test_a_header_without_a_page_number_is_an_error() -> None:
+    """A header without the tokens for page number and total is refused."""
     report = building.build(KINDS["purge only"])
     cells = (*report.header.standard.rows[0][:-1], "1 of 1")
     header = dataclasses.replace(report.header, standard=dataclasses.replace(report.header.standard, rows=(cells,)))
@@ -137,8 +137,8 @@ def test_a_header_without_place_for_a_number_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_a_header_of_long_names_leaves_the_page_to_the_report(steady: bool) -> None:
-    """Names of any length, of the widest letters, leave every page one page and every figure its full size."""
+def test_a_header_with_long_names_leaves_room_for_the_report(steady: bool) -> None:
+    """With very long and wide names, pages and figures pass the check, and 55 % of the page height remains."""
     report, sheet = laid_out(long_names(steady=steady))
     pdf.check(report, sheet, pages=sheet.titles[-1][1])
     assert sheet.frame[3] > 0.55 * HEIGHT
@@ -151,12 +151,12 @@ def test_a_long_name_in_the_header_is_broken_at_its_hyphen() -> None:
 
 
 def test_the_header_takes_less_than_a_third_of_the_page() -> None:
-    """With names of the usual length, header and upper margin leave two thirds and more to the report."""
+    """With names of usual length, more than 67 % of the page height remains below the header."""
     assert laid_out(KINDS["steady"])[1].frame[3] > 0.67 * HEIGHT
 
 
-def test_long_deviations_flow_to_a_next_page() -> None:
-    """Sixty deviations are all there, on as many pages as they take, under headings that repeat."""
+def test_many_deviations_continue_on_the_next_page() -> None:
+    """Sixty deviations are all in the PDF, on several pages, with repeated headings."""
     report, reader = typeset(samples.iops_result(found=samples.deviations(60)))
     assert len(reader.pages) > len(report.pages)
     text = " ".join(words(page) for page in reader.pages)
@@ -164,8 +164,8 @@ def test_long_deviations_flow_to_a_next_page() -> None:
     assert text.count("Required by the standard") >= 2
 
 
-def test_only_a_head_is_repeated_on_the_next_page() -> None:
-    """The first row of a table of names and values appears once, a table's headings on each of its pages."""
+def test_only_headings_are_repeated_on_the_next_page() -> None:
+    """The first row of a table without headings appears once; headings are repeated on the next pages."""
     rows = tuple((f"name {number}", f"value {number}") for number in range(120))
     headed = Table(kind="texts", columns=(Column(heading="Left"), Column(heading="Right")), rows=rows)
     report = building.build(KINDS["steady"])
@@ -179,17 +179,17 @@ def test_only_a_head_is_repeated_on_the_next_page() -> None:
 
 
 @pytest.mark.parametrize("field", ["what", "standard", "actual", "clause", "operator", "model"])
-def test_a_text_of_any_length_has_a_page(field: str) -> None:
-    """A text of several pages is cut in the PDF, where rows cannot break; the RST has all of it."""
+def test_a_very_long_text_is_cut_in_the_pdf(field: str) -> None:
+    """A text of several pages adds at most two pages to the PDF; the RST has the complete text."""
     long = "much to say " * 500
     result = samples.iops_result(stop_after=1, ending="interrupted", operator=long if field == "operator" else "")
-    outcome = result.facts
+    changed = result.facts
     if field == "model":
-        outcome = dataclasses.replace(outcome, dut=dataclasses.replace(outcome.dut, model=long))
+        changed = dataclasses.replace(changed, dut=dataclasses.replace(changed.dut, model=long))
     elif field in ("what", "standard", "actual", "clause"):
         (deviation,) = samples.deviations(1)
-        outcome = dataclasses.replace(outcome, deviations=(dataclasses.replace(deviation, **{field: long}),))
-    report, reader = typeset_parts(dataclasses.replace(result, facts=outcome))
+        changed = dataclasses.replace(changed, deviations=(dataclasses.replace(deviation, **{field: long}),))
+    report, reader = typeset_parts(dataclasses.replace(result, facts=changed))
 
     assert len(reader.pages) <= len(report.pages) + 2
     assert "much to say" in " ".join(words(page) for page in reader.pages)
@@ -197,8 +197,8 @@ def test_a_text_of_any_length_has_a_page(field: str) -> None:
         assert long.strip() in rst.render(report)
 
 
-def test_the_names_of_the_document_are_plain() -> None:
-    """The file's metadata has no unprintable or bidirectional control character."""
+def test_the_pdf_metadata_has_no_control_characters() -> None:
+    """Control characters in author and title become U+FFFD, and a line break becomes a space."""
     result = samples.iops_result(
         stop_after=1, ending="interrupted", operator="\u202eJ.\x1b Doe\udcff", device=samples.dut(model="a\nb")
     )
@@ -208,7 +208,7 @@ def test_the_names_of_the_document_are_plain() -> None:
     assert (metadata.author, metadata.title) == ("\ufffdJ.\ufffd Doe\ufffd", "IOPS Test Report: a b")
 
 
-ODD: dict[str, dict[str, Any]] = {
+UNUSUAL: dict[str, dict[str, Any]] = {
     "a dead device": {"scale": 0.0},
     "many block sizes and mixes": {
         "overrides": [
@@ -232,18 +232,18 @@ ODD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD)
-def test_changed_tests_and_odd_devices_have_reports_too(kind: str) -> None:
-    """With every --set and every device, each planned page exists; long tables flow."""
-    report, reader = typeset(samples.iops_result(**ODD[kind]))
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_altered_tests_and_unusual_devices_have_reports(kind: str) -> None:
+    """Each planned page is in the PDF, and long tables add at most eight pages."""
+    report, reader = typeset(samples.iops_result(**UNUSUAL[kind]))
     text = " ".join(words(page) for page in reader.pages)
     assert all(page.title in text for page in report.pages)
     assert len(reader.pages) <= len(report.pages) + 8
 
 
 @pytest.mark.parametrize("test", ["wsat", "hir", "xsr", "composite", "dirth"])
-def test_every_page_of_a_test_at_full_length_is_one_page(test: str) -> None:
-    """Each planned page, be it of hours of samples, of five wait states or of 49 points, is one page of the PDF."""
+def test_a_test_at_full_length_has_every_planned_page(test: str) -> None:
+    """The PDF of a full-length test has each planned page, and every page has the test's title."""
     result = samples.result_of(test)
     report, reader = typeset(result)
     texts = [words(page) for page in reader.pages]
@@ -251,21 +251,21 @@ def test_every_page_of_a_test_at_full_length_is_one_page(test: str) -> None:
     assert all(any(page.title in text for text in texts) for page in report.pages)
 
 
-def broken(report: Report, figure: Figure) -> Report:
+def with_figure(report: Report, figure: Figure) -> Report:
     page = Page(title="Broken", blocks=(figure,))
     return dataclasses.replace(report, pages=(*report.pages, page))
 
 
 def test_a_figure_larger_than_the_page_is_an_error() -> None:
-    """A figure that does not fit on a page in its planned size is rejected, not shrunk."""
+    """A figure that does not fit on a page in its planned size is refused, not shrunk."""
     report = building.build(KINDS["stopped"])
     figure = dataclasses.replace(next(report.figures), name="tall", height=9.0)
     with pytest.raises(ReportError, match="does not fit on a page"):
-        make(broken(report, figure))
+        make(with_figure(report, figure))
 
 
-def test_a_figure_that_does_not_fit_beside_the_rest_is_an_error() -> None:
-    """A page that takes two is rejected: its figure would be on a page of its own, in full size."""
+def test_a_page_that_takes_two_pdf_pages_is_an_error() -> None:
+    """A page with two figures that need two PDF pages is refused."""
     report = building.build(KINDS["stopped"])
     first = next(report.figures)
     page = Page(title="Crowded", blocks=tuple(dataclasses.replace(first, name=name) for name in ("one", "two")))
@@ -273,16 +273,16 @@ def test_a_figure_that_does_not_fit_beside_the_rest_is_an_error() -> None:
         make(dataclasses.replace(report, pages=(*report.pages, page)))
 
 
-def test_a_figure_drawn_in_another_size_is_an_error() -> None:
-    """The drawing must be as large as the room planned for it."""
+def test_a_figure_drawn_in_the_wrong_size_is_an_error() -> None:
+    """A figure whose drawing differs from its planned size is refused."""
     report = building.build(KINDS["stopped"])
     figure = dataclasses.replace(next(report.figures), name="small", height=3.0)
     with pytest.raises(ReportError, match="the figure small was drawn"):
-        make(broken(report, figure))
+        make(with_figure(report, figure))
 
 
 def test_an_empty_figure_is_an_error() -> None:
-    """A drawing without one command is no figure."""
+    """A figure whose drawing has no commands is refused."""
     report = building.build(KINDS["stopped"])
     drawn = drawing.draw(report, ("pdf",))["pdf"]
     empty = pypdf.PdfWriter()
@@ -294,39 +294,39 @@ def test_an_empty_figure_is_an_error() -> None:
 
 
 def sheet_of(report: Report) -> Sheet:
-    """Return a sheet on which all is well."""
+    """Return a sheet on which every page and figure is placed as planned."""
     sheet = Sheet(frame=(40, 30, 560, 600))
     for number, page in enumerate(report.pages, start=1):
         sheet.titles.append((page.title, number))
         for figure in page.blocks:
             if isinstance(figure, Figure):
-                at = Placement(page=number, x=50, y=200, width=72 * figure.width, height=72 * figure.height)
-                sheet.figures.append((figure.name, at))
+                placement = Placement(page=number, x=50, y=200, width=72 * figure.width, height=72 * figure.height)
+                sheet.figures.append((figure.name, placement))
     return sheet
 
 
-def test_missing_doubled_shrunk_and_misplaced_figures_are_reported() -> None:
-    """The check of a build names each figure that is not placed once, in full, inside its own page."""
+def test_missing_duplicate_shrunk_and_misplaced_figures_are_errors() -> None:
+    """The check names each figure that is not placed once, in its planned size, inside its page."""
     report = building.build(KINDS["steady"])
     good = sheet_of(report)
     pdf.check(report, good, pages=len(report.pages))
 
-    def say(figures: Sequence[tuple[str, Placement]]) -> str:
+    def error(figures: Sequence[tuple[str, Placement]]) -> str:
         with pytest.raises(ReportError) as raised:
             pdf.check(report, dataclasses.replace(good, figures=list(figures)), pages=len(report.pages))
         return str(raised.value)
 
-    (name, at), rest = good.figures[0], good.figures[1:]
-    assert "convergence is in the PDF 0 times" in say(rest)
-    assert "convergence is in the PDF 2 times" in say([(name, at), *good.figures])
-    assert "not as planned" in say([(name, dataclasses.replace(at, width=34.0)), *rest])
-    assert "extends beyond its page" in say([(name, dataclasses.replace(at, y=10.0)), *rest])
-    assert "not on its page" in say([(name, dataclasses.replace(at, page=9)), *rest])
-    assert "was not planned" in say([*good.figures, ("other", at)])
+    (name, placement), rest = good.figures[0], good.figures[1:]
+    assert "convergence is in the PDF 0 times" in error(rest)
+    assert "convergence is in the PDF 2 times" in error([(name, placement), *good.figures])
+    assert "not as planned" in error([(name, dataclasses.replace(placement, width=34.0)), *rest])
+    assert "extends beyond its page" in error([(name, dataclasses.replace(placement, y=10.0)), *rest])
+    assert "not on its page" in error([(name, dataclasses.replace(placement, page=9)), *rest])
+    assert "was not planned" in error([*good.figures, ("other", placement)])
 
 
-def test_wrong_pages_are_reported() -> None:
-    """A page that is missing, takes two, or comes in another order is found."""
+def test_wrong_pages_are_errors() -> None:
+    """A page that is missing, takes two PDF pages, or is out of order is refused."""
     report = building.build(KINDS["steady"])
     good, count = sheet_of(report), len(report.pages)
     pdf.check(report, good, pages=count + 1)  # the last one, Provenance, may flow
@@ -340,25 +340,25 @@ def test_wrong_pages_are_reported() -> None:
             pdf.check(report, dataclasses.replace(good, titles=titles, figures=good.figures), pages=pages)
 
 
-def test_a_complaint_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning in rst2pdf's log, with which it would exit 0, stops the report; its log is then as it was."""
+def test_a_warning_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning in rst2pdf's log, with which rst2pdf exits 0, stops the report; the log handlers are restored."""
     lay_out = layout.lay_out
     report = building.build(KINDS["purge only"])
     logger = logging.getLogger("rst2pdf")
     before = logger.handlers[:]
 
-    def complaining(report: Report, document: object, sheet: Sheet) -> bytes:
+    def lay_out_with_warning(report: Report, document: object, sheet: Sheet) -> bytes:
         logger.warning("this image looks odd")
         return lay_out(report, document, sheet)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(layout, "lay_out", complaining)
+    monkeypatch.setattr(layout, "lay_out", lay_out_with_warning)
     with pytest.raises(ReportError, match="this image looks odd"):
         make(report)
     assert logger.handlers == before
 
 
 def test_rst2pdf_is_unchanged_afterwards() -> None:
-    """Our handlers are used for our own nodes only: rst2pdf still handles other images."""
+    """After a report reportlab's settings are restored, and rst2pdf handles docutils' nodes with its own handlers."""
     from docutils import nodes
     from reportlab import rl_config
     from rst2pdf.basenodehandler import NodeHandler
@@ -371,7 +371,7 @@ def test_rst2pdf_is_unchanged_afterwards() -> None:
 
 
 def test_characters_that_the_fonts_lack_are_replaced() -> None:
-    """Signs without a glyph become U+FFFD in the PDF instead of nothing, and no text becomes a page's number."""
+    """Characters without a glyph become U+FFFD; a model that looks like the page number tokens stays as it is."""
     typeset_parts(KINDS["purge only"])
     assert layout.printable("a\u4e2d\N{DEGREE SIGN}") == "a\N{REPLACEMENT CHARACTER}\N{DEGREE SIGN}"
     count = "###Page### of ###Total###"
@@ -385,22 +385,24 @@ def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -
         "import sys, pathlib, snia_pts.report as report\nfrom tests import samples\n"
         "report.write(samples.iops_result(rounds=6), pathlib.Path(sys.argv[1]))"
     )
-    outcome = []
+    checksums = []
     for seed in ("1", "2"):
         folder = tmp_path / seed
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", script, folder], env=environment, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        outcome.append({str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
-    assert outcome[0] == outcome[1]
+        checksums.append(
+            {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        )
+    assert checksums[0] == checksums[1]
     assert {"report.rst", "report.pdf", "report.html", "figures/matrix-3d.svg", "figures/matrix-3d.pdf"} <= set(
-        outcome[0]
+        checksums[0]
     )
 
 
 def test_files_are_replaced_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that fails leaves the files of the one before, and no temporary ones."""
+    """If a report fails, the files of the previous report are unchanged, and no temporary file remains."""
     result = KINDS["purge only"]
     paths = write(result, tmp_path, ("rst", "html"))
     assert {name: path.name for name, path in paths.items()} == {"rst": "report.rst", "html": "report.html"}
@@ -417,8 +419,8 @@ def test_files_are_replaced_atomically(tmp_path: Path, monkeypatch: pytest.Monke
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_importing_the_report_room_is_cheap() -> None:
-    """matplotlib, rst2pdf, docutils, pypdf, jinja2 and xlsxwriter are loaded when a report is written, not before."""
+def test_importing_the_report_package_loads_no_heavy_library() -> None:
+    """Importing snia_pts.report loads none of matplotlib, numpy, rst2pdf, docutils, pypdf, jinja2 and xlsxwriter."""
     script = "import sys, snia_pts.report; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(OUTPUTS) == {"rst", "pdf", "html"}
