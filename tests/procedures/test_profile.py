@@ -316,6 +316,11 @@ def planned(asked: ProfileSpec, **target: Any) -> tuple[str, ...]:
         (spec(WRITE, replace(READ, name="mix", read_percent=50)), []),
         (spec(READ, replace(WRITE, fresh=True), fill=True, repeats=1), []),
         (spec(READ, replace(WRITE, fresh=True, range="1 MiB"), fill=True, repeats=2), ["read"]),
+        (spec(replace(READ, fresh=True), replace(READ, name="again"), fill=True), ["read", "again"]),
+        (spec(WRITE, replace(READ, fresh=True)), ["read"]),
+        (spec(replace(READ, fresh=True, read_percent=70), fill=True), ["read"]),
+        (spec(replace(WRITE, fio={"percentage_random": 100}), READ), ["read"]),
+        (spec(replace(WRITE, fio={"percentage_random": 0, "ioengine": "psync"}), READ), []),
         (spec(replace(WRITE, seconds=1.0), READ), []),  # 10 MB in 1 s
         (spec(replace(WRITE, seconds=0.5), READ), ["read"]),
         (spec(replace(WRITE, seconds=0.5), replace(READ, access="SEQ", seconds=0.4)), []),
