@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import TargetUnfit
+from snia_pts.lab.fio.job import job_file
 from snia_pts.model.dut import AssumedSpeed, Dut
 from snia_pts.model.measurement import Outcome, PrepareOutcome
 from snia_pts.model.steps import ContinuousStimulus, Prepare, Purge, Round, Step, Stimulus
@@ -176,6 +177,46 @@ def test_what_a_target_cannot_hold_is_refused() -> None:
             points(spec(asked), small)
     assert only(workload(block_size="2300", fio={"direct": 0})).block_size_bytes == 2300
     assert only(workload(block_size="2300", fio={"buffered": 1})).cached
+
+
+@pytest.mark.parametrize(
+    ("options", "cached"),
+    [
+        ({}, False),
+        ({"direct": 0}, True),
+        ({"direct": 0, "ioengine": "posixaio"}, True),
+        ({"buffered": 1, "direct": 1}, True),
+        ({"buffered": 0, "direct": 0}, False),
+        ({"atomic": 1, "direct": 0}, False),
+        ({"ioengine": "mmap"}, True),
+        ({"ioengine": "psync"}, False),
+    ],
+)
+def test_whether_options_make_a_point_use_the_page_cache(options: dict[str, Any], cached: bool) -> None:
+    """As fio opens the target: of ``direct`` and ``buffered`` the latter counts, and ``atomic`` is always direct."""
+    point = only(workload(fio=options))
+    assert point.cached == cached
+    job = job_file(point, "/x.img", "io_uring", 1)
+    assert "buffered" not in options or job.index("\ndirect=") < job.index("\nbuffered=")
+
+
+@pytest.mark.parametrize(
+    ("options", "limiting"),
+    [
+        ({"rate_iops": 100, "rate_process": "poisson", "zero_buffers": 1}, ["rate_iops=100"]),
+        ({"rate": ",1m"}, ["rate=,1m"]),
+        ({"rate": "0", "rate_iops": 0, "thinktime": 0, "thinktime_blocks": 4}, []),
+        ({"rate_iops_min": 100, "rate_min": "1m"}, []),  # fio compares, and does not slow down
+        ({"thinktime": 50}, ["thinktime=50"]),
+        ({"iodepth_low": 2}, ["iodepth_low=2"]),
+        ({"iodepth_low": 8}, []),
+        ({"iodepth_low": 0, "iodepth_batch": 4, "iodepth_batch_complete_min": 1}, []),
+        ({"iodepth_batch_complete_min": 4}, ["iodepth_batch_complete_min=4"]),
+    ],
+)
+def test_options_that_limit_a_point(options: dict[str, Any], limiting: list[str]) -> None:
+    """A rate, pauses, and waiting until fewer I/Os are outstanding; not their modifiers, and not 0."""
+    assert list(only(workload(queue_depth=8, fio=options)).limiting_options) == limiting
 
 
 def test_points_of_one_name_are_refused() -> None:
