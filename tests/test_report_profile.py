@@ -148,6 +148,17 @@ def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -
     assert "\N{DAGGER} Limited by the host" in str(page(outcome, "Summary").blocks)
 
 
+def test_repeats_with_more_passes_are_one_point() -> None:
+    """A later repeat may need more passes; the warning about host limits counts its point once."""
+    result = profiles.result(profiles.spec(profiles.workload(seconds=None, range="1 MiB"), repeats=2))
+    (loop,) = result.loops
+    first, second = loop.rounds
+    (measured,) = second.measurements
+    more = dataclasses.replace(measured, stimulus=dataclasses.replace(measured.stimulus, passes=3))
+    rounds = (first, dataclasses.replace(second, measurements=(more,)))
+    assert len(result.host_limited_points(dataclasses.replace(loop, rounds=rounds))) == 1
+
+
 def test_host_limited_points_are_marked_in_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """The matrices of a profile mark the points that the host limited, and no other."""
     profile = profiles.spec(axes=[axis("queue_depth", 1, 4), axis("block_size", "4 KiB", "16 KiB")])
