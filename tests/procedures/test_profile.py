@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import TargetUnfit
+from snia_pts.lab.fio.job import job_file
 from snia_pts.model.dut import AssumedSpeed, Dut
 from snia_pts.model.measurement import Outcome, PrepareOutcome
 from snia_pts.model.steps import ContinuousStimulus, Prepare, Purge, Round, Step, Stimulus
@@ -178,6 +179,46 @@ def test_what_a_target_cannot_hold_is_refused() -> None:
     assert only(workload(block_size="2300", fio={"buffered": 1})).cached
 
 
+@pytest.mark.parametrize(
+    ("options", "cached"),
+    [
+        ({}, False),
+        ({"direct": 0}, True),
+        ({"direct": 0, "ioengine": "posixaio"}, True),
+        ({"buffered": 1, "direct": 1}, True),
+        ({"buffered": 0, "direct": 0}, False),
+        ({"atomic": 1, "direct": 0}, False),
+        ({"ioengine": "mmap"}, True),
+        ({"ioengine": "psync"}, False),
+    ],
+)
+def test_whether_options_make_a_point_use_the_page_cache(options: dict[str, Any], cached: bool) -> None:
+    """As fio opens the target: of ``direct`` and ``buffered`` the latter counts, and ``atomic`` is always direct."""
+    point = only(workload(fio=options))
+    assert point.cached == cached
+    job = job_file(point, "/x.img", "io_uring", 1)
+    assert "buffered" not in options or job.index("\ndirect=") < job.index("\nbuffered=")
+
+
+@pytest.mark.parametrize(
+    ("options", "limiting"),
+    [
+        ({"rate_iops": 100, "rate_process": "poisson", "zero_buffers": 1}, ["rate_iops=100"]),
+        ({"rate": ",1m"}, ["rate=,1m"]),
+        ({"rate": "0", "rate_iops": 0, "thinktime": 0, "thinktime_blocks": 4}, []),
+        ({"rate_iops_min": 100, "rate_min": "1m"}, []),  # fio compares, and does not slow down
+        ({"thinktime": 50}, ["thinktime=50"]),
+        ({"iodepth_low": 2}, ["iodepth_low=2"]),
+        ({"iodepth_low": 8}, []),
+        ({"iodepth_low": 0, "iodepth_batch": 4, "iodepth_batch_complete_min": 1}, []),
+        ({"iodepth_batch_complete_min": 4}, ["iodepth_batch_complete_min=4"]),
+    ],
+)
+def test_options_that_limit_a_point(options: dict[str, Any], limiting: list[str]) -> None:
+    """A rate, pauses, and waiting until fewer I/Os are outstanding; not their modifiers, and not 0."""
+    assert list(only(workload(queue_depth=8, fio=options)).limiting_options) == limiting
+
+
 def test_points_of_one_name_are_refused() -> None:
     """Nothing could tell their numbers apart."""
     with pytest.raises(TargetUnfit, match="two points with the name 'w, 4 KiB'"):
@@ -316,6 +357,11 @@ def planned(asked: ProfileSpec, **target: Any) -> tuple[str, ...]:
         (spec(WRITE, replace(READ, name="mix", read_percent=50)), []),
         (spec(READ, replace(WRITE, fresh=True), fill=True, repeats=1), []),
         (spec(READ, replace(WRITE, fresh=True, range="1 MiB"), fill=True, repeats=2), ["read"]),
+        (spec(replace(READ, fresh=True), replace(READ, name="again"), fill=True), ["read", "again"]),
+        (spec(WRITE, replace(READ, fresh=True)), ["read"]),
+        (spec(replace(READ, fresh=True, read_percent=70), fill=True), ["read"]),
+        (spec(replace(WRITE, fio={"percentage_random": 100}), READ), ["read"]),
+        (spec(replace(WRITE, fio={"percentage_random": 0, "ioengine": "psync"}), READ), []),
         (spec(replace(WRITE, seconds=1.0), READ), []),  # 10 MB in 1 s
         (spec(replace(WRITE, seconds=0.5), READ), ["read"]),
         (spec(replace(WRITE, seconds=0.5), replace(READ, access="SEQ", seconds=0.4)), []),
