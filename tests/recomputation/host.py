@@ -172,7 +172,7 @@ def verdict(run: Path, evidence: str) -> tuple[Verdict, tuple[str, ...]] | None:
     """Return the verdict on a measurement; None for one without a host, in the page cache, or limited by itself."""
     (row,) = (row for row in rows(run, "measurements") if row["evidence"] == evidence)
     options = row.get("options", "")
-    if facts(run)["dut.kind"] == "simulated" or is_imported(run) or "direct=0" in options:
+    if facts(run)["dut.kind"] == "simulated" or "direct=0" in options:
         return None
     return None if re.search("rate|thinktime", options) else judge(_share(run, row))
 
@@ -228,6 +228,8 @@ def judged_points(run: Path) -> dict[tuple[str, str], Verdict]:
 
 def limited(run: Path, measured: Sequence[Row]) -> Verdict:
     """Return whether the host limited a point: in most of its measurements."""
+    if is_imported(run):
+        return None
     shares = [verdict(run, row["evidence"]) for row in measured]
     if any(share is None for share in shares):  # no measurement is judged, or all of them are
         return None
