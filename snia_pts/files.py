@@ -45,18 +45,21 @@ _open_folders: dict[Path, int] = {}
 
 
 def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
-    """Open a regular file of at most ``max_bytes`` for reading.  Raises OSError, also for any other file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if max_bytes is not None and status.st_size > max_bytes:
-            raise _too_large(max_bytes)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    """Open a regular file of at most ``max_bytes`` for reading.  Raises OSError for any other file, and never opens it.
+
+    Opening some devices has an effect: a watchdog starts, a tape rewinds.
+    """
+    with full_path_in_errors(path):
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            if max_bytes is not None and status.st_size > max_bytes:
+                raise _too_large(max_bytes)
+            return os.fdopen(os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+        finally:
+            os.close(handle)
 
 
 def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result], object] | None = None) -> bytes:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,7 +27,7 @@ from snia_pts.lab.evidence import last_number
 from snia_pts.lab.process import program as process
 from snia_pts.record import folder as folder_module
 from snia_pts.record.folder import RunFolder, writable_path
-from snia_pts.record.journal import Journal
+from snia_pts.record.journal import Journal, is_locked
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.writing import replace_files
 from tests.drives import content, filled, need_root
@@ -159,6 +160,25 @@ def test_a_symlink_that_appears_between_two_calls_is_not_followed(
     assert any(planted)
     assert not all(planted)
     assert untouched(victim, before)
+
+
+@pytest.mark.parametrize("reader", [files.open_regular, is_locked])
+def test_only_a_regular_file_is_opened_to_read_it(tmp_path: Path, reader: Callable[[Path], object]) -> None:
+    """To open a pipe lets its writer continue, as to open a watchdog starts it."""
+    pipe, planted = tmp_path / "pipe", tmp_path / "planted"
+    os.mkfifo(pipe)
+    planted.symlink_to(pipe)
+    writer = threading.Thread(target=lambda: os.close(os.open(pipe, os.O_WRONLY)), daemon=True)
+    writer.start()
+    time.sleep(0.2)
+
+    with pytest.raises((OSError, RecordError), match="it is not a regular file"):
+        reader(planted)
+
+    writer.join(0.5)
+    assert writer.is_alive()
+    os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+    writer.join()
 
 
 def before_call(
