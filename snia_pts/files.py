@@ -144,11 +144,17 @@ def _open_folder(name: str, folder: Path, parent: int) -> int:
         raise
 
 
-def make_folder(path: Path) -> None:
-    """Create a folder unless it exists; raises RunFolderError if anything else has its name."""
+def make_folder(path: Path, *, new: bool = False) -> None:
+    """Create a folder unless it exists; raises RunFolderError if anything else has its name.
+
+    With ``new``, raises FileExistsError if it exists.
+    """
     with directory(path.parent) as parent, full_path_in_errors(path):
-        with suppress(FileExistsError):
+        try:
             os.mkdir(path.name, FOLDER_MODE, dir_fd=parent)
+        except FileExistsError:
+            if new:
+                raise
         status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             raise _unusable(path, _kind(status))

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..errors import NotResumable, RecordError, RunFolderError
-from ..files import keep_folder_open, open_regular, read_regular, remove, remove_folder, replace_file
+from ..files import create, keep_folder_open, open_regular, read_regular, remove, remove_folder
 from ..model.run_options import RunOptions
 from ..spec import SPEC_TYPES
 from .folder import RunFolder, create_folder, unreadable
@@ -49,8 +49,9 @@ class SuiteFolder:
         document = {"format": 1, "tests": list(tests), "options": _adapter().dump_python(stored, mode="json")}
         text = json.dumps(document, indent=1).encode() + b"\n"
         try:
-            with keep_folder_open(folder):
-                replace_file(folder / _NAME, text)
+            with keep_folder_open(folder), create(folder / _NAME) as file:
+                file.write(text)
+                os.fsync(file.fileno())
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return cls(path=folder, tests=tuple(tests), options=tuple(stored), created=created)
