@@ -137,10 +137,11 @@ class SuiteFolder:
             facts = JournalReader(folder.journal).facts
             if facts.spec.test != test:
                 raise RecordError(path=folder.path, reason=f"its journal is of the test {facts.spec.test}", hint="")
-            for options in self.options:
-                if options.test == test and options.seed not in (None, facts.seed):
-                    reason = f"its journal is of another run: expected seed {options.seed}, got {facts.seed}"
-                    raise RecordError(path=folder.path, reason=reason, hint="")
+            seed = next((options.seed for options in self.options if options.test == test), None)
+            if facts.seed != seed:  # an imported run has none
+                expected, got = ("no seed" if item is None else f"seed {item}" for item in (seed, facts.seed))
+                reason = f"its journal is of another run: expected {expected}, got {got}"
+                raise RecordError(path=folder.path, reason=reason, hint="")
         return folder
 
     def discard(self) -> None:
