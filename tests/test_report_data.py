@@ -373,6 +373,21 @@ def test_a_table_that_was_edited_is_kept(again: Callable[[Path], object], tmp_pa
     assert files_in(tmp_path) == before
 
 
+@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))])
+@pytest.mark.parametrize("command", ["sha256sum *.csv >SHA256SUMS", "sha256sum notes.csv >>SHA256SUMS"])
+def test_checksums_of_the_user_make_no_file_the_reports_own(
+    command: str, again: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """Whoever archives a folder writes such a list; the next report removes nothing because of it."""
+    write(samples.iops_result(stop_after=60), tmp_path, ("csv",))
+    (tmp_path / "tables/notes.csv").write_text("mine")
+    subprocess.run(["sh", "-c", command], cwd=tmp_path / "tables", check=True)
+    before = files_in(tmp_path)
+    with pytest.raises(ReportError, match="SHA256SUMS was not written by snia-pts, or was changed"):
+        again(tmp_path)
+    assert files_in(tmp_path) == before
+
+
 def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after any file, it left old and new ones: both are the report's own."""
     write(samples.iops_result(stop_after=60), tmp_path, ("csv",))
