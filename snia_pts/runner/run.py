@@ -225,6 +225,7 @@ def _perform(
         caller.on_event,
         now=context.now,
         read_health=context.read_health,
+        read_content=context.read_content,
         lost_values=context.lost_values,
         durable=context.durable,
         stop=caller.stop,
