@@ -220,6 +220,19 @@ def test_a_stopped_run_keeps_what_was_measured(
     assert cause in " ".join(report.split())
 
 
+def test_a_run_whose_file_was_written_meanwhile_starts_again(running: subprocess.Popen[str], tmp_path: Path) -> None:
+    """By the rule it would continue with round 1, but the file is no longer preconditioned: it asks first."""
+    running.terminate()
+    running.communicate(timeout=30)
+    with (tmp_path / "drive.img").open("r+b") as file:
+        file.write(bytes(1 << 20))
+    done = snia_pts(tmp_path, "resume", "run", check=False)
+
+    assert done.returncode == 9
+    assert "Changed: content of the drive: it was written while the run was stopped." in done.stderr
+    assert "continues with Purge" in " ".join(done.stderr.split())
+
+
 def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
     """A run started with SIGHUP ignored, as nohup does, goes on when the terminal is gone."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--to", "none", "--run-dir", "run")
