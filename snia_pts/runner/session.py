@@ -73,8 +73,8 @@ def run(
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
     ``read_health`` reads the drive's health data after the last step; then ``setting_changes`` returns a sentence for
     each setting that changed during the run, which becomes a warning.  ``read_content`` reads the state of the target's
-    content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its current point or
-    sample.
+    content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its current point
+    or sample.
 
     If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
     result.xml is written; then the error is raised: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
