@@ -351,7 +351,7 @@ def test_a_complaint_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         logger.warning("this image looks odd")
         return lay_out(report, document, sheet)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(layout, "lay_out", complaining)
+    monkeypatch.setattr("snia_pts.report.formats.pdf.lay_out", complaining)
     with pytest.raises(ReportError, match="this image looks odd"):
         make(report)
     assert logger.handlers == before
