@@ -220,7 +220,7 @@ def test_four_times_the_capacity_ends_the_writes(pts: str, test_class: TestClass
     st.sampled_from([*PATTERNS, "composite"]), st.integers(10**6, 10**13), st.integers(1, 10**6), st.integers(0, 10**6)
 )
 def test_only_writes_count_towards_the_capacity(name: str, capacity_bytes: int, iops: int, increase: int) -> None:
-    """Reads of a mix do not count: the writes are 4 x capacity within a block, or fewer by another end."""
+    """Reads of a mix do not count: the writes end within a block of 4 x capacity, or earlier by another condition."""
     spec = spec_of("wsat", stimulus__name=name)
     run = course(spec, dut(capacity_bytes=capacity_bytes), by_half_hours([iops, iops + increase]))
     block = run.stretches("stimulus")[0].stimulus.largest_block_bytes
