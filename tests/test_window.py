@@ -244,8 +244,12 @@ def test_a_window_lies_wholly_after_the_last_interruption(stops: list[tuple[int,
 
 def test_an_interrupted_round_is_in_no_window() -> None:
     """No window includes the interrupted round; the round after it may be the first of a window."""
-    plain = rounds_of(*[(100,) * 11] * 3)
-    rounds = [*plain[:4], counted(plain[4], (0, 1, 1)), *(counted(item, (1, 1, 1)) for item in plain[5:])]
+    uninterrupted = rounds_of(*[(100,) * 11] * 3)
+    rounds = [
+        *uninterrupted[:4],
+        counted(uninterrupted[4], (0, 1, 1)),
+        *(counted(measured, (1, 1, 1)) for measured in uninterrupted[5:]),
+    ]
     windows = [last_window(rounds[:last], rule()) for last in range(1, 12)]
     assert [window.numbers if window else None for window in windows] == [
         *[None] * 9,
@@ -263,7 +267,7 @@ def test_samples_before_an_interruption_are_in_no_window() -> None:
     rule_of = settling()
     windows = [sampled_window(rounds[:last], rule_of) for last in range(1, 10)]
     assert windows == [None] * 9
-    rounds = [replace(item, sample=sample(1, interruptions=1 if item.number > 2 else 0)) for item in rounds]
+    rounds = [replace(sampled, sample=sample(1, interruptions=1 if sampled.number > 2 else 0)) for sampled in rounds]
     assert [window.numbers if window else None for window in (sampled_window(rounds[:7], rule_of),)] == [
         (3, 4, 5, 6, 7)
     ]
@@ -272,13 +276,13 @@ def test_samples_before_an_interruption_are_in_no_window() -> None:
 
 def test_rounds_since_an_interruption_exclude_the_interrupted_round() -> None:
     """They start after the interrupted round; without an interruption they are all rounds."""
-    plain = rounds_of(*[(100,) * 3] * 3)
-    broken = counted(plain[1], (0, 1, 1))
-    after = counted(plain[2], (1, 1, 1))
+    uninterrupted = rounds_of(*[(100,) * 3] * 3)
+    interrupted = counted(uninterrupted[1], (0, 1, 1))
+    after = counted(uninterrupted[2], (1, 1, 1))
     assert not rounds_since_interruption([])
-    assert not rounds_since_interruption([plain[0], broken])
-    assert rounds_since_interruption([plain[0], broken, after]) == [after]
-    assert rounds_since_interruption(plain) == plain
+    assert not rounds_since_interruption([uninterrupted[0], interrupted])
+    assert rounds_since_interruption([uninterrupted[0], interrupted, after]) == [after]
+    assert rounds_since_interruption(uninterrupted) == uninterrupted
 
 
 @pytest.mark.parametrize(
@@ -299,7 +303,7 @@ def test_interruptions_are_marked_in_rounds_or_between_them(
     """An interruption within a round is marked at that round; one between rounds half a round before the next."""
     rounds = rounds_of(*[(100,) * len(counts)] * 3)
     marked = [
-        counted(item, count) if count else replace(item, measurements=(), complete=False)
-        for item, count in zip(rounds, counts, strict=True)
+        counted(measured, count) if count else replace(measured, measurements=(), complete=False)
+        for measured, count in zip(rounds, counts, strict=True)
     ]
     assert interruption_marks(marked) == values

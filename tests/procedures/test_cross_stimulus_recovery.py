@@ -16,7 +16,7 @@ EVERY = tuple(product(VERSIONS, CLASSES))
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_steps(pts: str, test_class: TestClass) -> None:
-    """The steps are a purge and access groups 1, 2 and 3 of 8 + 6 + 8 = 22 hours, and no others."""
+    """The steps are a purge and Access Groups 1, 2 and 3 of 8 + 6 + 8 = 22 hours, and no others."""
     run = course(spec_of("xsr", pts, test_class))
 
     assert outline(run.steps) == [("purge", 0), ("stimulus", 28_800), ("stimulus", 21_600), ("stimulus", 28_800)]

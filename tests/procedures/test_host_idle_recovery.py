@@ -86,7 +86,7 @@ def test_sample_lengths() -> None:
 
 @given(series())
 def test_preconditioning_ends_at_steady_state_or_25_samples(values: list[int]) -> None:
-    """It ends at the first of samples 121, 151, ..., 721 whose last five judged samples are steady, or at 721."""
+    """It ends at the first of samples 121, 151, ... at which the last five judged samples are steady, or at 721."""
     run = course(spec_of("hir", wait_states__cycles=1), iops=preconditioning_iops(values))
     expected = stops_at([values])
     result = run.result()
