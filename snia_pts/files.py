@@ -223,7 +223,7 @@ def create(path: Path, *, replace: bool = False) -> UnbufferedFile:
 
 def create_file(path: Path, content: bytes, *, replace: bool = False) -> None:
     """Create a file with this content; see ``create``."""
-    with create(path, replace=replace) as file:
+    with create(path, replace=replace) as file, full_path_in_errors(path):
         try:
             file.write(content)
         except OSError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import errno
 import io
 import json
 import math
+import os
 import re
 import statistics
 import subprocess
@@ -20,7 +22,7 @@ from lxml import etree
 
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
-from snia_pts.files import replace_file
+from snia_pts.files import UnbufferedFile, replace_file
 from snia_pts.model.measurement import METRICS
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
@@ -386,6 +388,29 @@ def test_checksums_of_the_user_make_no_file_the_reports_own(
     with pytest.raises(ReportError, match="SHA256SUMS was not written by snia-pts, or was changed"):
         again(tmp_path)
     assert files_in(tmp_path) == before
+
+
+def test_new_files_that_do_not_all_fit_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left that may be taken for the whole, or that is in the way when there is room."""
+    write_whole, disk = UnbufferedFile.write, [5]
+
+    def write_until_full(file: UnbufferedFile, content: bytes) -> int:
+        disk[0] -= len(content)
+        if disk[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write_whole(file, content)
+
+    files = {"comparison.rst": b"1234", "figures/a.svg": b"56"}
+    (tmp_path / "mine.txt").write_text("mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(UnbufferedFile, "write", write_until_full)
+        with pytest.raises(ReportError, match=r"figures/a\.svg: No space left on device") as refused:
+            replace_files(tmp_path, files, new=True)
+    assert "make room" in refused.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+    replace_files(tmp_path, files, new=True)
+    assert files_in(tmp_path) == {**files, "mine.txt": b"mine"}
 
 
 def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
