@@ -35,36 +35,36 @@ class Screen(io.StringIO):
         return True
 
 
-def following(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
+def new_progress(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
     """Return the progress of a test whose clock shows ``now``."""
     planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     return Progress(spec, planned, mode, stream, clock=lambda: now[0])
 
 
-def follow(
+def run_output(
     folder: RunFolder,
     mode: str,
     test: str = "iops",
     overrides: Overrides = NINE_ROUNDS,
     *,
     seconds: float = 60.0,
-    **how: Any,
+    **options: Any,
 ) -> str:
     """Return the progress output of a complete run whose outcomes take ``seconds`` each."""
     spec = read_specification(test, "2.0.2", "enterprise", overrides=overrides).spec
-    return followed(spec, folder, mode, seconds, **how)
+    return spec_output(spec, folder, mode, seconds, **options)
 
 
-def followed(spec: Spec, folder: RunFolder, mode: str, seconds: float, **how: Any) -> str:
+def spec_output(spec: Spec, folder: RunFolder, mode: str, seconds: float, **options: Any) -> str:
     """Return the progress output of a complete run of a specification."""
     facts = samples.run_facts(spec)
-    answered, _ = samples.answers(spec, facts.dut, **how)
-    now, stream, told = [0.0], io.StringIO(), iter(answered)
-    progress = following(spec, mode, stream, now)
+    answers, _ = samples.answers(spec, facts.dut, **options)
+    now, stream, remaining = [0.0], io.StringIO(), iter(answers)
+    progress = new_progress(spec, mode, stream, now)
 
     def perform(step: Step) -> Any:
-        texts, outcomes = next(told)
-        assert texts == step
+        expected_step, outcomes = next(remaining)
+        assert expected_step == step
         for outcome in outcomes:
             progress.tick(seconds / 2, 10**9)
             now[0] += seconds
@@ -85,7 +85,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 def test_a_log_is_plain_lines(folder: RunFolder) -> None:
     """Without a terminal there is no carriage return or escape, and every round is a line with its excursions."""
-    text = follow(folder, "log", rounds=6)
+    text = run_output(folder, "log", rounds=6)
 
     assert "\r" not in text
     assert "\x1b" not in text
@@ -99,12 +99,14 @@ def test_a_log_is_plain_lines(folder: RunFolder) -> None:
 
 def test_the_plan_is_printed_first(folder: RunFolder) -> None:
     """The first line has the planned shortest and longest duration of the test."""
-    assert "planned: 5 h 44 min to 9 h 28 min besides the purge, at 500 MB/s" in follow(folder, "log").splitlines()[0]
+    assert (
+        "planned: 5 h 44 min to 9 h 28 min besides the purge, at 500 MB/s" in run_output(folder, "log").splitlines()[0]
+    )
 
 
 def test_a_log_has_a_heartbeat(folder: RunFolder) -> None:
     """Within a round, a line comes every five minutes and no more often."""
-    beats = [line for line in follow(folder, "log", rounds=6).splitlines() if "point" in line]
+    beats = [line for line in run_output(folder, "log", rounds=6).splitlines() if "point" in line]
 
     assert 6 * 56 // 5 - 12 <= len(beats) <= 6 * 56 // 5
     assert "left" in beats[0]
@@ -113,7 +115,7 @@ def test_a_log_has_a_heartbeat(folder: RunFolder) -> None:
 
 def test_a_terminal_line_is_rewritten_in_its_width(folder: RunFolder) -> None:
     """On a terminal one line is rewritten: it is never wider than the terminal, and the end leaves it clean."""
-    text = follow(folder, "line", rounds=6)
+    text = run_output(folder, "line", rounds=6)
 
     rewritten = [line.rpartition("\r")[0] for line in text.split("\n")]
     assert all(len(part) <= 79 for line in rewritten for part in line.split("\r"))
@@ -130,7 +132,7 @@ def test_a_point_that_is_measured_again_is_a_line(mode: str) -> None:
     assert isinstance(measured, Measurement)
     attempt = RejectedAttempt(reason="fio lost count", seconds=60.0, evidence="00007-x", evidence_sha256="")
     stream = io.StringIO()
-    progress = following(spec, mode, stream, [0.0])
+    progress = new_progress(spec, mode, stream, [0.0])
 
     progress.event(StepStarted(step=step))
     progress.event(OutcomeRecorded(step=step, position=0, outcome=replace(measured, rejected=(attempt,))))
@@ -142,20 +144,20 @@ def test_a_point_that_is_measured_again_is_a_line(mode: str) -> None:
 
 def test_mode_none_prints_nothing(folder: RunFolder) -> None:
     """Mode none is silent."""
-    assert follow(folder, "none") == ""
+    assert run_output(folder, "none") == ""
 
 
-def test_the_remaining_time_is_right(folder: RunFolder) -> None:
-    """With 60 s a point, after the first round 4 to 8 rounds of 56 min are left; the last round promises nothing."""
-    lines = [line for line in follow(folder, "log", rounds=6).splitlines() if "of at most" in line]
+def test_the_remaining_time_covers_the_remaining_rounds(folder: RunFolder) -> None:
+    """With 60 s per point, 4 to 8 rounds of 56 min are left after the first round; the last round has no time left."""
+    lines = [line for line in run_output(folder, "log", rounds=6).splitlines() if "of at most" in line]
 
     assert "3 h 44 min to 7 h 28 min left" in lines[0]
     assert "left" not in lines[-1]
 
 
-def test_what_is_certain_is_promised(folder: RunFolder) -> None:
-    """After five rounds that are not steady, one more is certain: the least remaining time is a whole round."""
-    text = follow(folder, "log", steady=False)
+def test_the_minimum_remaining_time_includes_the_certain_round(folder: RunFolder) -> None:
+    """After five rounds that are not steady, at least one more follows: the minimum is the time of a whole round."""
+    text = run_output(folder, "log", steady=False)
 
     (line,) = [line for line in text.splitlines() if "round 5 of" in line]
     assert "56 min 00 s to 3 h 44 min left" in line
@@ -163,7 +165,7 @@ def test_what_is_certain_is_promised(folder: RunFolder) -> None:
 
 def test_parts_are_distinguished(folder: RunFolder) -> None:
     """Rounds and their time are counted separately for each part."""
-    lines = follow(folder, "log", "throughput", [("rounds.maximum", 6)]).splitlines()
+    lines = run_output(folder, "log", "throughput", [("rounds.maximum", 6)]).splitlines()
 
     for part in ("1024 KiB", "128 KiB"):
         (first,) = [line for line in lines if f"] {part}: round 1 of at most 6: Throughput 0/100" in line]
@@ -173,25 +175,25 @@ def test_parts_are_distinguished(folder: RunFolder) -> None:
 
 def test_samples_used_as_rounds_are_evaluated(folder: RunFolder) -> None:
     """A continuous stimulus prints a line for each sample used as a round: every half hour."""
-    lines = follow(folder, "log", "wsat", [("settling.stride_samples", 10)], steady=False).splitlines()
+    lines = run_output(folder, "log", "wsat", [("settling.stride_samples", 10)], steady=False).splitlines()
 
     rounds = [line for line in lines if "stimulus: round" in line]
     assert [line.partition("round ")[2].partition(":")[0] for line in rounds] == [str(n) for n in range(1, 37)]
     assert "not steady: IOPS data" in rounds[4]
 
 
-def test_a_stretch_tells_its_samples(folder: RunFolder) -> None:
-    """On a terminal the sample that runs, the IOPS of the last one, and the time left of the stretch are shown."""
-    text = follow(folder, "line", "xsr", [])
+def test_a_continuous_stimulus_prints_its_samples(folder: RunFolder) -> None:
+    """On a terminal the line has the current sample, the IOPS of the last one, and the time left of the stimulus."""
+    text = run_output(folder, "line", "xsr", [])
 
     assert "AG 1: stimulus SEQ 1024 KiB 0/100 sample 1/480, 8 h 00 min left" in text
     assert "AG 3: stimulus SEQ 1024 KiB 0/100 sample 480/480 (last 4" in text
 
 
 def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
-    """The 3600 writes and idle times of a host idle recovery test are some lines a wait state, and are counted."""
+    """A host idle recovery test prints fewer than 40 lines for a Wait State; heartbeats count its writes."""
     idle = [("wait_states.idle_seconds", [5, 10]), ("settling.stride_samples", 1)]
-    lines = follow(folder, "log", "hir", idle, seconds=5.0).splitlines()
+    lines = run_output(folder, "log", "hir", idle, seconds=5.0).splitlines()
 
     assert sum("Wait State 1" in line for line in lines) < 40
     assert any("Wait State 2: access A RND 4 KiB 0/100, 360 times ..." in line for line in lines)
@@ -202,7 +204,7 @@ def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
 
 def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
     """Each line has the point, its time and its result."""
-    text = followed(profiles.shipped("queue-depth", repeats=2), folder, "log", 60.0)
+    text = spec_output(profiles.shipped("queue-depth", repeats=2), folder, "log", 60.0)
     points = [line.partition("] ")[2] for line in text.splitlines() if "random read, Q8" in line]
 
     assert [line.partition(":")[0] for line in points] == ["random read, Q8, time 1", "random read, Q8, time 2"]
@@ -210,44 +212,44 @@ def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
 
 
 def test_a_profile_prints_the_time_left(folder: RunFolder) -> None:
-    """On a terminal the point that runs is shown, which step of how many it is, and the time until all are over."""
+    """On a terminal the line has the current point, its step number, the number of steps, and the time left."""
     spec = profiles.shipped("queue-depth", repeats=1)
-    supposed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25)
-    steps = plan(spec, samples.dut(), supposed).shortest.steps
-    text = followed(spec, folder, "line", steps[-1].seconds)
+    assumptions = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25)
+    steps = plan(spec, samples.dut(), assumptions).shortest.steps
+    text = spec_output(spec, folder, "line", steps[-1].seconds)
     shown = [line.strip() for line in text.split("\r") if "step" in line]
 
     assert f"step {len(steps)}/{len(steps)}, {duration(steps[-1].seconds)} left" in shown[-3]
     assert shown[-1].endswith(", 0 s left")
 
 
-def test_a_profile_that_ends_with_an_amount_promises_no_time(folder: RunFolder) -> None:
-    """The duration of its I/Os is unknown: planned and remaining times are lower bounds."""
+def test_times_of_a_profile_with_a_data_amount_are_lower_bounds(folder: RunFolder) -> None:
+    """If a point ends after an amount of data, its duration is unknown: planned and remaining times are minimums."""
     spec, speed = profiles.shipped("etcd-fsync"), AssumedSpeed(read=9000, write=4000, minimum_write=500, source="")
     planned, stream = plan(spec, samples.dut(), Assumptions(speed=speed, overhead_seconds=0.25)), io.StringIO()
     Progress(spec, planned, "log", stream).begin()
 
     assert "planned: 0.256 s to 0.296 s or more besides the purge, at 500 to 4000 MB/s" in stream.getvalue()
-    shown = [line for line in followed(spec, folder, "line", 0.1).split("\r") if "step 2/2" in line]
+    shown = [line for line in spec_output(spec, folder, "line", 0.1).split("\r") if "step 2/2" in line]
     assert ", at least " in shown[0]
 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"])
-def test_every_test_is_followed(test: str, folder: RunFolder) -> None:
+def test_progress_of_every_test_is_printed(test: str, folder: RunFolder) -> None:
     """Every phase of every test is printed, in single lines."""
     overrides = [("wait_states.cycles", 3)] if test == "hir" else []
-    lines = follow(folder, "log", test, overrides).splitlines()
+    lines = run_output(folder, "log", test, overrides).splitlines()
 
     assert all(line.startswith("[") for line in lines)
     assert any("Purge: " in line and "proven on 64 blocks" in line for line in lines)
     assert any("IOPS" in line or "MB/s" in line for line in lines[2:])
 
 
-def test_little_is_kept(folder: RunFolder) -> None:
-    """A run that is stopped in a stretch was followed up to its last sample."""
+def test_a_stopped_stimulus_is_printed_up_to_its_last_sample(folder: RunFolder) -> None:
+    """If a run stops in a continuous stimulus, the progress has its last sample."""
     spec = read_specification("wsat", "2.0.2", "enterprise").spec
     facts, now, stream = samples.run_facts(spec), [0.0], Screen()
-    progress = following(spec, "line", stream, now)
+    progress = new_progress(spec, "line", stream, now)
     answers = iter(samples.answers(spec, facts.dut)[0])
 
     def perform(_step: Step) -> Any:
@@ -278,16 +280,16 @@ def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_mode("line", io.StringIO()) == "line"
 
 
-def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
+def test_a_closed_output_does_not_stop_the_run(folder: RunFolder) -> None:
     """If the output is closed, progress stops printing and the run continues."""
 
-    class Gone(io.StringIO):
+    class ClosedPipe(io.StringIO):
         def write(self, _text: str, /) -> int:
             raise BrokenPipeError
 
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
     facts, events, outcomes = samples.run_facts(spec), list[Event](), list[Outcome]()
-    progress = following(spec, "log", Gone(), [0.0])
+    progress = new_progress(spec, "log", ClosedPipe(), [0.0])
     answers = iter(samples.answers(spec, facts.dut)[0])
 
     def emit(event: Event) -> None:
@@ -306,8 +308,8 @@ def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("simulated", [True, False])
-def test_what_is_planned_of_a_simulated_drive_is_virtual(simulated: bool) -> None:
-    """Its hours are none of the operator's."""
+def test_the_planned_time_of_a_simulated_drive_is_virtual(simulated: bool) -> None:
+    """The planned time is marked as virtual for a simulated drive, and only for one."""
     spec, stream = read_specification("iops", "2.0.2", "enterprise").spec, io.StringIO()
     planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     Progress(spec, planned, "log", stream, simulated=simulated).begin()
@@ -317,24 +319,24 @@ def test_what_is_planned_of_a_simulated_drive_is_virtual(simulated: bool) -> Non
 def test_a_resumed_run_prints_only_new_steps() -> None:
     """Replayed steps are not printed again; the time left is that of a complete window."""
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
-    answered, _ = samples.answers(spec, samples.dut(), rounds=9)
+    answers, _ = samples.answers(spec, samples.dut(), rounds=9)
     now, stream = [0.0], io.StringIO()
     planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     progress = Progress(spec, planned, "log", stream, clock=lambda: now[0], resumed=True)
-    selected = [(step, outcome) for step, outcomes in answered for outcome in outcomes]
-    rounds = [place for place, (step, _) in enumerate(selected) if isinstance(step, Round)]
-    stopped = rounds[0] + len(answered[2][1]) + 3  # in the second round
+    selected = [(step, outcome) for step, outcomes in answers for outcome in outcomes]
+    rounds = [index for index, (step, _) in enumerate(selected) if isinstance(step, Round)]
+    stopped = rounds[0] + len(answers[2][1]) + 3  # in the second round
 
     progress.begin()
-    before = None
-    for place, (step, outcome) in enumerate(selected[: stopped + len(answered[2][1])]):
-        if step is not before:
+    previous = None
+    for index, (step, outcome) in enumerate(selected[: stopped + len(answers[2][1])]):
+        if step is not previous:
             progress.event(StepStarted(step=step))
-            before = step
-        if place == stopped:
+            previous = step
+        if index == stopped:
             assert stream.getvalue() == ""
             progress.event(RunResumed())
-        now[0] += 60.0 if place >= stopped else 0.0
+        now[0] += 60.0 if index >= stopped else 0.0
         progress.event(OutcomeRecorded(step=step, position=0, outcome=outcome))
     progress.tick(1.0, 0)
     now[0] += 301
@@ -342,5 +344,5 @@ def test_a_resumed_run_prints_only_new_steps() -> None:
 
     *_, output = stream.getvalue().splitlines()
     assert "round 3/9" in output
-    points = len(answered[2][1])
+    points = len(answers[2][1])
     assert f"{duration((7 * points - (points + 3 + points)) * (60 * points + 301) / points)} to " in output

@@ -111,7 +111,7 @@ def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts:
 
 
 @pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
-def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
+def test_no_texts_of_any_figure_overlap(test: str, shape: str) -> None:
     """In every figure of every kind of result, all words are apart and inside; axes have names."""
     planned = list(build(result_of(test, shape)).figures)
     assert planned

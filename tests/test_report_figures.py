@@ -1,4 +1,4 @@
-"""The figures of a report: every word readable, every line where the numbers are."""
+"""The figures of a report: no labels overlap, and every line has the values of the result."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ MIXES = [0, 5, 35, 50, 65, 95, 100]
 
 
 def texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Return all words a reader sees, with their places in pixels."""
+    """Return all visible texts of a figure, with their boxes in pixels."""
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
-    outcome = []
+    visible = []
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         if text.get_visible() and text.get_text().strip():
-            outcome.append((text.get_text(), text.get_window_extent(renderer)))
-    return outcome
+            visible.append((text.get_text(), text.get_window_extent(renderer)))
+    return visible
 
 
 def check(figure: Figure) -> list[str]:
-    """Assert that no words meet and none leave the figure; return the words."""
-    outcome = texts(figure)
+    """Assert that no texts overlap and all are inside the figure; return the texts."""
+    visible = texts(figure)
     edge = figure.bbox
-    for word, box in outcome:
+    for word, box in visible:
         inside = box.x0 >= edge.x0 and box.y0 >= edge.y0 and box.x1 <= edge.x1 and box.y1 <= edge.y1
-        assert inside, f"{word!r} leaves the figure"
-    for (one, first), (other, second) in itertools.combinations(outcome, 2):
-        assert Bbox.intersection(first, second) is None, f"{one!r} meets {other!r}"
-    return [word for word, _ in outcome]
+        assert inside, f"{word!r} is not inside the figure"
+    for (one, first), (other, second) in itertools.combinations(visible, 2):
+        assert Bbox.intersection(first, second) is None, f"{one!r} overlaps {other!r}"
+    return [word for word, _ in visible]
 
 
 def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
@@ -70,7 +70,7 @@ def matrix(scale: float = 1.0) -> figures.Grid:
 
 
 def series(result: TestResult, at: tuple[int, int]) -> list[tuple[float, float]]:
-    """Return the IOPS of a place of the matrix in every round."""
+    """Return the round numbers and IOPS of one cell of the matrix."""
     loop = result.loop()
     assert loop
     return [
@@ -110,8 +110,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_words_of_any_figure_meet(shape: str) -> None:
-    """In every figure of every kind of result, all words are apart and inside; axes have names, IOPS among them."""
+def test_no_texts_of_any_figure_overlap(shape: str) -> None:
+    """In every figure of every kind of result no texts overlap, all are inside, and one names IOPS."""
     result: TestResult = samples.iops_result(**SHAPES[shape])
     planned = list(build(result).figures)
     assert planned
@@ -135,8 +135,8 @@ def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:
     assert [word for word in words if word in ("1", "2")] == ["1", "2"]
 
 
-def test_every_plot_of_a_report_shows_the_results_own_numbers() -> None:
-    """Convergence: 100 % writes of every round.  2D: each mix's line is its row of the matrix, under its own name."""
+def test_the_plots_of_a_report_have_the_values_of_the_result() -> None:
+    """The convergence plot has the 100 % writes of every round; the 2D plot has a line for each mix of the matrix."""
     result: TestResult = samples.iops_result(rounds=6)
     planned = {figure.name: figure for figure in build(result).figures}
     with drawing.settings():
@@ -173,8 +173,8 @@ def test_a_changed_rule_changes_the_band() -> None:
     assert {"115 % of average", "85 % of average"} <= set(words)
 
 
-def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
-    """The title above the plot is NOT ACHIEVED, or NOT EVALUABLE for a dead device."""
+def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
+    """The plot has NOT ACHIEVED with the rounds or minutes, or NOT EVALUABLE for a dead device or a nan."""
     with drawing.settings():
         failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS))
         dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20, metric=IOPS))
@@ -188,8 +188,8 @@ def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
     assert "Average" not in dead
 
 
-def test_high_columns_are_behind_low_ones() -> None:
-    """R/W 100/0 is painted first, 0/100 last, and each mix keeps its colour."""
+def test_high_columns_are_drawn_behind_low_ones() -> None:
+    """Columns are drawn in order from back to front; the axis lists 0/100 first and 100/0 last."""
     with drawing.settings():
         figure = columns.columns(matrix(), *SIDES, heading="IOPS")
         words = check(figure)
@@ -200,11 +200,11 @@ def test_high_columns_are_behind_low_ones() -> None:
     assert front_to_back == ["0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0"]
 
 
-def test_the_low_end_of_the_columns_is_in_front() -> None:
-    """If reads have the lower columns, these are in front, and every mix keeps its colour in other figures."""
-    turned = {at: 1 / value for at, value in matrix().items()}
+def test_the_lowest_columns_are_in_front() -> None:
+    """If reads have the lowest columns, these are in front, and they keep the colour of their mix."""
+    inverted = {at: 1 / value for at, value in matrix().items()}
     with drawing.settings():
-        figure = columns.columns(turned, *SIDES, heading="Average response time (ms)")
+        figure = columns.columns(inverted, *SIDES, heading="Average response time (ms)")
         words = check(figure)
     assert next(word for word in words if "/" in word) == "100/0"
     front: Any = figure.axes[0].patches[-1]
@@ -215,14 +215,14 @@ def test_a_series_has_one_style_that_differs_in_grey() -> None:
     """A key's style depends only on its position; no two of the standard's series share marker and dash."""
     assert style.series_styles(MIXES) == style.series_styles(MIXES)
     for keys in (SIZES, MIXES):
-        outcome = style.series_styles(keys).values()
-        assert len({style.colour for style in outcome}) == len(keys)
-        assert len({(style.marker, str(style.dash)) for style in outcome}) == len(keys)
+        styles = style.series_styles(keys).values()
+        assert len({style.colour for style in styles}) == len(keys)
+        assert len({(style.marker, str(style.dash)) for style in styles}) == len(keys)
 
 
 @given(st.floats(1e-6, 1e12), st.floats(1, 1e9))
 def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
-    """For every range, ticks ascend, enclose both ends, and are few enough to be read."""
+    """For every range the ticks ascend, enclose both ends, and are few."""
     ticks = axes.log_ticks(low, low * factor)
     assert ticks == sorted(set(ticks))
     assert ticks[0] <= low * (1 + 1e-6)
@@ -232,7 +232,7 @@ def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
 def test_linear_ticks_enclose_and_are_few(low: float, span: float) -> None:
-    """For every range, ticks ascend, enclose both ends, and are few enough to be read."""
+    """For every range the ticks ascend, enclose both ends, and are few."""
     ticks = axes.linear_ticks(low, low + span)
     assert ticks == sorted(set(ticks))
     assert ticks[0] <= low + 1e-6 * span + 1e-9 * abs(low)
@@ -241,8 +241,8 @@ def test_linear_ticks_enclose_and_are_few(low: float, span: float) -> None:
 
 
 @pytest.mark.parametrize(("highest", "has_room"), [(249_900.0, True), (250_000.0, True), (230_000.0, False)])
-def test_a_value_near_the_last_tick_has_room_for_its_marker(highest: float, has_room: bool) -> None:
-    """Otherwise the axis ends at the last tick; markers are cut at the end of an axis."""
+def test_the_axis_has_room_for_a_marker_near_the_last_tick(highest: float, has_room: bool) -> None:
+    """The axis extends beyond the last tick if a value is close to it, because markers are cut at the axis end."""
     plot = Figure().subplots()
     axes.set_linear_y(plot, [0.0, highest])
     axes.set_linear_x(plot, [0.0, highest])
@@ -253,8 +253,8 @@ def test_a_value_near_the_last_tick_has_room_for_its_marker(highest: float, has_
         assert (end > ticks[-1]) == has_room
 
 
-def test_drawing_leaves_matplotlibs_settings_alone() -> None:
-    """What a program has set before is set after."""
+def test_drawing_does_not_change_matplotlib_settings() -> None:
+    """matplotlib's rcParams are the same before and after drawing."""
     import matplotlib
 
     before = dict(matplotlib.rcParams)

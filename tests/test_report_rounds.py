@@ -101,7 +101,7 @@ def plot(result: TestResult, name: str) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_words_of_any_figure_meet(kind: str) -> None:
+def test_no_texts_of_any_figure_overlap(kind: str) -> None:
     """In every figure of every kind of result, all words are apart and inside, and the unit is the test's own."""
     unit = "MB/s" if KINDS[kind][0] == "throughput" else "ms"
     with drawing.settings():

@@ -1,4 +1,4 @@
-"""The runner: journals each answer before the next question, and keeps what was measured whatever stops it."""
+"""The runner: it journals each outcome before it starts the next stimulus, so that a stopped run keeps its outcomes."""
 
 import signal
 import threading
@@ -31,9 +31,9 @@ SPECIFICATION = read_specification(
     "iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 6), ("rounds.read_percents", [100, 65, 0])]
 )
 FACTS = samples.run_facts(SPECIFICATION.spec, found=SPECIFICATION.deviations)
-ANSWERED = samples.answers(SPECIFICATION.spec, FACTS.dut, rounds=5)[0]
-OUTCOMES = sum(len(outcomes) for _, outcomes in ANSWERED)
-#: Few of everything, for a test of each kind of step.
+ANSWERS = samples.answers(SPECIFICATION.spec, FACTS.dut, rounds=5)[0]
+OUTCOMES = sum(len(outcomes) for _, outcomes in ANSWERS)
+#: Overrides for short tests that have every kind of step.
 SHORT: Mapping[str, Sequence[tuple[str, Any]]] = {
     "hir": [("settling.stride_samples", 1), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 20)],
     "wsat": [("settling.stride_samples", 2), ("saturation.seconds", 1200)],
@@ -46,18 +46,18 @@ SHORT: Mapping[str, Sequence[tuple[str, Any]]] = {
 }
 
 
-def answering(
+def perform_from(
     fail: Callable[[int], BaseException | None] = lambda _: None,
-    answered: Sequence[tuple[Step, tuple[Outcome, ...]]] = ANSWERED,
+    answers: Sequence[tuple[Step, tuple[Outcome, ...]]] = ANSWERS,
 ) -> Callable[[Step], Iterator[Outcome]]:
-    """Return a laboratory that gives the recorded outcomes, and raises what ``fail`` says for the n-th."""
-    told = iter(answered)
+    """Return a function that yields the prepared outcomes; ``fail(n)`` may return an error to raise before the n-th."""
+    remaining = iter(answers)
     count = 0
 
     def perform(step: Step) -> Iterator[Outcome]:
         nonlocal count
-        asked, outcomes = next(told)
-        assert asked == step
+        expected_step, outcomes = next(remaining)
+        assert expected_step == step
         for outcome in outcomes:
             if error := fail(count):
                 raise error
@@ -73,11 +73,11 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(tmp_path / "run")
 
 
-def test_a_run_leaves_journal_and_result(folder: RunFolder) -> None:
-    """A finished run's journal and result.xml hold the same result, which assess gives again."""
+def test_a_finished_run_has_a_journal_and_a_result(folder: RunFolder) -> None:
+    """A finished run's journal and result.xml contain its result, and assess returns the same result."""
     events: list[Event] = []
 
-    result = run(FACTS, answering(), folder, events.append)
+    result = run(FACTS, perform_from(), folder, events.append)
 
     assert result.verdict == "STEADY STATE"
     assert assess(folder) == result
@@ -86,53 +86,53 @@ def test_a_run_leaves_journal_and_result(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("test", SHORT)
-def test_a_run_of_every_kind_of_step(test: str, folder: RunFolder) -> None:
-    """Stretches, idle times and rounds, and what ended a saturation, come back from the journal alone."""
+def test_every_kind_of_step_is_restored_from_the_journal(test: str, folder: RunFolder) -> None:
+    """The journal restores continuous stimuli, idle times, rounds and the reason why a saturation ended."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT[test])
     facts = samples.run_facts(specification.spec, found=specification.deviations)
-    answered, conclusion = samples.answers(specification.spec, facts.dut)
+    answers, conclusion = samples.answers(specification.spec, facts.dut)
     events: list[Event] = []
 
-    result = run(facts, answering(answered=answered), folder, events.append)
+    result = run(facts, perform_from(answers=answers), folder, events.append)
 
-    assert [event.step for event in events if isinstance(event, StepStarted)] == [step for step, _ in answered]
+    assert [event.step for event in events if isinstance(event, StepStarted)] == [step for step, _ in answers]
     assert result.conclusion == conclusion
     assert assess(folder) == result
     assert differences(folder.result, result_xml(result)) == ()
 
 
 @pytest.mark.parametrize("test", ["throughput", *SHORT])
-def test_each_round_is_judged_as_it_comes(test: str, folder: RunFolder) -> None:
-    """Whoever watches learns of each round, of every part and of samples, and its window; the last is the result's."""
+def test_each_round_is_evaluated_with_an_event(test: str, folder: RunFolder) -> None:
+    """An event has each round of every part and each sample used as a round; the last window is the result's."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT.get(test, ()))
     facts = samples.run_facts(specification.spec)
-    answered, _ = samples.answers(specification.spec, facts.dut)
+    answers, _ = samples.answers(specification.spec, facts.dut)
     events: list[Event] = []
 
-    result = run(facts, answering(answered=answered), folder, events.append)
+    result = run(facts, perform_from(answers=answers), folder, events.append)
 
-    told = [event for event in events if isinstance(event, RoundEvaluated)]
+    evaluated = [event for event in events if isinstance(event, RoundEvaluated)]
     expected = [
         *(replace(r, row=None) for r in (result.sampling.rounds if result.sampling else ())),
         *(r for loop in result.loops for r in loop.rounds),
     ]
-    assert [event.evaluated_round for event in told] == expected
-    last = {(event.step.kind, event.step.part): event.window for event in told}
+    assert [event.evaluated_round for event in evaluated] == expected
+    last = {(event.step.kind, event.step.part): event.window for event in evaluated}
     windows = [result.sampling.window] if result.sampling else []
     assert [*last.values()] == [*windows, *(loop.window for loop in result.loops)]
 
 
 @pytest.mark.parametrize("test", SHORT)
-def test_a_stretch_that_is_stopped_keeps_its_samples(test: str, folder: RunFolder) -> None:
-    """Stopped within a stretch, a run keeps the samples that came, and its time line is not complete."""
+def test_a_stopped_continuous_stimulus_keeps_its_samples(test: str, folder: RunFolder) -> None:
+    """A run stopped in a continuous stimulus keeps the samples measured before; its time line is not complete."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT[test])
     facts = samples.run_facts(specification.spec)
-    answered, _ = samples.answers(specification.spec, facts.dut)
+    answers, _ = samples.answers(specification.spec, facts.dut)
 
     with pytest.raises(Interrupted, match="RND"):
         run(
             facts,
-            answering(lambda count: KeyboardInterrupt() if count == 4 else None, answered),
+            perform_from(lambda count: KeyboardInterrupt() if count == 4 else None, answers),
             folder,
             lambda event: None,
         )
@@ -143,16 +143,16 @@ def test_a_stretch_that_is_stopped_keeps_its_samples(test: str, folder: RunFolde
     assert line.measurements == []
 
 
-def test_each_outcome_is_journaled_before_the_next_is_asked(folder: RunFolder) -> None:
-    """When a stimulus begins, all outcomes before it are in the journal."""
-    seen: list[int] = []
+def test_each_outcome_is_journaled_before_the_next_stimulus(folder: RunFolder) -> None:
+    """When a stimulus starts, the journal has all outcomes before it."""
+    missing: list[int] = []
 
-    def look(count: int) -> None:
-        seen.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))) - count)
+    def count_missing(count: int) -> None:
+        missing.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))) - count)
 
-    run(FACTS, answering(look), folder, lambda event: None)
+    run(FACTS, perform_from(count_missing), folder, lambda event: None)
 
-    assert seen == [0] * OUTCOMES
+    assert missing == [0] * OUTCOMES
 
 
 @pytest.mark.parametrize("stop", [0, 1, 2, 3, 25, 26, 60, OUTCOMES - 1])
@@ -165,12 +165,12 @@ def test_each_outcome_is_journaled_before_the_next_is_asked(folder: RunFolder) -
         (HostFailed(step="x", what="y", reason="z"), HostFailed, "host failed"),
     ],
 )
-def test_whatever_stops_a_run_what_was_measured_is_kept(
+def test_a_stopped_run_keeps_all_earlier_outcomes(
     stop: int, error: BaseException, raised: type[SniaPtsError], ending: str, folder: RunFolder
 ) -> None:
-    """Stopped before any outcome, a run keeps all outcomes before it, says how it ended, and leaves a valid result."""
+    """A run stopped before any outcome keeps all earlier ones, records how it ended, and writes a valid result."""
     with pytest.raises(raised):
-        run(FACTS, answering(lambda count: error if count == stop else None), folder, lambda event: None)
+        run(FACTS, perform_from(lambda count: error if count == stop else None), folder, lambda event: None)
 
     result = assess(folder)
     kept = sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal)))
@@ -184,30 +184,28 @@ def test_whatever_stops_a_run_what_was_measured_is_kept(
 HEALTH = Health(read_at="now", figures=(), unread=("it is silent",), evidence=())
 
 
-def test_the_drive_is_asked_after_the_last_step(folder: RunFolder) -> None:
-    """Once, after all was measured and before the end is journaled; its answer is part of the result."""
-    asked: list[int] = []
+def test_the_health_is_read_after_the_last_step(folder: RunFolder) -> None:
+    """The drive's health is read once, after all outcomes are in the journal; it is part of the result."""
+    outcomes_before: list[int] = []
 
-    def examine() -> Health:
-        asked.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))))
+    def read_health() -> Health:
+        outcomes_before.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))))
         return HEALTH
 
-    result = run(FACTS, answering(), folder, lambda event: None, read_health=examine)
+    result = run(FACTS, perform_from(), folder, lambda event: None, read_health=read_health)
 
-    assert asked == [OUTCOMES]
+    assert outcomes_before == [OUTCOMES]
     assert result.health_after == assess(folder).health_after == HEALTH
     assert differences(folder.result, result_xml(result)) == ()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), DeviceFailed(step="x", what="y", reason="z")])
-def test_a_stopped_run_asks_the_drive_too_and_a_killed_one_has_no_answer(
-    error: BaseException, folder: RunFolder
-) -> None:
-    """What the drive tells after a failure is in the journal; where that has no end, nothing is made up."""
+def test_a_stopped_run_reads_the_health_and_a_killed_run_has_none(error: BaseException, folder: RunFolder) -> None:
+    """After a stop or failure the journal has the drive's health; a journal without an end entry has none."""
     with pytest.raises(SniaPtsError):
         run(
             FACTS,
-            answering(lambda count: error if count == 3 else None),
+            perform_from(lambda count: error if count == 3 else None),
             folder,
             lambda event: None,
             read_health=lambda: HEALTH,
@@ -220,8 +218,8 @@ def test_a_stopped_run_asks_the_drive_too_and_a_killed_one_has_no_answer(
 
 
 def test_a_killed_run_is_unfinished(folder: RunFolder) -> None:
-    """A journal that just stops, as after a power failure, gives the rounds that were whole, and no verdict."""
-    run(FACTS, answering(), folder, lambda event: None)
+    """A truncated journal, as after a power failure, gives an unfinished run: two complete rounds and a partial one."""
+    run(FACTS, perform_from(), folder, lambda event: None)
     lines = folder.journal.read_bytes().splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[:60]) + lines[60][:100])
 
@@ -233,31 +231,31 @@ def test_a_killed_run_is_unfinished(folder: RunFolder) -> None:
     assert [measured.complete for measured in loop.rounds] == [True, True, False]
 
 
-def test_all_outcomes_without_an_end_is_unfinished(folder: RunFolder) -> None:
-    """Even when every outcome came, a journal without its end makes no finished run."""
-    run(FACTS, answering(), folder, lambda event: None)
+def test_a_journal_without_an_end_entry_is_unfinished(folder: RunFolder) -> None:
+    """A run without an end entry is unfinished, even if the journal has every outcome."""
+    run(FACTS, perform_from(), folder, lambda event: None)
     lines = folder.journal.read_bytes().splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[:-1]))
 
     assert assess(folder).ending == "unfinished"
 
 
-def test_an_unexpected_error_is_journaled_too(folder: RunFolder) -> None:
-    """A mistake of the suite itself leaves a readable, unfinished run, and is not hidden."""
+def test_an_unexpected_error_leaves_an_unfinished_run(folder: RunFolder) -> None:
+    """An unexpected exception is passed on; the run folder stays readable, and its run is unfinished."""
     with pytest.raises(ZeroDivisionError):
-        run(FACTS, answering(lambda count: ZeroDivisionError() if count == 30 else None), folder, lambda event: None)
+        run(FACTS, perform_from(lambda count: ZeroDivisionError() if count == 30 else None), folder, lambda event: None)
 
     assert assess(folder).ending == "unfinished"
 
 
 def test_a_journal_of_another_procedure_is_refused(tmp_path: Path) -> None:
-    """A journal whose steps are not those that its specification asks for is no result."""
+    """A journal whose steps differ from those of its specification is refused."""
     other = read_specification("iops", "2.0.2", "enterprise", overrides=[("rounds.read_percents", [100, 65, 5, 0])])
     facts: RunFacts = samples.run_facts(other.spec)
     folder = RunFolder.create(tmp_path / "run")
     with Journal(folder.journal) as journal:
         journal.append(StartEntry(facts=facts))
-        for step, outcomes in ANSWERED:
+        for step, outcomes in ANSWERS:
             journal.append(StepEntry(step=step))
             for outcome in outcomes:
                 journal.append(OutcomeEntry(outcome=outcome))
@@ -267,10 +265,10 @@ def test_a_journal_of_another_procedure_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_signal_during_the_first_entry_is_recorded(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It arrives when the start entry is complete: the run is stopped, and did not die."""
+    """The signal takes effect when the start entry is complete; the run ends as interrupted."""
     _interrupt_first_entry(monkeypatch)
     with pytest.raises(Interrupted):
-        run(FACTS, answering(), folder, lambda event: None)
+        run(FACTS, perform_from(), folder, lambda event: None)
 
     result = assess(folder)
     assert (result.ending, result.ending_detail) == (
@@ -283,20 +281,20 @@ def test_a_signal_during_the_first_entry_is_recorded(folder: RunFolder, monkeypa
 def test_a_signal_during_the_first_entry_of_a_resume_is_recorded(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The resume has begun with its entry, and has an end."""
+    """The signal takes effect when the resume entry is complete; the resumed run ends as interrupted."""
     with pytest.raises(Interrupted):
-        run(FACTS, answering(lambda count: KeyboardInterrupt() if count == 30 else None), folder, lambda event: None)
+        run(FACTS, perform_from(lambda count: KeyboardInterrupt() if count == 30 else None), folder, lambda event: None)
     plan = inspect_run(folder, "continue")
     _interrupt_first_entry(monkeypatch)
     with pytest.raises(Interrupted):
-        resume(plan, _Answering(), folder, lambda event: None, command_line=())
+        resume(plan, _RecallOnly(), folder, lambda event: None, command_line=())
 
     result = assess(folder)
     assert (result.ending, len(result.interruptions)) == ("interrupted", 1)
 
 
-class _Answering:
-    """A laboratory that passes on the outcomes before an interruption, and is not asked for others."""
+class _RecallOnly:
+    """A laboratory that returns the outcomes before an interruption, and performs no steps."""
 
     def perform(self, step: Step) -> Iterator[Outcome]:
         raise AssertionError(step)

@@ -1,4 +1,4 @@
-"""Samples as differences of running totals: they add up, and say no more than was counted."""
+"""Samples as differences of running totals: their sum is the final totals, and no value is impossible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def middle_ns(time_ns: int) -> int:
 
 @given(st.integers(0, 10**10))
 def test_a_time_is_not_above_its_bins_upper_edge(time_ns: int) -> None:
-    """The edge of a bin is the greatest time in it: that time is in the bin, one nanosecond more is not."""
+    """The upper edge of a bin is the longest time in it: one nanosecond more belongs to the next bin."""
     edge = upper_edge_ns(middle_ns(time_ns))
 
     assert time_ns <= edge
@@ -34,9 +34,9 @@ def test_a_time_is_not_above_its_bins_upper_edge(time_ns: int) -> None:
 Times = list[int]
 
 
-def side(times: Sequence[int], torn: int = 0, runtime_ms: int = 0) -> Side:
-    """Return the totals of I/Os of 4 KiB with these response times; the last ``torn`` of them not yet timed."""
-    timed = times[: len(times) - torn]
+def side(times: Sequence[int], untimed: int = 0, runtime_ms: int = 0) -> Side:
+    """Return the totals of 4 KiB I/Os with these response times; the last ``untimed`` are counted but not timed."""
+    timed = times[: len(times) - untimed]
     return Side(
         ios=len(times),
         transferred_bytes=4096 * len(times),
@@ -49,50 +49,50 @@ def side(times: Sequence[int], torn: int = 0, runtime_ms: int = 0) -> Side:
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> tuple[list[Totals], list[tuple[Times, Times]]]:
-    """Running totals of a stretch, torn but for the last; with the times of the reads and writes of each sample."""
+def running_totals(draw: st.DrawFn) -> tuple[list[Totals], list[tuple[Times, Times]]]:
+    """Draw the running totals of a stimulus and the new read and write times of each; only the last are all timed."""
     times = st.lists(st.integers(1, 10**9), max_size=30)
     new = draw(st.lists(st.tuples(times, times), min_size=1, max_size=8))
     reads: Times = []
     writes: Times = []
-    runtime, course = 0, []
+    runtime, totals = 0, []
     for number, (read, write) in enumerate(new):
         reads, writes = reads + read, writes + write
         runtime += draw(st.integers(0, 1000))
         final = number == len(new) - 1
-        torn = (0, 0) if final else (draw(st.integers(0, len(read))), draw(st.integers(0, len(write))))
-        course.append(Totals(read=side(reads, torn[0], runtime), write=side(writes, torn[1], runtime)))
-    return course, new
+        untimed = (0, 0) if final else (draw(st.integers(0, len(read))), draw(st.integers(0, len(write))))
+        totals.append(Totals(read=side(reads, untimed[0], runtime), write=side(writes, untimed[1], runtime)))
+    return totals, new
 
 
-def sampled(course: Sequence[Totals], most: int) -> list[Sample]:
-    """Sample a course as an engine would: all but the last totals are told on the way."""
-    sampler = Sampler(most)
-    found = [sample for totals in course[:-1] for sample in sampler.add(totals)]
-    return [*found, *sampler.finish(course[-1])]
+def sampled(course: Sequence[Totals], maximum: int) -> list[Sample]:
+    """Sample running totals as an engine does: the last ones are the final totals."""
+    sampler = Sampler(maximum)
+    cut = [sample for totals in course[:-1] for sample in sampler.add(totals)]
+    return [*cut, *sampler.finish(course[-1])]
 
 
-@given(courses(), st.integers(1, 10))
-def test_samples_add_up_to_the_whole(course: tuple[list[Totals], object], most: int) -> None:
-    """Whatever the running totals, all samples together are the final ones, to the last I/O, byte and millisecond."""
+@given(running_totals(), st.integers(1, 10))
+def test_the_sum_of_the_samples_is_the_final_totals(course: tuple[list[Totals], object], maximum: int) -> None:
+    """For any running totals, the sum of all samples equals the final totals in I/Os, bytes and milliseconds."""
     totals, _ = course
-    found = sampled(totals, most)
+    cut = sampled(totals, maximum)
     final = totals[-1]
 
-    assert sum(sample.read_ios for sample in found) == final.read.ios
-    assert sum(sample.write_ios for sample in found) == final.write.ios
-    assert sum(sample.read_bytes for sample in found) == final.read.transferred_bytes
-    assert sum(sample.write_bytes for sample in found) == final.write.transferred_bytes
-    assert sum(round(1000 * sample.seconds) for sample in found) == final.read.runtime_ms
-    assert [sample.number for sample in found] == list(range(1, len(found) + 1))
-    assert len(found) <= most
-    for before, after in itertools.pairwise(found):
+    assert sum(sample.read_ios for sample in cut) == final.read.ios
+    assert sum(sample.write_ios for sample in cut) == final.write.ios
+    assert sum(sample.read_bytes for sample in cut) == final.read.transferred_bytes
+    assert sum(sample.write_bytes for sample in cut) == final.write.transferred_bytes
+    assert sum(round(1000 * sample.seconds) for sample in cut) == final.read.runtime_ms
+    assert [sample.number for sample in cut] == list(range(1, len(cut) + 1))
+    assert len(cut) <= maximum
+    for before, after in itertools.pairwise(cut):
         assert after.ended_seconds == pytest.approx(before.ended_seconds + after.seconds)
 
 
-@given(courses())
-def test_no_sample_has_a_number_that_cannot_be(course: tuple[list[Totals], object]) -> None:
-    """No number is below zero, no average or percentile above the greatest time, and that not above the stretch's."""
+@given(running_totals())
+def test_no_sample_has_an_impossible_value(course: tuple[list[Totals], object]) -> None:
+    """No value is negative, no average or percentile exceeds the sample's maximum, and that not the stimulus's."""
     totals, _ = course
     for sample in sampled(totals, len(totals)):
         assert min(sample.seconds, sample.ios, sample.read_bytes, sample.write_bytes) >= 0
@@ -103,16 +103,16 @@ def test_no_sample_has_a_number_that_cannot_be(course: tuple[list[Totals], objec
 
 
 @given(st.lists(st.tuples(st.lists(st.integers(1, 10**9)), st.lists(st.integers(1, 10**9))), min_size=1, max_size=6))
-def test_a_sample_says_what_a_count_of_its_own_would(new: list[tuple[Times, Times]]) -> None:
-    """Average and greatest response time are those of the sample's own I/Os, reads and writes together.
+def test_response_times_of_a_sample_are_those_of_its_own_ios(new: list[tuple[Times, Times]]) -> None:
+    """Average and maximum response time are those of the sample's own I/Os, reads and writes together.
 
-    The average is exact; the greatest time is where it is the greatest so far, and else at most a bin's width above.
+    The average is exact. The maximum is exact if it is the longest time so far, and at most a bin's width above if not.
     """
     reads = list(itertools.accumulate((read for read, _ in new), initial=[]))[1:]
     writes = list(itertools.accumulate((write for _, write in new), initial=[]))[1:]
     course = [Totals(read=side(read, 0, 1), write=side(write, 0, 1)) for read, write in zip(reads, writes, strict=True)]
     sampler = Sampler(len(course) + 1)
-    greatest = 0
+    longest = 0
     for totals, (read, write) in zip(course, new, strict=True):
         (sample,) = sampler.add(totals)
         own = sorted(read + write)
@@ -120,20 +120,20 @@ def test_a_sample_says_what_a_count_of_its_own_would(new: list[tuple[Times, Time
             assert (sample.average_response_us, sample.maximum_response_us) == (0, 0)
             continue
         assert sample.average_response_us == pytest.approx(sum(own) / len(own) / 1000)
-        if own[-1] > greatest:
+        if own[-1] > longest:
             assert sample.maximum_response_us == own[-1] / 1000
         else:
             assert own[-1] / 1000 <= sample.maximum_response_us <= own[-1] / 1000 * (1 + 1 / 64)
-        greatest = max(greatest, own[-1])
+        longest = max(longest, own[-1])
 
 
 @given(st.lists(st.integers(1000, 10**6), min_size=1, max_size=20), st.integers(1, 10_000), st.integers(1, 10_000))
 def test_percentiles_come_from_merged_bins(times: Times, reads: int, writes: int) -> None:
-    """A sample's percentiles are those of its reads and writes in one histogram; of too few I/Os there are none."""
+    """A sample's percentiles are those of the merged histogram of its reads and writes; too few I/Os give None."""
     bins = Counter(map(middle_ns, times))
 
     def many(count: int) -> Side:
-        counted = {middle: count * item for middle, item in bins.items()}
+        counted = {middle: count * ios for middle, ios in bins.items()}
         total = sum(counted.values())
         return Side(
             ios=total,
@@ -149,24 +149,24 @@ def test_percentiles_come_from_merged_bins(times: Times, reads: int, writes: int
     list(sampler.add(Totals(read=many(reads), write=many(writes))))
     (second,) = sampler.add(Totals(read=many(3 * reads), write=many(2 * writes)))
     whole = Histogram.from_bins((middle, (2 * reads + writes) * count) for middle, count in bins.items())
-    wanted = [percentiles_ns((whole,), (percent,))[0] for percent in NINES]
+    expected = [percentiles_ns((whole,), (percent,))[0] for percent in NINES]
 
     assert [second.three_nines_us, second.four_nines_us, second.five_nines_us] == [
-        None if found is None else min(found / 1000, second.maximum_response_us) for found in wanted
+        None if time_ns is None else min(time_ns / 1000, second.maximum_response_us) for time_ns in expected
     ]
     assert (second.five_nines_us is None) == (second.ios < 100_000)
 
 
-def test_the_last_sample_is_not_cut_early() -> None:
-    """However many running totals come, the last sample is the final totals' own."""
+def test_the_last_sample_takes_all_remaining_totals() -> None:
+    """If there are more running totals than samples, the last sample contains all the I/Os that remain."""
     course = [Totals(write=side([1000] * count, 0, count)) for count in range(1, 10)]
 
     assert [sample.ios for sample in sampled(course, 3)] == [1, 1, 7]
     assert [sample.ios for sample in sampled(course, 1)] == [9]
 
 
-def test_final_totals_that_ended_a_sample_end_no_other() -> None:
-    """Where a limit ends a stretch, its final totals come as running ones first: there is no empty sample after."""
+def test_final_totals_without_new_ios_add_no_sample() -> None:
+    """If the final totals equal the last running ones, as when a limit ends a stimulus, no empty sample follows."""
     final = Totals(write=side([1000] * 5, 0, 7))
     sampler = Sampler(10)
 
@@ -183,18 +183,18 @@ def test_final_totals_that_ended_a_sample_end_no_other() -> None:
         Side(ios=5, transferred_bytes=4096 * 4, timed_ios=5, bins={1004: 5}),
     ],
 )
-def test_totals_that_go_back_are_refused(later: Side) -> None:
-    """Totals that lose an I/O, a byte or a response time are not those of one run."""
+def test_decreasing_totals_are_refused(later: Side) -> None:
+    """Totals in which I/Os, timed I/Os, response times or bytes decrease are refused."""
     sampler = Sampler(3)
     list(sampler.add(Totals(write=side([1000] * 5, 0, 5))))
     with pytest.raises(ValueError, match="decreased"):
         list(sampler.finish(Totals(write=later)))
 
 
-def test_a_time_may_go_back_a_little() -> None:
-    """A thread that has ended tells its own runtime, perhaps shorter than told before: no sample lasts less than 0.
+def test_a_runtime_may_decrease() -> None:
+    """If the final runtime is shorter than the one before, the sample has a duration of 0 and its IOPS are nan.
 
-    A sample that lasts no time has no rate.
+    An ended thread reports its own runtime, which may be shorter than the running one.
     """
     sampler = Sampler(3)
     list(sampler.add(Totals(write=side([1000] * 5, 0, 1002))))

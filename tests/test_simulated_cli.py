@@ -1,4 +1,4 @@
-"""The command line on a simulated drive: whole tests in seconds, and every page says what it is."""
+"""The command line on a simulated drive: complete tests in seconds, and every report page is marked as simulated."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ def run(folder: Path, *arguments: str) -> int:
 
 
 def numbers(measurement: Measurement) -> tuple[object, ...]:
-    """Return what was measured, without the clock's own time."""
+    """Return the measured values without the times of the clock."""
     return measurement.stimulus, measurement.seed, measurement.read, measurement.write
 
 
 @pytest.mark.parametrize("test_class", ["enterprise", "client"])
-def test_a_whole_test_is_rehearsed(test_class: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A test of full length ends with a report whose every page says SIMULATED, the cache as the class wants it."""
+def test_a_complete_test_runs_on_a_simulated_drive(
+    test_class: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full-length test ends with a report marked SIMULATED on every page; the class sets the write cache."""
     assert run(tmp_path / "run", "latency", "sim:enterprise-sata", "--class", test_class, "--seed", "7") == 0
 
     output = capsys.readouterr().out
@@ -48,32 +50,32 @@ def test_a_whole_test_is_rehearsed(test_class: str, tmp_path: Path, capsys: pyte
     assert "; all times are virtual\n" in output
     assert result.facts.dut.write_cache == result.facts.spec.setup.write_cache
     assert [deviation.what for deviation in result.deviations] == ["device under test"]
-    found = pages(tmp_path / "run" / "report.pdf")
-    assert len(found) > 5
-    assert all(MARK in page for page in found)
+    texts = pages(tmp_path / "run" / "report.pdf")
+    assert len(texts) > 5
+    assert all(MARK in text for text in texts)
     for form in ("rst", "html"):
         assert MARK in (tmp_path / "run" / f"report.{form}").read_text(encoding="utf-8")
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
-    """Two rehearsals of one seed agree in every measurement."""
+    """Two runs with one seed agree in every measurement."""
     for name in ("one", "two"):
         assert run(tmp_path / name, "latency", "sim:client-qlc", "--seed", "11", "--to", "none") == 0
     one, two = (assess(RunFolder.existing(tmp_path / name)) for name in ("one", "two"))
     assert list(map(numbers, one.measurements)) == list(map(numbers, two.measurements))
 
 
-def test_a_preset_may_be_the_users_own(tmp_path: Path) -> None:
-    """A copied preset with another capacity is another drive."""
+def test_a_preset_file_of_the_user_is_accepted(tmp_path: Path) -> None:
+    """A copied preset with a changed capacity gives a drive of that capacity."""
     text = (PRESETS / "optane.toml").read_text(encoding="utf-8")
-    mine = tmp_path / "mine.toml"
-    mine.write_text(text.replace("375_083_606_016", "102_400_000_000"), encoding="utf-8")
-    assert run(tmp_path / "run", "throughput", f"sim:{mine}", "--to", "none") == 0
+    preset = tmp_path / "mine.toml"
+    preset.write_text(text.replace("375_083_606_016", "102_400_000_000"), encoding="utf-8")
+    assert run(tmp_path / "run", "throughput", f"sim:{preset}", "--to", "none") == 0
     assert assess(RunFolder.existing(tmp_path / "run")).facts.dut.capacity_bytes == 102_400_000_000
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code", "message"),
     [
         (["iops", "sim:no-such"], UsageError.exit_code, "enterprise-nvme"),
         (["iops", "sim:"], UsageError.exit_code, "enterprise-nvme"),
@@ -85,41 +87,41 @@ def test_a_preset_may_be_the_users_own(tmp_path: Path) -> None:
         (["all", "sim:optane", "--serial", "X"], UsageError.exit_code, "--serial is for real targets"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
-    arguments: list[str], code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_unknown_presets_and_options_for_real_targets_are_refused(
+    arguments: list[str], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unknown drives, and options that a simulated drive has no use for, are told in a sentence; nothing is made."""
+    """Each ends with its exit code and message, and no run folder is created."""
     assert run(tmp_path / "run", *arguments) == code
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
 def test_a_plan_needs_no_drive(capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan of all tests on a simulated drive knows its capacity."""
+    """The plan of all tests on a simulated drive prints the capacity of its preset."""
     assert main(["all", "sim:enterprise-nvme", "--advanced", "--plan"]) == 0
     assert "3.841 TB" in capsys.readouterr().out
 
 
 @pytest.mark.long
-def test_all_eight_tests_are_rehearsed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All tests of the standard, at full length but for a tenth of HIR's cycles; reports and summary say what they are.
+def test_all_eight_tests_run_on_a_simulated_drive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All tests finish, at full length except for a tenth of HIR's cycles; reports and summary are marked SIMULATED.
 
-    Each ends; evidence and result.xml are what the journal tells.
+    ``assess`` confirms that evidence and result.xml agree with the journal.
     """
-    place, tenth = tmp_path / "all", "hir.wait_states.cycles=36"
-    assert run(place, "all", "sim:enterprise-nvme", "--advanced", "--set", tenth, "--to", "none") == 0
-    results = {test: assess(RunFolder.existing(place / test)) for test in SPEC_TYPES}
+    folder, tenth = tmp_path / "all", "hir.wait_states.cycles=36"
+    assert run(folder, "all", "sim:enterprise-nvme", "--advanced", "--set", tenth, "--to", "none") == 0
+    results = {test: assess(RunFolder.existing(folder / test)) for test in SPEC_TYPES}
     for test, result in results.items():
         assert result.ending == "finished"
         assert result.achieved or test == "xsr"
         assert MARK in rst.render(building.build(result))
     assert MARK in rst.render(suite.build(suite.overview(results.items())))
-    assert main(["assess", str(place)]) == 0
+    assert main(["assess", str(folder)]) == 0
 
 
 @pytest.mark.parametrize("test", SPEC_TYPES)
-def test_a_sample_of_each_report_is_there(test: str) -> None:
-    """A sample report of each test lies beside the templates, below a megabyte, and says that it is simulated."""
+def test_each_sample_report_exists_and_is_marked_simulated(test: str) -> None:
+    """The sample report of each test is smaller than a megabyte and marked SIMULATED on every page."""
     sample = SAMPLES / f"{test}.pdf"
     assert sample.stat().st_size < 10**6
     assert all(MARK in page for page in pages(sample))

@@ -1,4 +1,4 @@
-"""What fio and the suite say, held against what the drive itself saw: a simulated SSD in real time."""
+"""The figures of fio and of the suite against those of the drive itself: a simulated SSD in real time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.simulated_device import slow
 from tests.simulated_device.drive import ROOT, SimulatedDrive, loop_drive, nbd_drive
 
 PROVED_BYTES = 64 * 4096
-#: The kernel passes on what is not larger in one piece.
+#: The kernel does not split I/Os of up to this size.
 UNSPLIT = 128 << 10
 OPTIONS = (
     "--direct=1",
@@ -57,7 +57,7 @@ SHORT = (
 
 @pytest.fixture(scope="module")
 def nbd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedDrive]:
-    """A drive behind a socket."""
+    """A simulated drive behind an NBD socket."""
     if "\tnbd\n" not in subprocess.run(["fio", "--enghelp"], capture_output=True, text=True, check=False).stdout:
         pytest.skip("this fio has no nbd engine")
     with nbd_drive(tmp_path_factory.mktemp("nbd")) as drive:
@@ -66,16 +66,16 @@ def nbd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedDrive]:
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[SimulatedDrive]:
-    """A drive as a block device."""
+    """A simulated drive as a block device."""
     with loop_drive(tmp_path) as drive:
         yield drive
 
 
 def fio(drive: SimulatedDrive, *options: str) -> dict[str, Any]:
-    """Return what fio says of its one job on a drive."""
+    """Return fio's result of one job on a drive."""
     is_socket = drive.path.is_socket()
-    where = ["nbd", f"--uri=nbd+unix:///?socket={drive.path}"] if is_socket else ["libaio", f"--filename={drive.path}"]
-    command = ["fio", "--name=x", "--output-format=json", f"--ioengine={where[0]}", where[1], *OPTIONS, *options]
+    engine = ["nbd", f"--uri=nbd+unix:///?socket={drive.path}"] if is_socket else ["libaio", f"--filename={drive.path}"]
+    command = ["fio", "--name=x", "--output-format=json", f"--ioengine={engine[0]}", engine[1], *OPTIONS, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     document = json.loads(done.stdout[done.stdout.index("{") :])
     job = document["jobs"][0]
@@ -84,8 +84,8 @@ def fio(drive: SimulatedDrive, *options: str) -> dict[str, Any]:
     return job
 
 
-def seen_during(drive: SimulatedDrive, *options: str) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
-    """Return what fio says of its job, and the I/Os and bytes of it that the drive saw, by direction."""
+def run_and_count(drive: SimulatedDrive, *options: str) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+    """Return fio's result of a job, and the I/Os and bytes that the drive counted meanwhile, by direction."""
     before = drive.tell()
     job = fio(drive, *options)
     after = drive.tell()
@@ -93,7 +93,7 @@ def seen_during(drive: SimulatedDrive, *options: str) -> tuple[dict[str, Any], d
     return job, {kind: (after.ios[kind] - before.ios[kind], after.bytes[kind] - before.bytes[kind]) for kind in kinds}
 
 
-def said(job: dict[str, Any]) -> dict[str, tuple[int, int]]:
+def fio_counts(job: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """Return the I/Os and bytes that fio counted, by direction."""
     return {kind: (job[kind]["total_ios"], job[kind]["io_bytes"]) for kind in ("read", "write", "trim")}
 
@@ -103,27 +103,27 @@ def said(job: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("block", ["512", "4k", "128k", "1m"])
 @pytest.mark.parametrize("access", ["randread", "randwrite", "randrw", "write"])
-def test_fio_counts_what_the_drive_saw(nbd: SimulatedDrive, access: str, block: str) -> None:
-    """Over NBD, fio's I/Os and bytes in each direction are those that the drive itself saw, to the last one."""
-    job, seen = seen_during(nbd, f"--rw={access}", f"--bs={block}", "--iodepth=8", "--time_based", "--runtime=300ms")
+def test_fio_counts_the_ios_and_bytes_of_the_drive(nbd: SimulatedDrive, access: str, block: str) -> None:
+    """Over NBD, fio's I/Os and bytes in each direction are exactly those that the drive itself counted."""
+    job, seen = run_and_count(nbd, f"--rw={access}", f"--bs={block}", "--iodepth=8", "--time_based", "--runtime=300ms")
 
-    assert said(job) == seen
+    assert fio_counts(job) == seen
     assert sum(ios for ios, _ in seen.values()) > 3
 
 
 @pytest.mark.parametrize("depth", [1, 4, 32])
 @pytest.mark.parametrize("access", ["randread", "randwrite"])
-def test_response_times_and_rate_make_up_the_queue_depth(nbd: SimulatedDrive, access: str, depth: int) -> None:
-    """Little's law: I/Os per second times mean response time are the outstanding I/Os."""
+def test_iops_times_response_time_is_the_queue_depth(nbd: SimulatedDrive, access: str, depth: int) -> None:
+    """Little's law: IOPS times mean response time is the number of outstanding I/Os."""
     job = fio(nbd, f"--rw={access}", "--bs=4k", f"--iodepth={depth}", "--time_based", "--runtime=1")
     side = job["read" if access == "randread" else "write"]
 
     assert side["iops"] * side["lat_ns"]["mean"] / 1e9 == pytest.approx(depth, rel=0.1)
 
 
-def test_the_drive_keeps_what_is_written(nbd: SimulatedDrive) -> None:
-    """What fio wrote with checksums, it reads back, every block of it."""
-    job, seen = seen_during(nbd, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m", "--verify=crc32c")
+def test_the_drive_stores_written_data(nbd: SimulatedDrive) -> None:
+    """fio writes 8 MiB with checksums and verifies them without an error."""
+    job, seen = run_and_count(nbd, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m", "--verify=crc32c")
 
     assert job["error"] == 0
     assert seen["write"] == (2048, 8 << 20)
@@ -131,20 +131,20 @@ def test_the_drive_keeps_what_is_written(nbd: SimulatedDrive) -> None:
 
 
 def test_a_trimmed_drive_reads_zeros(nbd: SimulatedDrive) -> None:
-    """Trimmed, a drive has forgotten: fio finds zeros where data were."""
+    """After a trim fio reads zeros in place of the data."""
     pattern = ("--bs=128k", "--size=1m", "--verify=pattern")
     fio(nbd, "--rw=write", *pattern, "--verify_pattern=0x55", "--do_verify=0")
-    _, seen = seen_during(nbd, "--rw=trim", "--bs=128k", "--size=1m")
+    _, seen = run_and_count(nbd, "--rw=trim", "--bs=128k", "--size=1m")
 
     assert seen["trim"] == (8, 1 << 20)
     assert fio(nbd, "--rw=read", *pattern, "--verify_pattern=0x00")["error"] == 0
     assert fio(nbd, "--rw=read", *pattern, "--verify_pattern=0x55")["error"] != 0
 
 
-def test_after_a_ramp_what_ended_in_the_measured_time_is_counted(nbd: SimulatedDrive) -> None:
-    """The response times are of what the drive was asked after the ramp, and of what was outstanding at its end.
+def test_ios_that_end_after_the_ramp_are_counted(nbd: SimulatedDrive) -> None:
+    """Response times are those of the I/Os sent after the ramp and of those outstanding at its end.
 
-    fio's own count of I/Os leaves out the outstanding ones, its bytes do not.
+    fio's count of I/Os excludes the outstanding ones; its bytes include them.
     """
     began = time.monotonic()
     options = ("--rw=randwrite", "--bs=4k", "--iodepth=8", "--time_based", "--ramp_time=1s", "--runtime=1s")
@@ -152,17 +152,17 @@ def test_after_a_ramp_what_ended_in_the_measured_time_is_counted(nbd: SimulatedD
     seen = nbd.seen(began, time.monotonic())
     first = bisect_left(range(20_000), 1, key=lambda ms: nbd.seen(began, began + ms / 1000).ios["write"]) / 1000
     after = nbd.seen(began + first + 1.0, time.monotonic()).ios["write"]
-    slot = 4  # what the log cannot tell apart, and what fio needs to notice the end of its ramp
+    tolerance = 4  # the log's resolution, and the I/Os until fio notices the end of its ramp
 
     assert seen.ios["write"] > 1.5 * after
-    assert write["total_ios"] == pytest.approx(after, abs=slot)
-    assert write["lat_ns"]["N"] == pytest.approx(after + 8, abs=slot)
+    assert write["total_ios"] == pytest.approx(after, abs=tolerance)
+    assert write["lat_ns"]["N"] == pytest.approx(after + 8, abs=tolerance)
     assert write["lat_ns"]["N"] > write["total_ios"]
     assert 0 <= write["io_bytes"] // 4096 - write["lat_ns"]["N"] <= 1
 
 
 def test_an_error_reaches_fio(nbd: SimulatedDrive) -> None:
-    """The I/O after the last good one fails with EIO, and fio says so."""
+    """If an I/O fails with EIO, fio reports error 5; after the repair it reports none."""
     nbd.fail_after(100)
     job = fio(nbd, "--rw=randread", "--bs=4k", "--iodepth=1", "--number_ios=1000")
     nbd.heal()
@@ -176,17 +176,17 @@ def test_an_error_reaches_fio(nbd: SimulatedDrive) -> None:
 
 @pytest.mark.root
 @pytest.mark.long
-def test_a_drive_becomes_slow_and_a_purge_makes_it_fast_again(loop: SimulatedDrive) -> None:
-    """FOB, transition, steady state: the same random writes are slower once the drive is full, and fast after a purge.
+def test_a_full_drive_is_slow_and_a_purge_restores_its_speed(loop: SimulatedDrive) -> None:
+    """The same random writes are slower when the drive is full than at FOB and after a purge.
 
-    Real time says it, and so does what the drive programs for each byte written.
+    Both the IOPS in real time and the write amplification of the drive show this.
     """
     writes = ("--rw=randwrite", "--bs=4k", "--iodepth=16")
     rates, amplifications = [], []
-    for place in ("FOB", "worn", "purged"):
-        if place == "worn":
+    for state in ("FOB", "worn", "purged"):
+        if state == "worn":
             fio(loop, *writes, f"--io_size={2 * slow.CAPACITY_BYTES}")
-        if place == "purged":
+        if state == "purged":
             subprocess.run(["blkdiscard", loop.path], check=True)
         rates.append(fio(loop, *writes, f"--io_size={slow.CAPACITY_BYTES // 2}")["write"]["iops"])
         amplifications.append(loop.write_amplification())
@@ -194,15 +194,16 @@ def test_a_drive_becomes_slow_and_a_purge_makes_it_fast_again(loop: SimulatedDri
     fresh, worn, purged = rates
     assert amplifications[0] == amplifications[2] == 1.0
     assert amplifications[1] > 1.6
-    assert min(fresh, purged) > worn  # 1.9 times where nobody else uses the machine
+    assert min(fresh, purged) > worn  # 1.9 times on an otherwise idle machine
 
 
 @pytest.mark.root
 @pytest.mark.long
-def test_every_point_of_a_run_is_what_the_drive_saw(loop: SimulatedDrive, tmp_path: Path) -> None:
-    """The I/Os and bytes of WIPC and of each point, reads and writes, are those that the drive itself saw.
+def test_every_point_of_a_run_agrees_with_the_drive(loop: SimulatedDrive, tmp_path: Path) -> None:
+    """The I/Os and bytes of WIPC and of each point, reads and writes, are those that the drive itself counted.
 
-    The kernel splits the largest blocks: of these the bytes agree.  Nothing else was written but the purge's proof.
+    The kernel splits the largest blocks; for these only the bytes agree. Apart from the sample blocks that prove the
+    purge, nothing else is written.
     """
     done = snia_pts(tmp_path, "iops", str(loop.path), *SHORT, "--serial", loop.path.name, "--run-dir", "run")
     measured = measurements(tmp_path / "run")
@@ -224,8 +225,8 @@ def test_every_point_of_a_run_is_what_the_drive_saw(loop: SimulatedDrive, tmp_pa
 
 @pytest.mark.root
 @pytest.mark.long
-def test_a_drive_that_fails_ends_the_run_and_keeps_what_was_measured(loop: SimulatedDrive, tmp_path: Path) -> None:
-    """An I/O error in a round ends the run with code 12; what was measured before is kept, told and reported."""
+def test_a_failing_drive_ends_the_run_and_keeps_its_measurements(loop: SimulatedDrive, tmp_path: Path) -> None:
+    """An I/O error in a round ends the run with exit code 12; assess and report use the measurements before it."""
     loop.fail_after(1500)
     done = snia_pts(tmp_path, "iops", str(loop.path), *SHORT, "--serial", loop.path.name, "--run-dir", "run")
     assessed = snia_pts(tmp_path, "assess", "run")
@@ -242,10 +243,10 @@ def test_a_drive_that_fails_ends_the_run_and_keeps_what_was_measured(loop: Simul
 
 
 @pytest.mark.root
-def test_a_drive_that_hangs_is_the_device_s_failure(
+def test_a_hanging_drive_is_a_device_failure(
     loop: SimulatedDrive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When I/Os are never answered, fio hangs in the kernel beyond any signal: it is left behind, the device blamed."""
+    """If I/Os never complete and fio cannot be killed, the suite stops waiting for fio and blames the device."""
     monkeypatch.setattr(adapter, "timeout_seconds", lambda stimulus, stall_seconds: 3.0)
     monkeypatch.setattr(process, "_GRACE_SECONDS", 0.5)
     stimulus = Stimulus(
@@ -272,7 +273,7 @@ def test_a_drive_that_hangs_is_the_device_s_failure(
 
 @pytest.fixture
 def stalling(loop: SimulatedDrive) -> Iterator[SimulatedDrive]:
-    """A drive that stands still some seconds after its first I/Os."""
+    """A drive that stalls for some seconds after its first 1000 I/Os."""
     loop.hang_after(1000)
     healing = threading.Timer(6.0, loop.heal)
     healing.start()
@@ -280,8 +281,8 @@ def stalling(loop: SimulatedDrive) -> Iterator[SimulatedDrive]:
     healing.join()
 
 
-def measured(drive: SimulatedDrive, evidence: Path, stall_seconds: float) -> Measurement:
-    """Measure 6 s of writes."""
+def measure(drive: SimulatedDrive, evidence: Path, stall_seconds: float) -> Measurement:
+    """Measure 6 s of random writes."""
     stimulus = Stimulus(
         access="RND",
         read_percent=0,
@@ -298,16 +299,16 @@ def measured(drive: SimulatedDrive, evidence: Path, stall_seconds: float) -> Mea
 
 
 @pytest.mark.root
-def test_a_drive_that_stands_still_for_a_while_is_a_result(stalling: SimulatedDrive, tmp_path: Path) -> None:
-    """A stall of seconds is in the response times of the point."""
-    assert 2 < measured(stalling, tmp_path, 120.0).maximum_response_us / 1e6 < 6.5
+def test_a_stall_below_the_limit_is_in_the_response_times(stalling: SimulatedDrive, tmp_path: Path) -> None:
+    """A stall of several seconds is in the maximum response time of the point."""
+    assert 2 < measure(stalling, tmp_path, 120.0).maximum_response_us / 1e6 < 6.5
 
 
 @pytest.mark.root
-def test_a_drive_that_stands_still_beyond_the_limit_has_failed(stalling: SimulatedDrive, tmp_path: Path) -> None:
-    """Where the operator allows less, it is the device's failure."""
+def test_a_stall_beyond_the_limit_is_a_device_failure(stalling: SimulatedDrive, tmp_path: Path) -> None:
+    """If the stall exceeds the operator's limit, the measurement is rejected and the device is blamed."""
     with pytest.raises(adapter.AnswerRejected, match="stalled") as refused:
-        measured(stalling, tmp_path, 2.0)
+        measure(stalling, tmp_path, 2.0)
     assert refused.value.blame == "device"
 
 

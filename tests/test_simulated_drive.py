@@ -1,4 +1,4 @@
-"""The simulated drive against theory: closed forms, Little's law, and what every drive does."""
+"""The simulated drive against theory: closed forms, Little's law, and behaviour that all drives share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLASH = ("client-qlc", "enterprise-nvme", "enterprise-nvme-3dwpd", "enterprise-s
 
 
 def stimulus(preset: Preset, read_percent: int = 0, block: BlockSize = 4 * KIB, **changes: object) -> Stimulus:
-    known = {
+    defaults = {
         "access": "RND",
         "thread_count": 4,
         "queue_depth": 32,
@@ -33,7 +33,7 @@ def stimulus(preset: Preset, read_percent: int = 0, block: BlockSize = 4 * KIB, 
         "range_bytes": preset.drive.capacity_bytes,
         "seconds": 60.0,
     }
-    return Stimulus(read_percent=read_percent, block_size_bytes=block, **{**known, **changes})  # type: ignore[arg-type]
+    return Stimulus(read_percent=read_percent, block_size_bytes=block, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
 def iops(done: Slice) -> float:
@@ -64,21 +64,21 @@ def steady(request: pytest.FixtureRequest) -> SimulatedDrive:
 @pytest.mark.parametrize(
     ("over_provisioning", "expected"), [(0.07, 7.82), (0.15, 4.02), (0.28, 2.48), (0.30, 2.36), (0.50, 1.72)]
 )
-def test_the_closed_form_is_the_published_one(over_provisioning: float, expected: float) -> None:
-    """The closed form gives the figures of its literature."""
+def test_the_closed_form_gives_the_published_values(over_provisioning: float, expected: float) -> None:
+    """The closed form gives the write amplification published for each over-provisioning."""
     assert closed_form(over_provisioning) == pytest.approx(expected, abs=0.006)
 
 
 @pytest.mark.parametrize("over_provisioning", [0.1, 0.28, 0.5])
 def test_write_amplification_follows_the_closed_form(over_provisioning: float) -> None:
-    """On blocks of 1024 pages steady write amplification is the closed form's within 3 %."""
-    ftl, luck = Ftl(512 * 1024, 1024, over_provisioning), np.random.default_rng(7)
+    """With blocks of 1024 pages the steady write amplification agrees with the closed form within 3 %."""
+    ftl, random = Ftl(512 * 1024, 1024, over_provisioning), np.random.default_rng(7)
     ftl.write(np.arange(ftl.chunks))
     for _ in range(30):
-        ftl.write(luck.integers(0, ftl.chunks, ftl.chunks // 10))
+        ftl.write(random.integers(0, ftl.chunks, ftl.chunks // 10))
     programmed, written = ftl.programmed, ftl.host_written
     for _ in range(20):
-        ftl.write(luck.integers(0, ftl.chunks, ftl.chunks // 10))
+        ftl.write(random.integers(0, ftl.chunks, ftl.chunks // 10))
     measured = (ftl.programmed - programmed) / (ftl.host_written - written)
     assert measured == pytest.approx(closed_form(over_provisioning), rel=0.03)
 
@@ -87,25 +87,25 @@ def test_write_amplification_follows_the_closed_form(over_provisioning: float) -
     batches=st.lists(st.lists(st.integers(0, 199), min_size=1, max_size=60), min_size=1, max_size=12),
     trimmed=st.tuples(st.integers(0, 199), st.integers(0, 199)),
 )
-def test_the_ftl_loses_nothing(batches: list[list[int]], trimmed: tuple[int, int]) -> None:
-    """Whatever is written, each chunk written and not trimmed has one page, and no page is held for another."""
-    ftl, held = Ftl(200, 16, 0.3), set()
+def test_the_ftl_maps_exactly_the_written_chunks(batches: list[list[int]], trimmed: tuple[int, int]) -> None:
+    """Each chunk that was written and not trimmed has a page of its own; no other page is valid."""
+    ftl, written = Ftl(200, 16, 0.3), set()
     for batch in batches:
         ftl.write(np.array(batch))
-        held.update(batch)
+        written.update(batch)
     first, count = trimmed[0], min(trimmed[1], 200 - trimmed[0])
     ftl.trim(first, count)
-    held -= set(range(first, first + count))
-    places = {chunk: int(ftl._page_of_chunk[chunk]) for chunk in range(200) if ftl._page_of_chunk[chunk] >= 0}
-    assert set(places) == held
-    assert len(set(places.values())) == len(places)
-    assert all(ftl._chunk_of_page[place] == chunk for chunk, place in places.items())
-    assert int(ftl._valid.sum()) == len(held)
-    assert ftl.mapped_share == len(held) / 200
+    written -= set(range(first, first + count))
+    pages = {chunk: int(ftl._page_of_chunk[chunk]) for chunk in range(200) if ftl._page_of_chunk[chunk] >= 0}
+    assert set(pages) == written
+    assert len(set(pages.values())) == len(pages)
+    assert all(ftl._chunk_of_page[page] == chunk for chunk, page in pages.items())
+    assert int(ftl._valid.sum()) == len(written)
+    assert ftl.mapped_share == len(written) / 200
 
 
 def test_sequential_writes_are_not_amplified() -> None:
-    """Writing the drive over in order frees whole blocks: nothing is copied."""
+    """Sequential overwrites free whole blocks, so that nothing is copied."""
     ftl = Ftl(64 * 256, 64, 0.1)
     for _ in range(5):
         ftl.write(np.arange(ftl.chunks))
@@ -123,7 +123,7 @@ def test_sequential_writes_are_not_amplified() -> None:
 def test_every_io_has_a_response_time(
     ios: int, mean_ns: float, sigma: float, late: float, factor: float, luck: float
 ) -> None:
-    """The bins count every I/O once, and the mean of few and of many lies within the bins' width and the extremes."""
+    """The bins count every I/O once; the mean lies between the extremes and agrees with that of the bins."""
     tally = Tally()
     tally.add(ios, ios * 4096, mean_ns, Shape(sigma=sigma, late_share=late, late_factor=factor), luck)
     assert sum(tally.bins.values()) == ios
@@ -141,10 +141,10 @@ def test_every_io_has_a_response_time(
     factor=st.floats(2, 12),
     luck=st.floats(0, 0.999),
 )
-def test_few_response_times_are_those_of_single_draws(
+def test_response_times_of_few_ios_equal_single_draws(
     ios: int, mean_ns: float, sigma: float, late: float, factor: float, luck: float
 ) -> None:
-    """The counts are those of drawing each time from the distribution, and scaling all to the mean."""
+    """The counts equal those of times drawn one by one from the distribution and scaled to the mean."""
     shape = Shape(sigma=sigma, late_share=late, late_factor=factor)
     tally = Tally()
     tally.add(ios, 0, mean_ns, shape, luck)
@@ -161,8 +161,8 @@ def demands() -> Iterator[tuple[int, int]]:
     return itertools.product((1, 4, 32), (1, 2, 8, 32))
 
 
-def test_littles_law_at_every_point(steady: SimulatedDrive) -> None:
-    """At every demand, mix and size, response times of all I/Os add up to the time of all outstanding I/Os."""
+def test_littles_law_holds_at_every_point(steady: SimulatedDrive) -> None:
+    """At every demand, mix and block size the sum of the response times is the duration times the outstanding I/Os."""
     for (threads, depth), reads, block in itertools.product(demands(), (100, 65, 0), (512, 4 * KIB, MIB)):
         request = stimulus(steady.preset, reads, block, thread_count=threads, queue_depth=depth)
         done = run(steady, request, 20)
@@ -170,8 +170,8 @@ def test_littles_law_at_every_point(steady: SimulatedDrive) -> None:
         assert waited_seconds == pytest.approx(done.seconds * request.total_oio, rel=1e-6)
 
 
-def test_more_demand_never_gives_less(steady: SimulatedDrive) -> None:
-    """IOPS grow with queue depth, but for noise and what write amplification varies by."""
+def test_iops_grow_with_the_queue_depth(steady: SimulatedDrive) -> None:
+    """IOPS do not decrease with the queue depth, within the noise and the variation of write amplification."""
     noise = 0.97 - 4 * steady.preset.noise_percent / 100
     for reads in (100, 65, 0):
         rates = [
@@ -183,39 +183,39 @@ def test_more_demand_never_gives_less(steady: SimulatedDrive) -> None:
 
 @pytest.mark.parametrize("name", preset_names())
 def test_no_drive_exceeds_its_link(name: str) -> None:
-    """In every mix and size, also fresh, no direction moves more than the link does; over SATA both together do not."""
+    """From FOB on, no direction exceeds the link in any mix and size; on a half-duplex link the sum does not."""
     drive = SimulatedDrive(read_preset(name), 1)
-    most = drive.preset.controller.link_mb_per_second
+    link_mb_per_second = drive.preset.controller.link_mb_per_second
     for access, reads, block in itertools.product(("RND", "SEQ"), (100, 95, 65, 50, 35, 5, 0), (4 * KIB, MIB)):
         request = stimulus(drive.preset, reads, block, access=access, thread_count=4, queue_depth=32)
         done = run(drive, request, 5)
         moved = [part.transferred_bytes / done.seconds / MB for part in (done.read, done.write)]
         transferred = sum(moved) if drive.preset.controller.half_duplex else max(moved)
-        assert transferred <= most * 1.001
+        assert transferred <= link_mb_per_second * 1.001
 
 
 @pytest.mark.parametrize("name", FLASH)
-def test_fob_is_faster_and_a_purge_brings_it_back(name: str) -> None:
-    """A fresh drive writes much faster than a steady one, and so does one that was purged."""
+def test_a_purge_restores_the_fob_speed(name: str) -> None:
+    """A fresh drive writes more than 1.4 times as fast as a steady one; a purged drive is as fast as a fresh one."""
     fresh = SimulatedDrive(read_preset(name), 1)
     fob = iops(run(fresh, stimulus(fresh.preset), 10))
     worn = preconditioned(name)
-    settled = iops(run(worn, stimulus(worn.preset), 10))
+    steady = iops(run(worn, stimulus(worn.preset), 10))
     assert worn.purge()
     purged = iops(run(worn, stimulus(worn.preset), 10))
-    assert fob > 1.4 * settled
+    assert fob > 1.4 * steady
     assert purged == pytest.approx(fob, rel=0.05)
 
 
-def test_reads_of_a_purged_drive_look_too_good() -> None:
-    """Where nothing was written nothing is read from the medium: a run without preconditioning flatters the drive."""
+def test_reads_of_an_unwritten_drive_are_too_fast() -> None:
+    """Reads of unwritten data do not reach the medium: without preconditioning they are more than twice as fast."""
     fresh, worn = SimulatedDrive(read_preset("enterprise-nvme"), 1), preconditioned("enterprise-nvme")
     request = stimulus(fresh.preset, 100, thread_count=1, queue_depth=1)
     assert iops(run(fresh, request)) > 2 * iops(run(worn, request))
 
 
 def test_idle_time_lets_writes_recover() -> None:
-    """After a rest a steady drive writes faster, for as long as what it cleaned lasts."""
+    """After idle time a steady drive writes faster, until the space that it freed is used up."""
     drive = preconditioned("enterprise-nvme")
     before = iops(run(drive, stimulus(drive.preset), 5))
     drive.idle(30)
@@ -228,41 +228,41 @@ def test_idle_time_lets_writes_recover() -> None:
 
 
 def test_the_pseudo_slc_has_a_cliff() -> None:
-    """A client drive writes fast until its pseudo-SLC is full, then at less than a fifth of that."""
+    """When its pseudo-SLC is full, a client drive falls to less than a fifth of its write speed."""
     drive = SimulatedDrive(read_preset("client-qlc"), 1)
     request = stimulus(drive.preset, block=128 * KIB, access="SEQ", thread_count=1)
     speeds = [run_on(drive, request, 10) for _ in range(60)]
-    full = next(place for place, speed in enumerate(speeds) if speed < speeds[0] / 5)
+    full = next(index for index, speed in enumerate(speeds) if speed < speeds[0] / 5)
     written = sum(speeds[:full]) * 10
     assert written == pytest.approx(0.25 * drive.preset.drive.capacity_bytes, rel=0.1)
 
 
 def run_on(drive: SimulatedDrive, request: Stimulus, seconds: float) -> float:
-    """Go on with a stream and return its bytes a second."""
+    """Continue a stimulus and return its bytes per second."""
     done = drive.run(request, seconds)
     return (done.read.transferred_bytes + done.write.transferred_bytes) / done.seconds
 
 
-def test_small_writes_are_merged() -> None:
-    """A write below the mapping unit reads what it completes: half a KiB is slower than four."""
+def test_writes_below_the_mapping_unit_are_slower() -> None:
+    """A write below the mapping unit is a read-modify-write: 512 bytes have less than half the IOPS of 4 KiB."""
     drive = preconditioned("enterprise-nvme")
-    asked = {"thread_count": 1, "queue_depth": 1}
-    small, whole = (iops(run(drive, stimulus(drive.preset, 0, size, **asked))) for size in (512, 4096))
+    demand = {"thread_count": 1, "queue_depth": 1}
+    small, whole = (iops(run(drive, stimulus(drive.preset, 0, size, **demand))) for size in (512, 4096))
     assert small < 0.5 * whole
 
 
-def test_a_volatile_cache_that_is_off_is_felt() -> None:
-    """Without a protected buffer, a disabled write cache makes every write wait for the medium."""
+def test_a_disabled_volatile_cache_slows_writes() -> None:
+    """With the write cache disabled and no protected buffer, IOPS of writes fall below a tenth."""
     preset = read_preset("client-qlc")
     without = dataclasses.replace(preset, drive=dataclasses.replace(preset.drive, write_cache="disabled"))
     request = stimulus(preset, thread_count=1, queue_depth=1)
-    cached, direct = (iops(run(SimulatedDrive(item, 1), request)) for item in (preset, without))
+    cached, direct = (iops(run(SimulatedDrive(variant, 1), request)) for variant in (preset, without))
     assert direct < cached / 10
 
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(preset_names()), reads=st.sampled_from([0, 40, 100]))
-def test_the_same_seed_does_the_same(seed: int, name: str, reads: int) -> None:
+def test_the_same_seed_gives_the_same_counts(seed: int, name: str, reads: int) -> None:
     """Two drives of the same preset and seed agree in every count and bin."""
     first, second = (SimulatedDrive(read_preset(name), seed) for _ in range(2))
     mixed = stimulus(
@@ -275,8 +275,8 @@ def test_the_same_seed_does_the_same(seed: int, name: str, reads: int) -> None:
     assert (one.read.bins, one.write.bins, one.seconds) == (other.read.bins, other.write.bins, other.seconds)
 
 
-def test_faults_come_when_they_are_due() -> None:
-    """Errors and hangs come after the bytes they are set to; throttling after its own."""
+def test_faults_occur_after_their_number_of_bytes() -> None:
+    """Errors, hangs and throttling occur after the number of bytes in their setting, not before."""
     preset = read_preset("enterprise-nvme")
     for hangs, faults in ((False, Faults(error_after_bytes=1e12)), (True, Faults(hang_after_bytes=1e12))):
         drive = SimulatedDrive(dataclasses.replace(preset, faults=faults), 1)
@@ -291,8 +291,8 @@ def test_faults_come_when_they_are_due() -> None:
     assert after < 0.6 * before
 
 
-def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
-    """Unknown presets, files that are none and numbers that cannot be end in one sentence with what was expected."""
+def test_an_invalid_preset_is_refused(tmp_path: Path) -> None:
+    """An unknown preset, a missing file, an invalid value and an unknown key are refused; the message names them."""
     with pytest.raises(UsageError, match="no-such-drive"):
         read_preset("no-such-drive")
     with pytest.raises(SpecError, match="no such file"):
@@ -312,7 +312,7 @@ def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "instead", "key"),
+    ("line", "replacement", "key"),
     [
         ("write_iops = 97_000.0", "write_iops = 1e-300", "controller.write_iops"),
         ("program_us = 1350.0", "program_us = 1e18", "media.program_us"),
@@ -322,19 +322,19 @@ def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
         ("[media]", "[medium]", "medium"),
     ],
 )
-def test_numbers_beyond_reason_are_refused(message: str, instead: str, key: str, tmp_path: Path) -> None:
-    """What the model could not follow, or would take for ever, is a mistake with its key."""
+def test_implausible_preset_values_are_refused(line: str, replacement: str, key: str, tmp_path: Path) -> None:
+    """An invalid value or unknown table is refused, and the message has its key."""
     text = (PRESETS / "enterprise-sata.toml").read_text(encoding="utf-8")
-    assert message in text
+    assert line in text
     path = tmp_path / "mine.toml"
-    path.write_text(text.replace(message, instead), encoding="utf-8")
+    path.write_text(text.replace(line, replacement), encoding="utf-8")
     with pytest.raises(SpecError) as caught:
         read_preset(str(path))
     assert key in str(caught.value)
 
 
-def test_any_demand_has_response_times() -> None:
-    """A slow drive at the greatest demand has all its I/Os counted, though few end within half a minute."""
+def test_every_io_at_the_highest_demand_has_a_response_time() -> None:
+    """The bins of a hard disk with 1024 threads at queue depth 1024 count all of its I/Os."""
     drive = SimulatedDrive(read_preset("hdd"), 1)
     done = run(drive, stimulus(drive.preset, 50, MIB, thread_count=1024, queue_depth=1024), 60)
     assert sum(done.read.bins.values()) == done.read.ios
@@ -342,7 +342,7 @@ def test_any_demand_has_response_times() -> None:
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_presets_cite_their_figures(name: str) -> None:
-    """Every preset says where its figures come from."""
+def test_presets_cite_their_sources(name: str) -> None:
+    """Every preset lists the sources of its figures."""
     assert all(source.strip() for source in read_preset(name).sources)
     assert read_preset(name).sources

@@ -1,4 +1,4 @@
-"""Whole tests of the standard, at full length, on a simulated drive; and what comes of its faults."""
+"""Complete tests of the standard on a simulated drive, and the effects of its faults."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.reader import read_specification
 from tests import samples
 
-BEGAN = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
+STARTED = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
 TESTS = tuple(SPEC_TYPES)
 
 
 def laboratory(tmp_path: Path, preset: Preset, seed: int = 1) -> SimulatedLaboratory:
     evidence = tmp_path / "evidence"
     evidence.mkdir(parents=True, exist_ok=True)
-    return SimulatedLaboratory(preset, seed=seed, evidence=evidence, started=BEGAN)
+    return SimulatedLaboratory(preset, seed=seed, evidence=evidence, started=STARTED)
 
 
 def perform(
     tmp_path: Path, test: str, preset: Preset, overrides: Sequence[tuple[str, Any]] = ()
 ) -> tuple[TestResult, RunFolder]:
-    """Run a whole test into a run folder."""
+    """Run a complete test; return its result and its run folder."""
     folder = RunFolder.create(tmp_path / test)
     specification = read_specification(test, "2.0.2", "enterprise", overrides=overrides)
     facts = samples.run_facts(specification.spec, device=simulated_dut("x", preset), found=specification.deviations)
-    simulated = SimulatedLaboratory(preset, seed=1, evidence=folder.evidence, started=BEGAN)
+    simulated = SimulatedLaboratory(preset, seed=1, evidence=folder.evidence, started=STARTED)
     return run(facts, simulated.perform, folder, lambda _: None), folder
 
 
@@ -51,10 +51,10 @@ def faulty(**faults: object) -> Preset:
 
 
 @pytest.mark.parametrize("test", ["iops", "wsat", "dirth"])
-def test_a_drive_that_drifts_is_never_steady(test: str, tmp_path: Path) -> None:
-    """Speed that wanders by more than the rule allows is reported as not steady, and the test still ends."""
-    few = [("demand.thread_counts", [32, 1]), ("demand.queue_depths", [32, 1])] if test == "dirth" else []
-    result, _ = perform(tmp_path, test, faulty(drift_percent=70), few)
+def test_a_drifting_drive_is_not_steady(test: str, tmp_path: Path) -> None:
+    """If the speed drifts by more than the rule allows, the test finishes and reports that it is not steady."""
+    overrides = [("demand.thread_counts", [32, 1]), ("demand.queue_depths", [32, 1])] if test == "dirth" else []
+    result, _ = perform(tmp_path, test, faulty(drift_percent=70), overrides)
     assert result.ending == "finished"
     assert not result.steady
     assert "NOT ACHIEVED" in result.verdict or "not reached" in result.verdict
@@ -64,8 +64,8 @@ def test_a_drive_that_drifts_is_never_steady(test: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hangs", [False, True])
 @pytest.mark.parametrize("test", TESTS)
-def test_a_drive_that_fails_ends_the_test(test: str, hangs: bool, tmp_path: Path) -> None:
-    """An I/O error, or no answer, is the device's failure; what was measured before is kept and reads as incomplete."""
+def test_a_failing_drive_ends_the_test(test: str, hangs: bool, tmp_path: Path) -> None:
+    """An I/O error or a hang is a device failure; the run keeps what was measured before and is incomplete."""
     after = 7.75e12
     preset = faulty(**{"hang_after_bytes" if hangs else "error_after_bytes": after})
     with pytest.raises(DeviceFailed):
@@ -78,34 +78,34 @@ def test_a_drive_that_fails_ends_the_test(test: str, hangs: bool, tmp_path: Path
 
 @pytest.mark.parametrize("test", TESTS)
 def test_a_purge_that_keeps_data_ends_the_test(test: str, tmp_path: Path) -> None:
-    """A purge that says that it purged, and did not, is found out before anything is measured."""
+    """If the purge reports success but keeps the data, the test fails before the first measurement."""
     with pytest.raises(PurgeFailed):
         perform(tmp_path, test, faulty(purge_keeps_data=True))
     result = assess(RunFolder.existing(tmp_path / test))
     assert not list(result.measurements)
 
 
-def test_throttling_shows_in_the_time_line(tmp_path: Path) -> None:
-    """A drive that throttles in the middle of write saturation is slower from there on."""
+def test_throttling_is_visible_in_the_time_line(tmp_path: Path) -> None:
+    """A drive that throttles by 50 % during write saturation has half its IOPS from then on."""
     result, _ = perform(tmp_path, "wsat", faulty(throttle_percent=50, throttle_after_bytes=2e12))
-    plain, _ = perform(tmp_path / "plain", "wsat", read_preset("enterprise-nvme"))
-    throttled, line = result.time_line("stimulus"), plain.time_line("stimulus")
+    unthrottled, _ = perform(tmp_path / "plain", "wsat", read_preset("enterprise-nvme"))
+    throttled, line = result.time_line("stimulus"), unthrottled.time_line("stimulus")
     assert throttled is not None
     assert line is not None
-    minute = next(place for place, written in enumerate(throttled.written_by_sample()) if written > 2.3e12)
+    minute = next(index for index, written in enumerate(throttled.written_by_sample()) if written > 2.3e12)
     assert throttled.iops[minute] == pytest.approx(0.5 * line.iops[0], rel=0.15)
 
 
 def test_the_same_seed_gives_the_same_journal(tmp_path: Path) -> None:
-    """Two runs of one seed agree byte for byte, but for when they ended."""
+    """The journals of two runs with one seed are identical except for the end entry."""
     preset = read_preset("client-qlc")
     first, second = (perform(tmp_path / str(number), "latency", preset)[1] for number in range(2))
     lines = [folder.journal.read_bytes().splitlines()[:-1] for folder in (first, second)]
     assert lines[0] == lines[1]
 
 
-def test_steps_are_answered_as_the_seam_promises(tmp_path: Path) -> None:
-    """A purge gives one Purged, an idle one Idled, a stretch its samples and a whole that is their sum."""
+def test_each_kind_of_step_gives_its_outcomes(tmp_path: Path) -> None:
+    """A purge and an idle time give one outcome each; a stimulus gives its samples and a measurement, their sum."""
     preset = read_preset("enterprise-sata")
     simulated = laboratory(tmp_path, preset)
     stimulus = Stimulus(
@@ -138,8 +138,8 @@ def test_steps_are_answered_as_the_seam_promises(tmp_path: Path) -> None:
     assert after.timing.idle_gap_ms == pytest.approx(25_000.0)
 
 
-def test_a_limit_ends_a_stretch(tmp_path: Path) -> None:
-    """A stretch with a limit ends with the block that reaches it, and its last sample is the shorter for it."""
+def test_a_limit_ends_a_continuous_stimulus(tmp_path: Path) -> None:
+    """A stimulus with a byte limit ends with the block that reaches it; its last sample is shorter."""
     preset = read_preset("enterprise-nvme")
     simulated = laboratory(tmp_path, preset)
     limit = 10**11 // 4096 * 4096
@@ -163,7 +163,7 @@ def test_a_limit_ends_a_stretch(tmp_path: Path) -> None:
 
 
 def test_preconditioning_writes_every_byte(tmp_path: Path) -> None:
-    """Two passes over a drive whose size is no multiple of the block write exactly twice its size."""
+    """Two passes write exactly twice the capacity, also if that is no multiple of the block size."""
     preset = read_preset("enterprise-sata")
     simulated = laboratory(tmp_path, preset)
     capacity = preset.drive.capacity_bytes
@@ -181,11 +181,11 @@ def test_preconditioning_writes_every_byte(tmp_path: Path) -> None:
     (whole,) = simulated.perform(ContinuousStimulus(phase="WIPC", stimulus=stimulus))
     assert isinstance(whole, Measurement)
     assert whole.write.transferred_bytes == 2 * capacity
-    assert simulated.now() > BEGAN + datetime.timedelta(seconds=2 * capacity / 600e6)
+    assert simulated.now() > STARTED + datetime.timedelta(seconds=2 * capacity / 600e6)
 
 
 def faults() -> st.SearchStrategy[Faults]:
-    """Draw what goes wrong, if anything does."""
+    """Draw no fault, or one."""
     bytes_moved = st.floats(1e9, 2e13)
     return st.one_of(
         st.just(Faults()),
@@ -201,29 +201,29 @@ def faults() -> st.SearchStrategy[Faults]:
 @given(
     test=st.sampled_from(["iops", "throughput", "latency", "wsat", "xsr"]),
     name=st.sampled_from(preset_names()),
-    found=faults(),
+    drawn_faults=faults(),
     seed=st.integers(0, 2**32),
     pts=st.sampled_from(["2.0.2", "1.1"]),
 )
-def test_whatever_the_drive_does_the_journal_tells_the_same(
-    tmp_path_factory: pytest.TempPathFactory, test: str, name: str, found: Faults, seed: int, pts: str
+def test_the_journal_gives_the_same_result_with_any_fault(
+    tmp_path_factory: pytest.TempPathFactory, test: str, name: str, drawn_faults: Faults, seed: int, pts: str
 ) -> None:
-    """With any drive, seed and fault a test ends, or fails as the fault wants it; its journal gives the same result."""
-    preset = dataclasses.replace(read_preset(name), faults=found)
+    """With any drive, seed and fault a test finishes or fails with that fault; its journal gives the same result."""
+    preset = dataclasses.replace(read_preset(name), faults=drawn_faults)
     folder = RunFolder.create(tmp_path_factory.mktemp("run") / "run")
     specification = read_specification(test, pts, "enterprise")
     facts = samples.run_facts(specification.spec, device=simulated_dut(name, preset), found=specification.deviations)
-    simulated = SimulatedLaboratory(preset, seed=seed, evidence=folder.evidence, started=BEGAN)
-    ends = "finished"
+    simulated = SimulatedLaboratory(preset, seed=seed, evidence=folder.evidence, started=STARTED)
+    ending = "finished"
     try:
         result = run(facts, simulated.perform, folder, lambda _: None, now=simulated.now, durable=False)
         assert repr(assess(folder)) == repr(result)  # nan is not equal to itself
     except (DeviceFailed, PurgeFailed):
-        ends = "device failed"
-        assert found.error_after_bytes or found.hang_after_bytes or found.purge_keeps_data
+        ending = "device failed"
+        assert drawn_faults.error_after_bytes or drawn_faults.hang_after_bytes or drawn_faults.purge_keeps_data
     assessment = assess(folder)
-    assert assessment.ending == ends
+    assert assessment.ending == ending
     if assessment.steady and assessment.ending == "finished":
         assert assessment.verdict.startswith(("STEADY STATE", "COMPLETE"))
-    limit = found.error_after_bytes or found.hang_after_bytes
+    limit = drawn_faults.error_after_bytes or drawn_faults.hang_after_bytes
     assert not limit or assessment.written_bytes + assessment.read_bytes <= limit

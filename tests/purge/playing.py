@@ -1,4 +1,4 @@
-"""Programs that play what real ones said: a folder of them on the PATH, a drive that is a file, and a log of it all."""
+"""Fake purge tools: programs on the PATH that replay recorded output, act on a file as the drive, and log each call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.hosts import make_kernel_files
 RECORDED = Path(__file__).parent / "recorded"
 SIZE = 4 * MIB
 
-#: Plays the first rule whose words are all in its arguments and whose state is that of the drive.
+#: Runs the first rule whose ``when`` words are all in the arguments and whose state matches that of the drive.
 _PLAYER = """#!{python} -IS
 import json, os, pathlib, sys, time
 here = pathlib.Path({folder!r})
@@ -39,7 +39,7 @@ for rule in json.loads((here / "rules" / pathlib.Path(sys.argv[0]).name).read_te
 else:
     sys.exit("no rule for " + " ".join(sys.argv) + " in state " + state)
 if rule["needs"] and not list(here.parent.glob(rule["needs"])):
-    sys.exit("not before there is " + rule["needs"])
+    sys.exit("missing file: " + rule["needs"])
 if rule["erases"]:
     size = os.path.getsize(rule["erases"])
     os.truncate(rule["erases"], 0)
@@ -57,10 +57,11 @@ sys.exit(rule["exits"])
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What a program does when its arguments hold ``when`` and the drive is in ``state`` (None: in any).
+    """What a program does if its arguments contain ``when`` and the drive is in ``state`` (None: any state).
 
-    It erases a file, puts the drive in state ``then``, speaks, takes ``seconds``, and exits; it refuses where nothing
-    fits the pattern ``needs``, in the test's folder.
+    It erases the file ``erases``, sets the drive's state to ``then``, prints ``says`` on stdout and ``complains`` on
+    stderr, sleeps for ``seconds``, and exits with the code ``exits``. It fails unless a file in the test's folder
+    matches the pattern ``needs``.
     """
 
     when: tuple[str, ...] = ()
@@ -75,25 +76,25 @@ class Rule:
 
 
 def recorded(name: str) -> str:
-    """Return what a tool said."""
+    """Return the recorded output of a tool."""
     return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def altered(name: str, **changes: Any) -> str:
-    """Return what a tool said as JSON, with other values."""
+    """Return the recorded JSON output of a tool, with some values changed."""
     return json.dumps({**json.loads(recorded(name)), **changes})
 
 
 class Stage:
-    """A folder of programs, and the drive they act on: a file that is called as the kernel would call the drive."""
+    """A folder of fake programs, and the drive they act on: a file with the kernel's name for such a drive."""
 
     def __init__(self, folder: Path, drive: str, vendor: str = "") -> None:
         self._folder = folder / "stage"
         self.drive = filled(folder / drive, SIZE)
         self.evidence = folder / "evidence"
         self.root = folder / "root"
-        for item in (self._folder / "bin", self._folder / "rules", self.evidence):
-            item.mkdir(parents=True)
+        for directory in (self._folder / "bin", self._folder / "rules", self.evidence):
+            directory.mkdir(parents=True)
         (self._folder / "log").touch()
         (self._folder / "state").write_text("")
         player = self._folder / "player"
@@ -109,16 +110,16 @@ class Stage:
 
     @property
     def path(self) -> str:
-        """The drive's, as commands name it."""
+        """The path of the drive, as it appears in commands."""
         return str(self.drive)
 
     @property
     def search_path(self) -> str:
-        """The PATH on which these programs come first."""
+        """The PATH, with the folder of fake programs first."""
         return f"{self._folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
     def play(self, program: str, *rules: Rule) -> None:
-        """Let a program play rules, the first that fits."""
+        """Create a fake program with these rules; the first that matches runs."""
         (self._folder / "rules" / program).write_text(json.dumps([asdict(rule) for rule in rules]))
         link = self._folder / "bin" / program
         if not link.is_symlink():
@@ -126,7 +127,7 @@ class Stage:
 
     @property
     def state(self) -> str:
-        """The drive's state, as the programs left it."""
+        """The state of the drive, as the last program set it."""
         return (self._folder / "state").read_text()
 
     @state.setter
@@ -135,33 +136,35 @@ class Stage:
 
     @property
     def commands(self) -> list[list[str]]:
-        """Every command so far."""
+        """All commands run so far."""
         return [json.loads(line) for line in (self._folder / "log").read_text().splitlines()]
 
-    def acted(self, *asking: str) -> list[list[str]]:
-        """Return the commands so far that do more than ask: all without one of these words."""
-        return [command for command in self.commands if not set(asking) & set(command)]
+    def commands_without(self, *words: str) -> list[list[str]]:
+        """Return the commands run so far that contain none of these words."""
+        return [command for command in self.commands if not set(words) & set(command)]
 
     @contextmanager
     def target(self) -> Iterator[Target]:
-        """The drive, held."""
+        """The drive, claimed."""
         with claim_target(self.drive, size_bytes=None, overwrite=True) as claim:
             yield replace(claim, dut=replace(claim.dut, kind="drive"))
 
     def tools(self) -> Tools:
-        """Return the programs as a purge has them."""
+        """Return the Tools of a purge of the drive."""
         dut = replace(read_dut(self.drive), kind="drive")
         return Tools(dut, self.evidence / "00000-purge", root=self.root)
 
-    def purge(self, wanted: str = "auto", **how: Any) -> PurgeOutcome:
+    def purge(self, requested: str = "auto", **options: Any) -> PurgeOutcome:
         """Purge the drive."""
         with self.target() as target:
-            return Purger(requested=wanted, root=self.root, **how).purge(target, 7, self.evidence / "00000-purge")
+            return Purger(requested=requested, root=self.root, **options).purge(
+                target, 7, self.evidence / "00000-purge"
+            )
 
 
 @contextmanager
 def staged(folder: Path, monkeypatch: pytest.MonkeyPatch, drive: str, vendor: str = "") -> Iterator[Stage]:
-    """A stage whose programs come first on the PATH."""
+    """Create a stage whose programs come first on the PATH."""
     stage = Stage(folder, drive, vendor)
     monkeypatch.setenv("PATH", stage.search_path)
     monkeypatch.setattr(method, "_PAUSE_SECONDS", (0.01, 0.1))
@@ -171,14 +174,14 @@ def staged(folder: Path, monkeypatch: pytest.MonkeyPatch, drive: str, vendor: st
 
 
 class Canned(Tools):
-    """Programs that only ask, and get these answers: by the name of the question."""
+    """Tools whose queries return prepared answers, by the name of the query."""
 
     def __init__(self, answers: Mapping[str, str], **facts: Any) -> None:
         super().__init__(samples.dut(**facts), Path("unused"))
         self._canned = answers
 
     def query(self, name: str, *argv: str) -> process.Finished:
-        """Give the answer at once."""
+        """Return the prepared answer without running a program."""
         return process.Finished(
             argv=argv,
             exit_code=0,

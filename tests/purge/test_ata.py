@@ -1,4 +1,4 @@
-"""ATA Sanitize Device and Security Erase: whatever happens, the drive is not left locked without a word."""
+"""ATA Sanitize Device and Security Erase: no failure leaves the drive locked without a message."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from snia_pts.lab.purge.choice import choose
 from snia_pts.lab.purge.method import MethodUnavailable
 from tests.purge.playing import Canned, Rule, Stage, recorded, staged
 
-READING = ("-I", "--sanitize-status")
+QUERIES = ("-I", "--sanitize-status")
 ACCESS = ["hdparm", "--user-master", "u"]
 IDLE = "\n/dev/sda:\nIssuing SANITIZE_STATUS command\nSanitize status:\n    State:    SD0 Sanitize Idle\n"
 DONE = f"{IDLE}    Last Sanitize Operation Completed Without Error\n"
 FROZEN = IDLE.replace("SD0 Sanitize Idle", "SD1 Sanitize Frozen")
 
 
-def going(percent: int) -> str:
-    """Return hdparm's word of a sanitize that goes on."""
+def in_progress(percent: int) -> str:
+    """Return hdparm's output for a sanitize in progress."""
     state = IDLE.replace("SD0 Sanitize Idle", "SD2 Sanitize operation In Process")
     return f"{state}    Progress: 0x{percent * 655:x} ({percent}%)\n"
 
@@ -35,12 +35,12 @@ def going(percent: int) -> str:
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A SATA drive."""
-    with staged(tmp_path, monkeypatch, "sdq", "ATA") as made:
-        yield made
+    with staged(tmp_path, monkeypatch, "sdq", "ATA") as stage:
+        yield stage
 
 
 def secured(stage: Stage, *first: Rule, name: str = "ata-security-only", erases: bool = True) -> None:
-    """Let a drive keep a password, its state, as ACS-3 says: set, and cleared by an erase or by disabling."""
+    """Let the drive handle its password as ACS-3 says: an erase or a disable clears it. The state is the password."""
     stage.play(
         "hdparm",
         *first,
@@ -54,7 +54,7 @@ def secured(stage: Stage, *first: Rule, name: str = "ata-security-only", erases:
     )
 
 
-# -- what a drive says -----------------------------------------------------------------------------------------------
+# -- capabilities ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,20 @@ def secured(stage: Stage, *first: Rule, name: str = "ata-security-only", erases:
         ("ata-ide-hd", set(), {}),
     ],
 )
-def test_the_state_of_security_is_read(name: str, flags: set[str], minutes: dict[str, int]) -> None:
-    """What hdparm 9.65 prints of each state, "not" and "more than" included."""
+def test_security_state_is_parsed(name: str, flags: set[str], minutes: dict[str, int]) -> None:
+    """The flags and times are parsed from hdparm 9.65's output for each state, including "not" and "more than"."""
     assert Security.read(recorded(name)) == Security(flags=frozenset(flags), minutes=minutes)
 
 
-def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") -> PurgeCapability | MethodUnavailable:
-    """Ask a drive for a method; ``without`` a word of what it is said to say."""
-    says = recorded(identity).replace(without, "")
+def capability(
+    name: str, identity: str, status: str = IDLE, *, without: str = ""
+) -> PurgeCapability | MethodUnavailable:
+    """Return whether a drive supports a method; ``without`` is removed from the drive's identity."""
+    identify = recorded(identity).replace(without, "")
     try:
-        return METHODS[name].query(Canned({"identify": says, "sanitize-status": status}))
-    except MethodUnavailable as refused:
-        return refused
+        return METHODS[name].query(Canned({"identify": identify, "sanitize-status": status}))
+    except MethodUnavailable as reason:
+        return reason
 
 
 @pytest.mark.parametrize(
@@ -89,34 +91,36 @@ def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") 
         ("ata-sanitize-block", "ata-security-only", IDLE, "not support this sanitize", ""),
         ("ata-sanitize-crypto", "ata-ide-hd", IDLE, "not support this sanitize", ""),
         ("ata-sanitize-block", "ata-ssd", FROZEN, "frozen", "Suspend the host"),
-        ("ata-sanitize-block", "ata-ssd", going(3), "in progress", "Wait"),
+        ("ata-sanitize-block", "ata-ssd", in_progress(3), "in progress", "Wait"),
         ("ata-security-erase", "ata-ide-hd", IDLE, "not support this Security Erase", ""),
         ("ata-security-erase", "ata-ssd-frozen", IDLE, "frozen until it loses power", "Suspend the host"),
         ("ata-security-erase-enhanced", "ata-security-only", IDLE, "not support this Security Erase", ""),
         ("ata-security-erase-enhanced", "ata-ssd-frozen", IDLE, "frozen until", "unplug the drive"),
     ],
 )
-def test_what_a_drive_lacks_is_not_on_offer(name: str, identity: str, status: str, text: str, remedy: str) -> None:
-    """What it has not is told apart from what is frozen, which has a remedy."""
-    found = offered(name, identity, status)
+def test_unsupported_and_frozen_methods_are_unavailable(
+    name: str, identity: str, status: str, text: str, remedy: str
+) -> None:
+    """An unsupported method has no remedy; a method that is frozen or busy has one."""
+    unavailable = capability(name, identity, status)
 
-    assert isinstance(found, MethodUnavailable)
-    assert text in str(found)
-    assert remedy in found.remedy
-    assert bool(found.remedy) == bool(remedy)
+    assert isinstance(unavailable, MethodUnavailable)
+    assert text in str(unavailable)
+    assert remedy in unavailable.remedy
+    assert bool(unavailable.remedy) == bool(remedy)
 
 
 @pytest.mark.parametrize("without", ["BLOCK_ERASE_EXT command", "SANITIZE feature set"])
-def test_a_sanitize_needs_the_set_and_the_command(without: str) -> None:
-    """A drive may have the feature set without one of its commands."""
-    assert isinstance(offered("ata-sanitize-block", "ata-ssd", without=without), MethodUnavailable)
-    assert isinstance(offered("ata-sanitize-crypto", "ata-ssd", without="BLOCK_ERASE_EXT command"), PurgeCapability)
+def test_sanitize_needs_the_feature_set_and_the_command(without: str) -> None:
+    """A sanitize is unavailable without the feature set or its own command; another command's absence is irrelevant."""
+    assert isinstance(capability("ata-sanitize-block", "ata-ssd", without=without), MethodUnavailable)
+    assert isinstance(capability("ata-sanitize-crypto", "ata-ssd", without="BLOCK_ERASE_EXT command"), PurgeCapability)
 
 
 @pytest.mark.parametrize("name", ["ata-security-erase", "ata-security-erase-enhanced"])
-def test_a_drive_that_takes_no_more_passwords_is_left_alone(name: str) -> None:
-    """After five wrong attempts a drive answers to no password until it loses power: that is the remedy."""
-    assert isinstance(offered(name, "ata-ssd-locked"), PurgeCapability)
+def test_expired_password_attempts_make_security_erase_unavailable(name: str) -> None:
+    """After five wrong attempts a drive accepts no password until a power cycle; the remedy names the power cycle."""
+    assert isinstance(capability(name, "ata-ssd-locked"), PurgeCapability)
     drive = Canned({"identify": recorded("ata-ssd-locked").replace("\tnot\texpired", "\t\texpired")})
     with pytest.raises(MethodUnavailable, match="too many password attempts") as refused:
         METHODS[name].query(drive)
@@ -133,29 +137,29 @@ def test_a_drive_that_takes_no_more_passwords_is_left_alone(name: str) -> None:
         ("ata-sanitize-block", "ata-ssd", None),
     ],
 )
-def test_the_drive_says_how_long_it_takes(name: str, identity: str, seconds: float | None) -> None:
-    """The minutes of Identify Device set the limit of an erase, with two hours' grace: more than hdparm's own."""
-    found = offered(name, identity)
-    untold = offered("ata-security-erase", "ata-ssd", without="2min for SECURITY ERASE UNIT. ")
+def test_time_limit_follows_the_estimate_of_the_drive(name: str, identity: str, seconds: float | None) -> None:
+    """The limit is twice the time in Identify Device plus two hours, or 12 hours if the drive reports no time."""
+    reported = capability(name, identity)
+    unreported = capability("ata-security-erase", "ata-ssd", without="2min for SECURITY ERASE UNIT. ")
 
-    assert isinstance(untold, PurgeCapability)
-    assert untold.seconds is None
-    assert isinstance(found, PurgeCapability)
-    assert found.seconds == seconds
-    assert found.timeout_seconds == (12 * 3600 if seconds is None else 2 * seconds + 7200)
+    assert isinstance(unreported, PurgeCapability)
+    assert unreported.seconds is None
+    assert isinstance(reported, PurgeCapability)
+    assert reported.seconds == seconds
+    assert reported.timeout_seconds == (12 * 3600 if seconds is None else 2 * seconds + 7200)
 
 
 # -- Sanitize Device -------------------------------------------------------------------------------------------------
 
 
 def sanitizing(stage: Stage, end: str = DONE) -> None:
-    """Let a drive with everything sanitize in two looks, and end with a status."""
+    """Let a drive that supports all methods complete a sanitize after two status queries, with the status ``end``."""
     stage.play(
         "hdparm",
         Rule(when=("-I",), says=recorded("ata-ssd-frozen")),
         Rule(when=("--sanitize-status",), state="", says=IDLE),
-        Rule(when=("--sanitize-status",), state="begun", then="half", says=going(1)),
-        Rule(when=("--sanitize-status",), state="half", then="done", says=going(60)),
+        Rule(when=("--sanitize-status",), state="begun", then="half", says=in_progress(1)),
+        Rule(when=("--sanitize-status",), state="half", then="done", says=in_progress(60)),
         Rule(when=("--sanitize-status",), state="done", says=end),
         Rule(when=("--yes-i-know-what-i-am-doing",), then="begun", erases=stage.path),
     )
@@ -170,31 +174,31 @@ def sanitizing(stage: Stage, end: str = DONE) -> None:
     ],
 )
 def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, option: str) -> None:
-    """The first method for ATA needs no password and no thawed security; it is looked at until it is done."""
+    """Sanitize is the first choice for ATA even if security is frozen; it is polled until the drive reports the end."""
     sanitizing(stage)
     purge = stage.purge(name)
 
     assert purge.method.startswith("ATA Sanitize, ")
     assert (purge.samples, purge.survivors, purge.deviations) == (64, 0, ())
-    assert stage.acted(*READING) == [["hdparm", "--yes-i-know-what-i-am-doing", option, stage.path]]
+    assert stage.commands_without(*QUERIES) == [["hdparm", "--yes-i-know-what-i-am-doing", option, stage.path]]
 
 
-def test_a_sanitize_that_does_not_say_so_has_failed(stage: Stage) -> None:
-    """Idle again without the word that it completed is a failure, though the data may be gone."""
+def test_sanitize_without_a_success_status_fails(stage: Stage) -> None:
+    """A purge fails if the drive is idle again but does not report success, even if the data is gone."""
     sanitizing(stage, end=IDLE)
     with pytest.raises(PurgeFailed, match="status is not Completed Without Error"):
         stage.purge()
 
 
-def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a limit, and the drive's own word how far it came."""
+def test_a_sanitize_that_does_not_end_times_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sanitize that exceeds its time limit fails; the message has the last progress that the drive reported."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.3)
     sanitizing(stage)
     stage.play(
         "hdparm",
         Rule(when=("-I",), says=recorded("ata-ssd")),
         Rule(when=("--yes-i-know-what-i-am-doing",), then="begun"),
-        Rule(when=("--sanitize-status",), state="begun", says=going(60)),
+        Rule(when=("--sanitize-status",), state="begun", says=in_progress(60)),
         Rule(says=IDLE),
     )
     with pytest.raises(PurgeFailed, match="failed: it is at 60% after"):
@@ -204,14 +208,14 @@ def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.Mo
 # -- Security Erase ----------------------------------------------------------------------------------------------------
 
 
-def test_a_drive_is_erased(stage: Stage) -> None:
-    """The password is set, the drive erased, which clears the password; not before the note of it is kept."""
+def test_security_erase_sets_the_password_and_erases(stage: Stage) -> None:
+    """The purge writes the password note, sets the password, and erases the drive, which clears the password."""
     secured(stage)
     purge = stage.purge()
 
     assert purge.label == "ATA Security Erase (proven on 64 blocks)"
     assert purge.deviations == ()
-    assert stage.acted(*READING) == [
+    assert stage.commands_without(*QUERIES) == [
         [*ACCESS, "--security-set-pass", "snia-pts", stage.path],
         [*ACCESS, "--security-erase", "snia-pts", stage.path],
     ]
@@ -230,8 +234,8 @@ def test_a_drive_is_erased(stage: Stage) -> None:
     assert note.index("about to be set") < note.index("is cleared")
 
 
-def test_an_erase_that_lies_leaves_no_password(stage: Stage) -> None:
-    """A drive that keeps the data is found out, and is not locked."""
+def test_an_erase_that_keeps_the_data_fails_without_a_password(stage: Stage) -> None:
+    """A purge fails if the drive reports success but keeps the data; no password stays set."""
     secured(stage, erases=False)
     with pytest.raises(PurgeFailed, match="ATA Security Erase reported success, but 64 of 64 blocks"):
         stage.purge()
@@ -239,19 +243,19 @@ def test_an_erase_that_lies_leaves_no_password(stage: Stage) -> None:
     assert stage.state == ""
 
 
-def test_an_erase_that_fails_leaves_no_password(stage: Stage) -> None:
-    """Where the erase fails the password stays set: it is cleared, and the tool's word is told."""
+def test_a_failed_erase_leaves_no_password(stage: Stage) -> None:
+    """If the erase fails, the suite clears the password, and the message has the tool's error."""
     failing = Rule(when=("--security-erase",), complains="SECURITY_ERASE: Input/output error\n", exits=5)
     secured(stage, failing)
     with pytest.raises(PurgeFailed, match="failed: SECURITY_ERASE: Input/output error"):
         stage.purge()
 
-    assert stage.acted(*READING)[-1] == [*ACCESS, "--security-disable", "snia-pts", stage.path]
+    assert stage.commands_without(*QUERIES)[-1] == [*ACCESS, "--security-disable", "snia-pts", stage.path]
     assert stage.state == ""
 
 
-def test_a_drive_that_stays_locked_is_told_with_the_way_out(stage: Stage) -> None:
-    """Where the password cannot be cleared, the operator reads the password and the command that clears it."""
+def test_a_drive_that_stays_locked_is_reported_with_the_command_to_unlock_it(stage: Stage) -> None:
+    """If the password cannot be cleared, the error has the password and the command that clears it."""
     secured(
         stage,
         Rule(when=("--security-erase",), exits=5),
@@ -266,8 +270,8 @@ def test_a_drive_that_stays_locked_is_told_with_the_way_out(stage: Stage) -> Non
     assert "is cleared" not in (stage.evidence / "00000-purge-password.txt").read_text()
 
 
-def test_a_password_that_stays_though_it_was_cleared_is_told(stage: Stage) -> None:
-    """A drive that says success when the password is cleared, and keeps it, is told as locked."""
+def test_a_password_that_is_still_set_after_disabling_is_reported(stage: Stage) -> None:
+    """If the drive reports success for disabling the password but keeps it, the error says that it is still set."""
     secured(stage, Rule(when=("--security-erase",), exits=5), Rule(when=("--security-disable",)))
     with pytest.raises(
         PurgeFailed, match="left the drive with the password snia-pts: failed: the password is still set"
@@ -275,8 +279,8 @@ def test_a_password_that_stays_though_it_was_cleared_is_told(stage: Stage) -> No
         stage.purge()
 
 
-def test_a_drive_that_takes_no_password_is_not_erased(stage: Stage) -> None:
-    """A drive that says success when the password is set, and has none set then, is not trusted further (QEMU's)."""
+def test_a_drive_that_does_not_store_the_password_is_not_erased(stage: Stage) -> None:
+    """If the drive accepts a password but then reports none set, as QEMU's does, no erase command is sent."""
     secured(stage, Rule(when=("--security-set-pass",)))
     with pytest.raises(PurgeFailed, match="accepted the password, but reports none set"):
         stage.purge()
@@ -285,12 +289,12 @@ def test_a_drive_that_takes_no_password_is_not_erased(stage: Stage) -> None:
 
 
 class Stopped(Exception):
-    """Something that is no failure of the purge."""
+    """An exception that is not a PurgeFailed."""
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, Stopped])
-def test_ctrl_c_leaves_no_password(stage: Stage, stopped: type[BaseException]) -> None:
-    """Ctrl-C while the drive erases ends the tool, and the password is cleared before the run ends."""
+def test_an_interrupted_erase_leaves_no_password(stage: Stage, stopped: type[BaseException]) -> None:
+    """If Ctrl-C or another exception interrupts the erase, the suite clears the password before it ends."""
     secured(stage, Rule(when=("--security-erase",), seconds=60))
 
     def tick(seconds: float, written: int) -> None:
@@ -313,7 +317,7 @@ stage.purge()
 
 
 def test_a_crash_leaves_a_note_and_the_next_purge_clears_the_password(stage: Stage, tmp_path: Path) -> None:
-    """SIGKILL of the suite between password and end of the erase: the note is there, and the next purge unlocks."""
+    """After SIGKILL during the erase the note says that a password may be set, and the next purge clears it."""
     secured(stage, Rule(when=("--security-erase",), state="snia-pts", then="erasing", seconds=60))
     script = tmp_path / "killed.py"
     script.write_text(_KILLED)
@@ -339,19 +343,19 @@ def test_a_crash_leaves_a_note_and_the_next_purge_clears_the_password(stage: Sta
     assert stage.commands.index(unlocking) < len(stage.commands) - 1 - stage.commands[::-1].index(setting)
 
 
-def test_somebody_elses_password_stays(stage: Stage) -> None:
-    """A drive with another password is not erased: one attempt with the suite's, and the word what to do."""
+def test_another_password_is_left_alone(stage: Stage) -> None:
+    """If another password is set, the suite tries its own once, fails, and sends no other command."""
     secured(stage)
     stage.state = "foreign"
     with pytest.raises(PurgeFailed, match="failed: SECURITY_UNLOCK"):
         stage.purge()
 
     assert stage.state == "foreign"
-    assert stage.acted(*READING) == [[*ACCESS, "--security-disable", "snia-pts", stage.path]]
+    assert stage.commands_without(*QUERIES) == [[*ACCESS, "--security-disable", "snia-pts", stage.path]]
 
 
-def test_a_password_that_stays_although_it_was_taken_is_somebody_elses(stage: Stage) -> None:
-    """A drive that says success to the wrong password, and keeps its own, is not erased."""
+def test_a_password_that_disabling_does_not_clear_is_not_overwritten(stage: Stage) -> None:
+    """If the drive reports success for the wrong password but keeps its own, the suite sets no password and fails."""
     secured(stage, Rule(when=("--security-disable",)))
     stage.state = "foreign"
     with pytest.raises(PurgeFailed, match="a password is set that is not the suite's") as failed:
@@ -361,11 +365,11 @@ def test_a_password_that_stays_although_it_was_taken_is_somebody_elses(stage: St
     assert not any("--security-set-pass" in command for command in stage.commands)
 
 
-# -- choosing ----------------------------------------------------------------------------------------------------------
+# -- choice ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
-    """A drive with everything, thawed: the one without a password first."""
+def test_available_methods_are_in_order_of_preference(stage: Stage) -> None:
+    """For a drive that supports all methods and is not frozen, Sanitize, which needs no password, comes first."""
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-ssd")), Rule(when=("--sanitize-status",), says=DONE))
 
     assert available_methods(stage.tools().dut, stage.root) == (
@@ -378,8 +382,8 @@ def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
     )
 
 
-def test_a_frozen_drive_is_not_purged_by_something_less(stage: Stage) -> None:
-    """A drive that could be erased if it were thawed is refused, with the way to thaw it; nothing is changed on it."""
+def test_a_frozen_drive_is_refused(stage: Stage) -> None:
+    """The automatic choice refuses a frozen drive, says how to unfreeze it, and leaves the drive unchanged."""
     before = stage.drive.read_bytes()
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-security-only-frozen")))
     with pytest.raises(
@@ -389,12 +393,12 @@ def test_a_frozen_drive_is_not_purged_by_something_less(stage: Stage) -> None:
 
     assert "Suspend the host and wake it" in unfit.value.hint
     assert "Available: blkdiscard, overwrite, none" in unfit.value.hint
-    assert stage.acted(*READING) == []
+    assert stage.commands_without(*QUERIES) == []
     assert stage.drive.read_bytes() == before
 
 
-def test_a_drive_of_qemu_has_no_security_erase(stage: Stage) -> None:
-    """QEMU's ide-hd says success to an erase, but does not say that it has one: it is not on offer, even by name."""
+def test_security_erase_is_unavailable_on_a_qemu_drive(stage: Stage) -> None:
+    """QEMU's ide-hd does not list Security Erase, so it is unavailable even if requested by name."""
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-ide-hd")))
 
     assert available_methods(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")

@@ -1,4 +1,4 @@
-"""The options of the purge: what is refused, what a plan foretells, and what a run that goes on unpurged reports."""
+"""The purge options: which are refused, which deviations a plan reports, and how an unproven purge is reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHORT = (
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     filled(tmp_path / "x.img", 8 * MIB)
 
@@ -48,10 +48,10 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (("sim:optane", "--allow-unpurged"), 2, "--allow-unpurged is for real targets"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_purge_options_are_refused(
     capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], code: int, text: str
 ) -> None:
-    """Each with its sentence, a remedy and the target untouched."""
+    """Each has its message, a remedy and its exit code, and leaves the target unchanged."""
     before = Path("x.img").read_bytes()
 
     assert main(("iops", *argv, "--overwrite", "--plan") if argv[0] == "x.img" else ("iops", *argv, "--plan")) == code
@@ -71,31 +71,33 @@ def test_what_cannot_be_meant_is_refused(
         (("--allow-unpurged",), "punch-hole"),
     ],
 )
-def test_a_plan_foretells_the_deviation(
+def test_a_plan_lists_the_purge_deviation(
     capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], actual: str | None
 ) -> None:
-    """A vendor's command counts as the vendor's own, which the standard allows; leave to fail is no deviation yet."""
+    """A plan lists a deviation for punch-hole, overwrite and no purge, but not for a vendor's command."""
     assert main(("iops", "x.img", *SHORT, *argv, "--plan", "--json")) == 0
     output = json.loads(capsys.readouterr().out)["deviations"]
 
-    assert [item["actual"] for item in output if item["what"] == "purge"] == ([] if actual is None else [actual])
+    assert [deviation["actual"] for deviation in output if deviation["what"] == "purge"] == (
+        [] if actual is None else [actual]
+    )
 
 
 def purge_of(run: Path) -> dict[str, str]:
-    """Return what result.xml tells of the purge."""
+    """Return the attributes of the purge in result.xml."""
     (element,) = etree.parse(run / "result.xml").findall("{*}purge")
     return {str(key): str(value) for key, value in element.attrib.items()}
 
 
-def test_a_lie_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """A purge that is not proven has an exit code of its own; nothing is measured."""
+def test_an_unproven_purge_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A purge that leaves data has its own exit code; nothing is measured."""
     assert main(("iops", "x.img", *SHORT, "--purge-command", "true {device}", "--run-dir", "run")) == 11
     assert "vendor command: true {device} reported success, but 64 of 64 blocks" in capsys.readouterr().err
     assert not list(Path("run/evidence").glob("00001*"))
 
 
-def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """With leave the run is finished; result and report say on what it was measured."""
+def test_a_run_with_an_unproven_purge_reports_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --allow-unpurged the run finishes; output, result and report say that the purge is not proven."""
     argv = ("--purge-command", "true {device}", "--allow-unpurged", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
     text = "vendor command: true {device}, NOT PROVEN: the purge reported success, but 64 of 64 blocks"
@@ -114,23 +116,23 @@ def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str])
     assert etree.parse("run/result.xml").xpath("string(//@conformant)") == "false"
 
 
-def test_a_vendors_command_is_no_shell(capsys: pytest.CaptureFixture[str]) -> None:
-    """The command is split into words as by a shell, and nothing else: what a shell would do with it is not done."""
+def test_a_purge_command_is_not_run_by_a_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command is split into words as a shell splits it; ``;`` is an ordinary argument."""
     argv = ("--purge-command", "fallocate -p -l 8MiB '{device}' ; touch shell", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 11
     assert "unexpected number of arguments" in capsys.readouterr().err
     assert not Path("shell").exists()
 
 
-def test_a_command_that_cuts_off_the_target_is_a_failed_purge(capsys: pytest.CaptureFixture[str]) -> None:
-    """Not a target that was refused untouched: the purge destroyed it."""
+def test_a_command_that_truncates_the_target_is_a_failed_purge(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is that of a failed purge, not that of a refused target."""
     argv = ("--purge-command", "truncate -s 0 {device}", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 11
     assert "left a target that cannot be tested: the file is empty" in capsys.readouterr().err
 
 
-def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """One that purges is proven like any other, and the report tells the command."""
+def test_a_purge_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """A vendor's command that purges is no deviation; result and report contain the command."""
     argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
     assert "purge:" not in capsys.readouterr().out
@@ -149,7 +151,7 @@ def test_a_placeholder_in_the_path_is_not_replaced(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("form", ["dev:{device}", "x{device}y"])
-def test_a_vendors_command_gets_the_open_file(capsys: pytest.CaptureFixture[str], form: str) -> None:
+def test_a_purge_command_gets_the_claimed_file(capsys: pytest.CaptureFixture[str], form: str) -> None:
     """Wherever the placeholder is in a word, the command opens the claimed file, even if another file has its name."""
     victim, before = filled(Path("victim"), 8 * MIB), Path("victim").read_bytes()
     Path("tool").write_text(

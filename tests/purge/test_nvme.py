@@ -1,4 +1,4 @@
-"""NVMe Format and Sanitize: in the form that is in use, on nothing but the drive under test, to the end."""
+"""NVMe Format and Sanitize: they keep the drive's format, affect only the drive under test, and are awaited."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from snia_pts.lab.purge.choice import choose
 from snia_pts.lab.purge.method import MethodUnavailable
 from tests.purge.playing import Canned, Rule, Stage, altered, recorded, staged
 
-READING = ("id-ctrl", "id-ns", "list-ns", "sanitize-log")
+QUERIES = ("id-ctrl", "id-ns", "list-ns", "sanitize-log")
 CONTROLLER, NAMESPACE, NAMESPACES = recorded("nvme-id-ctrl"), recorded("nvme-id-ns"), recorded("nvme-list-ns")
 TWO = json.dumps({"nsid_list": [{"nsid": 1}, {"nsid": 2}]})
 
 
 def sanitize_log(status: int, *, progress: int = 65535, block_erase: int = 0xFFFFFFFF) -> str:
     """Return a sanitize log in nvme-cli's form."""
-    words = (
+    descriptions = (
         "NVM Subsystem has never been sanitized.",
         "Most Recent Sanitize Command Completed Successfully.",
         "Sanitize in Progress.",
@@ -33,7 +33,7 @@ def sanitize_log(status: int, *, progress: int = 65535, block_erase: int = 0xFFF
     )
     log = {
         "sprog": progress,
-        "sstat": {"global_erased": 0, "no_cmplted_passes": 0, "status": f"({status}) {words[status]}"},
+        "sstat": {"global_erased": 0, "no_cmplted_passes": 0, "status": f"({status}) {descriptions[status]}"},
         "cdw10_info": 2,
         "time_over_write": 0xFFFFFFFF,
         "time_block_erase": block_erase,
@@ -43,35 +43,36 @@ def sanitize_log(status: int, *, progress: int = 65535, block_erase: int = 0xFFF
 
 
 def rules(**answers: Any) -> list[Rule]:
-    """Return the rules of a drive that only answers questions: as the recorded one, but for some answers."""
-    says = {
+    """Return the rules of a drive that only answers queries: the recorded answers, some of them replaced."""
+
+    output = {
         "id-ctrl": CONTROLLER,
         "id-ns": NAMESPACE,
         "list-ns": NAMESPACES,
         "sanitize-log": sanitize_log(0),
         **{name.replace("_", "-"): answer for name, answer in answers.items()},
     }
-    return [Rule(when=(name,), says=say) for name, say in says.items()]
+    return [Rule(when=(name,), says=text) for name, text in output.items()]
 
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """An NVMe drive with one namespace, as recorded."""
-    with staged(tmp_path, monkeypatch, "nvme0n1") as made:
-        yield made
+    with staged(tmp_path, monkeypatch, "nvme0n1") as stage:
+        yield stage
 
 
 # -- Format ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_drive_is_formatted(stage: Stage) -> None:
-    """The first method for NVMe is a format with user data erase, of the namespace, in its form; it is no Deviation."""
+def test_format_is_the_first_choice_and_keeps_the_lba_format(stage: Stage) -> None:
+    """The first choice for NVMe is to format the namespace with user data erase and its LBA format: no deviation."""
     stage.play("nvme", Rule(when=("format",), says=recorded("nvme-format"), erases=stage.path), *rules())
     purge = stage.purge()
 
     assert purge.label == "NVMe Format, SES 1 (proven on 64 blocks)"
     assert purge.deviations == ()
-    assert stage.acted(*READING) == [
+    assert stage.commands_without(*QUERIES) == [
         [
             "nvme",
             "format",
@@ -96,8 +97,10 @@ def test_a_drive_is_formatted(stage: Stage) -> None:
 @given(
     low=st.integers(0, 15), high=st.integers(0, 3), extended=st.booleans(), kind=st.integers(0, 3), first=st.booleans()
 )
-def test_the_form_in_use_is_kept(low: int, high: int, extended: bool, kind: int, first: bool) -> None:
-    """LBA format (of up to 64), place of the metadata, kind and place of the protection: all as Identify tells them."""
+def test_format_keeps_the_lba_format_metadata_and_protection(
+    low: int, high: int, extended: bool, kind: int, first: bool
+) -> None:
+    """LBA format (of up to 64), metadata position, protection type and position are those that Identify reports."""
     flbas, dps = high << 5 | extended << 4 | low, first << 3 | kind
     tools = Canned({"id-ctrl": CONTROLLER, "id-ns": altered("nvme-id-ns", flbas=flbas, dps=dps)}, path="/dev/nvme3n1")
 
@@ -111,87 +114,88 @@ def test_the_form_in_use_is_kept(low: int, high: int, extended: bool, kind: int,
     )
 
 
-def offered(name: str, **answers: str) -> PurgeCapability | MethodUnavailable:
-    """Ask a drive for a method."""
-    known = {"id-ctrl": CONTROLLER, "id-ns": NAMESPACE, "list-ns": NAMESPACES, "sanitize-log": sanitize_log(0)}
-    tools = Canned({**known, **{key.replace("_", "-"): value for key, value in answers.items()}}, path="/dev/nvme3n1")
+def capability(name: str, **answers: str) -> PurgeCapability | MethodUnavailable:
+    """Return whether a drive with these answers supports a method."""
+    output = {"id-ctrl": CONTROLLER, "id-ns": NAMESPACE, "list-ns": NAMESPACES, "sanitize-log": sanitize_log(0)}
+    tools = Canned({**output, **{key.replace("_", "-"): value for key, value in answers.items()}}, path="/dev/nvme3n1")
     try:
         return METHODS[name].query(tools)
-    except MethodUnavailable as refused:
-        return refused
+    except MethodUnavailable as reason:
+        return reason
 
 
 @pytest.mark.parametrize("fna", range(8))
 @pytest.mark.parametrize("count", [0, 1, 2, 16])
 @pytest.mark.parametrize(("name", "crypto"), [("nvme-format", False), ("nvme-format-crypto", True)])
-def test_no_other_namespace_is_formatted(fna: int, count: int, name: str, crypto: bool) -> None:
-    """Where a format or its erase is of all namespaces, it is on offer for a drive with just one; else for any."""
+def test_format_is_unavailable_if_it_erases_other_namespaces(fna: int, count: int, name: str, crypto: bool) -> None:
+    """If FNA says that a format affects all namespaces, it is available only for a drive with a single one."""
     listed = json.dumps({"nsid_list": [{"nsid": number + 1} for number in range(count)]})
-    found = offered(name, id_ctrl=altered("nvme-id-ctrl", fna=fna), list_ns=listed)
+
+    outcome = capability(name, id_ctrl=altered("nvme-id-ctrl", fna=fna), list_ns=listed)
     if crypto and not fna & 4:
-        assert isinstance(found, MethodUnavailable)
-        assert not found.remedy
+        assert isinstance(outcome, MethodUnavailable)
+        assert not outcome.remedy
     elif fna & 3 and count != 1:
-        assert isinstance(found, MethodUnavailable)
-        assert "erases every namespace" in str(found)
-        assert found.remedy
-    elif fna & 1:  # to be formatted by its controller, which this drive does not have
-        assert "controller" in str(found)
+        assert isinstance(outcome, MethodUnavailable)
+        assert "erases every namespace" in str(outcome)
+        assert outcome.remedy
+    elif fna & 1:  # the format is sent to the controller, which this drive does not have
+        assert "controller" in str(outcome)
     else:
-        assert isinstance(found, PurgeCapability)
-        assert found.command[2] == "/dev/nvme3n1"
+        assert isinstance(outcome, PurgeCapability)
+        assert outcome.command[2] == "/dev/nvme3n1"
 
 
 @pytest.mark.parametrize(("oacs", "everywhere"), [(2, False), (2 | 8, True)])
-def test_namespaces_that_are_not_attached_count(stage: Stage, oacs: int, everywhere: bool) -> None:
-    """Where the controller manages namespaces, all that are allocated are asked for, attached or not."""
+def test_unattached_namespaces_are_counted(stage: Stage, oacs: int, everywhere: bool) -> None:
+    """If the controller supports namespace management, list-ns asks for all allocated namespaces, not only attached."""
     controller = altered("nvme-id-ctrl", fna=2, oacs=oacs)
     stage.play("nvme", Rule(when=("format",), erases=stage.path), *rules(id_ctrl=controller))
     stage.purge()
 
-    (asked,) = (command for command in stage.commands if "list-ns" in command)
-    assert ("--all" in asked) == everywhere
+    (list_command,) = (command for command in stage.commands if "list-ns" in command)
+    assert ("--all" in list_command) == everywhere
 
 
 def controller_of(stage: Stage, name: str, serial: str = "", multipath: bool = False) -> None:
-    """Put a controller above the drive, in the stage's sysfs."""
-    place = stage.root / "sys/class" / ("nvme-subsys0" if multipath else name)
-    (place / name if multipath else place).mkdir(parents=True)
-    ((place / name if multipath else place) / "serial").write_text(f"{serial}\n")
+    """Add the drive's controller to the stage's sysfs."""
+    parent = stage.root / "sys/class" / ("nvme-subsys0" if multipath else name)
+    (parent / name if multipath else parent).mkdir(parents=True)
+    ((parent / name if multipath else parent) / "serial").write_text(f"{serial}\n")
     stage.block.joinpath("device").rmdir()
-    stage.block.joinpath("device").symlink_to(place)
+    stage.block.joinpath("device").symlink_to(parent)
 
 
 @pytest.mark.parametrize("multipath", [False, True])
-def test_a_controller_that_formats_all_is_addressed_itself(stage: Stage, multipath: bool) -> None:
-    """FNA bit 0 with a single namespace: the tool is given the controller, found in sysfs, on one path or several."""
+def test_format_of_all_namespaces_is_sent_to_the_controller(stage: Stage, multipath: bool) -> None:
+    """With FNA bit 0 and one namespace, the command names the controller from sysfs, with and without multipath."""
     controller_of(stage, "nvme7", multipath=multipath)
     stage.play("nvme", Rule(when=("format",), erases=stage.path), *rules(id_ctrl=altered("nvme-id-ctrl", fna=1)))
     stage.purge()
 
-    ((_, _, addressed, *_),) = stage.acted(*READING)
+    ((_, _, addressed, *_),) = stage.commands_without(*QUERIES)
     assert addressed == "/dev/nvme7"
 
 
-def test_a_controller_of_another_drive_is_not_addressed(stage: Stage) -> None:
-    """The controller has the drive's serial number, or nothing is sent to it."""
+def test_a_controller_with_another_serial_number_gets_no_command(stage: Stage) -> None:
+    """If the controller's serial number differs from the drive's, the purge fails and sends no command."""
     controller_of(stage, "nvme7", serial="ANOTHER")
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", fna=1)))
     with pytest.raises(PurgeFailed, match="does not report its controller"):
         stage.purge("nvme-format")
 
-    assert stage.acted(*READING) == []
+    assert stage.commands_without(*QUERIES) == []
 
 
-def test_a_format_that_lies_is_found_out(stage: Stage) -> None:
-    """A controller that says success and keeps the data has not purged."""
+def test_a_format_that_keeps_the_data_fails(stage: Stage) -> None:
+    """A purge fails if the controller reports success but keeps the data."""
     stage.play("nvme", Rule(when=("format",), says=recorded("nvme-format")), *rules())
     with pytest.raises(PurgeFailed, match="NVMe Format, SES 1 reported success, but 64 of 64 blocks"):
         stage.purge()
 
 
-def test_a_format_that_fails_is_told(stage: Stage) -> None:
-    """The controller's status is in the sentence."""
+def test_a_failed_format_is_reported_with_its_status(stage: Stage) -> None:
+    """The error message has the status that the controller returned."""
     status = "NVMe status: Invalid Format: The LBA Format specified is not supported(0x410a)\n"
     stage.play("nvme", Rule(when=("format",), complains=status, exits=1), *rules())
     with pytest.raises(PurgeFailed, match=r"Invalid Format: The LBA Format specified is not supported\(0x410a\)"):
@@ -199,8 +203,8 @@ def test_a_format_that_fails_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"flbas": 4}, {"dps": 1}])
-def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[str, int]) -> None:
-    """Another LBA format or protection after it ends the run, whatever became of the data."""
+def test_a_format_that_changes_lba_format_or_protection_fails(stage: Stage, changes: dict[str, int]) -> None:
+    """A purge fails if LBA format or protection differ after it, even if the data is gone."""
     stage.play(
         "nvme",
         Rule(when=("format",), erases=stage.path, then="formatted"),
@@ -222,19 +226,19 @@ def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[s
         ({"id_ctrl": altered("nvme-id-ctrl", fna=2), "list_ns": "{}"}, "an unknown number"),
     ],
 )
-def test_an_answer_that_is_not_understood_purges_nothing(answers: dict[str, str], text: str) -> None:
-    """What the drive is like must be known before it is formatted."""
-    found = offered("nvme-format", **answers)
+def test_unreadable_answers_make_format_unavailable(answers: dict[str, str], text: str) -> None:
+    """Format is unavailable if the tool's output is not JSON or lacks a field that Format needs."""
+    unavailable = capability("nvme-format", **answers)
 
-    assert isinstance(found, MethodUnavailable)
-    assert text in str(found)
+    assert isinstance(unavailable, MethodUnavailable)
+    assert text in str(unavailable)
 
 
 # -- Sanitize --------------------------------------------------------------------------------------------------------
 
 
 def sanitizing(stage: Stage, *, end: int = 1, erases: bool = True, first: int = 0) -> None:
-    """Let a drive without Format sanitize in two looks, and end with a status."""
+    """Let a drive without Format complete a sanitize after two log queries; the last log has the status ``end``."""
     stage.play(
         "nvme",
         Rule(when=("sanitize",), then="begun", erases=stage.path if erases else ""),
@@ -247,29 +251,31 @@ def sanitizing(stage: Stage, *, end: int = 1, erases: bool = True, first: int = 
 
 @pytest.mark.parametrize(("name", "action"), [("auto", 2), ("nvme-sanitize-block", 2), ("nvme-sanitize-crypto", 4)])
 def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, action: int) -> None:
-    """The log is looked at until the drive says that it is done, and the pattern is gone only then."""
+    """The suite polls the sanitize log until the drive reports the end, then checks that the data is gone."""
     sanitizing(stage, first=3)
     ticks: list[float] = []
     purge = stage.purge(name, tick=lambda seconds, written: ticks.append(seconds))
 
     assert purge.method.startswith("NVMe Sanitize, ")
     assert (purge.samples, purge.survivors, purge.deviations) == (64, 0, ())
-    assert stage.acted(*READING) == [["nvme", "sanitize", stage.path, f"--sanact={action}", "--ause"]]
+    assert stage.commands_without(*QUERIES) == [["nvme", "sanitize", stage.path, f"--sanact={action}", "--ause"]]
     assert stage.state == "done"
     assert len(ticks) == 2
     assert ticks == sorted(ticks)
 
 
-@pytest.mark.parametrize(("end", "word"), [(3, r"\(3\) Most Recent Sanitize Command Failed"), (0, r"\(0\) NVM Subsys")])
-def test_a_sanitize_that_does_not_succeed_has_failed(stage: Stage, end: int, word: str) -> None:
-    """A log that ends with failure, or that knows of no sanitize, is told, though the data may be gone."""
+@pytest.mark.parametrize(
+    ("end", "log_status"), [(3, r"\(3\) Most Recent Sanitize Command Failed"), (0, r"\(0\) NVM Subsys")]
+)
+def test_a_sanitize_without_a_success_status_fails(stage: Stage, end: int, log_status: str) -> None:
+    """A purge fails if the final log reports a failure or no sanitize, even if the data is gone."""
     sanitizing(stage, end=end)
-    with pytest.raises(PurgeFailed, match=f"failed: the drive's sanitize log says {word}"):
+    with pytest.raises(PurgeFailed, match=f"failed: the drive's sanitize log says {log_status}"):
         stage.purge("nvme-sanitize-block")
 
 
-def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drive that stays at one percent (there are such) ends the run, with the word that it may go on."""
+def test_a_sanitize_that_does_not_end_times_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the drive stays at 1 % until the timeout, the purge fails and says that the sanitize may still be running."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.3)
     stage.play(
         "nvme",
@@ -281,8 +287,8 @@ def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.Mo
         stage.purge("nvme-sanitize-block")
 
 
-def test_a_drive_that_falls_silent_is_waited_for_and_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that cannot be read for a while is no end of the sanitize; one that stays unreadable ends the run."""
+def test_an_unreadable_sanitize_log_is_retried_until_a_timeout(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite retries a log query that fails; if the failures last too long, the purge fails."""
     stage.play(
         "nvme",
         Rule(when=("sanitize",), then="silent", erases=stage.path),
@@ -299,7 +305,7 @@ def test_a_drive_that_falls_silent_is_waited_for_and_given_up(stage: Stage, monk
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds", "limit"),
+    ("estimate", "seconds", "limit"),
     [
         (0xFFFFFFFF, None, 12 * 3600),
         (0, None, 12 * 3600),
@@ -308,13 +314,13 @@ def test_a_drive_that_falls_silent_is_waited_for_and_given_up(stage: Stage, monk
         (36000, 36000.0, 79200),
     ],
 )
-def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limit: float) -> None:
-    """The estimate for the block erase sets the limit, with two hours' grace; where there is none it is 12 hours."""
-    log = sanitize_log(1, block_erase=told)
-    found = offered("nvme-sanitize-block", id_ctrl=altered("nvme-id-ctrl", sanicap=2), sanitize_log=log)
+def test_time_limit_follows_the_estimate_of_the_drive(estimate: int, seconds: float | None, limit: float) -> None:
+    """The limit is twice the drive's block erase estimate plus two hours, or 12 hours without an estimate."""
+    log = sanitize_log(1, block_erase=estimate)
+    block_erase = capability("nvme-sanitize-block", id_ctrl=altered("nvme-id-ctrl", sanicap=2), sanitize_log=log)
 
-    assert isinstance(found, PurgeCapability)
-    assert (found.seconds, found.timeout_seconds) == (seconds, limit)
+    assert isinstance(block_erase, PurgeCapability)
+    assert (block_erase.seconds, block_erase.timeout_seconds) == (seconds, limit)
 
 
 @pytest.mark.parametrize(
@@ -340,20 +346,22 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
         ("nvme-format", {"id_ctrl": altered("nvme-id-ctrl", oacs=0)}, "does not support Format NVM", False),
     ],
 )
-def test_what_a_controller_lacks_is_not_on_offer(name: str, answers: dict[str, str], text: str, remedy: bool) -> None:
-    """What it has not is told apart from what it has and will not do now."""
-    found = offered(name, **answers)
+def test_unsupported_and_hindered_methods_are_unavailable(
+    name: str, answers: dict[str, str], text: str, remedy: bool
+) -> None:
+    """An unsupported method has no remedy; a supported method that cannot run now has one."""
+    unavailable = capability(name, **answers)
 
-    assert isinstance(found, MethodUnavailable)
-    assert text in str(found)
-    assert bool(found.remedy) == remedy
+    assert isinstance(unavailable, MethodUnavailable)
+    assert text in str(unavailable)
+    assert bool(unavailable.remedy) == remedy
 
 
-# -- choosing --------------------------------------------------------------------------------------------------------
+# -- choice ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
-    """A drive with everything: Format before Sanitize, erasing data before erasing the key, what is no purge last."""
+def test_available_methods_are_in_order_of_preference(stage: Stage) -> None:
+    """Format comes before Sanitize, erasing the data before erasing the key; discard and overwrite come last."""
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", sanicap=3, fna=4)))
 
     assert available_methods(stage.tools().dut, stage.root) == (
@@ -364,11 +372,11 @@ def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
         "blkdiscard",
         "overwrite",
     )
-    assert stage.acted(*READING) == []
+    assert stage.commands_without(*QUERIES) == []
 
 
-def test_a_hindered_drive_is_not_purged_by_something_less(stage: Stage) -> None:
-    """A drive that could be formatted if it had one namespace is refused with that word, and what else there is."""
+def test_a_drive_with_two_namespaces_is_refused(stage: Stage) -> None:
+    """If only a second namespace prevents a format, the choice fails with the reason, a remedy and the alternatives."""
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", fna=2), list_ns=TWO))
     with pytest.raises(TargetUnfit, match="nvme-format: Format NVM erases every namespace of the drive, and it has 2"):
         choose(stage.tools(), "auto")
@@ -376,11 +384,11 @@ def test_a_hindered_drive_is_not_purged_by_something_less(stage: Stage) -> None:
         choose(stage.tools(), "nvme-format")
 
     assert unfit.value.hint.startswith("Give the drive a single namespace (nvme delete-ns). Available: blkdiscard")
-    assert stage.acted(*READING) == []
+    assert stage.commands_without(*QUERIES) == []
 
 
-def test_a_drive_without_any_of_them_is_discarded(stage: Stage) -> None:
-    """A controller that has neither Format nor Sanitize is purged by discarding: a Deviation."""
+def test_a_drive_without_format_and_sanitize_is_discarded(stage: Stage) -> None:
+    """If the controller supports neither Format nor Sanitize, the purge is a blkdiscard, which is a deviation."""
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", oacs=0)))
     stage.play("blkdiscard", Rule(erases=stage.path))
     purge = stage.purge()
@@ -389,8 +397,8 @@ def test_a_drive_without_any_of_them_is_discarded(stage: Stage) -> None:
     assert [deviation.what for deviation in purge.deviations] == ["purge"]
 
 
-def test_a_drive_behind_usb_is_not_asked(stage: Stage) -> None:
-    """What a bridge makes of NVMe commands nobody knows: none is sent."""
+def test_no_nvme_command_is_sent_through_usb(stage: Stage) -> None:
+    """A drive on USB gets no NVMe command; only discard and overwrite are available."""
     dut = replace(stage.tools().dut, bus="USB")
     stage.play("nvme", *rules())
 

@@ -1,4 +1,4 @@
-"""SCSI Format Unit and Sanitize: what the drive says it has, until it is ready again."""
+"""SCSI Format Unit and Sanitize: which commands the drive reports, and the wait until it is ready again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snia_pts.lab.purge.method import MethodUnavailable
 from snia_pts.lab.purge.scsi import _commands
 from tests.purge.playing import Canned, Rule, Stage, recorded, staged
 
-READING = ("sg_opcodes", "sg_turs")
+QUERIES = ("sg_opcodes", "sg_turs")
 DEBUG = recorded("scsi_debug-opcodes")
 FORMAT = " 04                  6    0,0    Format unit\n"
 BLOCK = " 48        2        10    0,0    Sanitize, block erase\n"
@@ -25,16 +25,16 @@ UNKNOWN = Rule(complains="Report supported operation codes: Illegal request, Inv
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A SAS drive."""
-    with staged(tmp_path, monkeypatch, "sdq", "ACME") as made:
-        yield made
+    with staged(tmp_path, monkeypatch, "sdq", "ACME") as stage:
+        yield stage
 
 
 def busy(stage: Stage, opcodes: str | Rule = DEBUG + FORMAT + BLOCK + CRYPTO, *, erases: bool = True) -> None:
-    """Let a drive format or sanitize in the background, and be ready after three looks."""
+    """Let a drive format or sanitize in the background; the fourth sg_turs reports that it is ready."""
     stage.play("sg_opcodes", opcodes if isinstance(opcodes, Rule) else Rule(says=opcodes))
-    done = Rule(then="begun", says="\nFormat unit has started\n", erases=stage.path if erases else "")
-    stage.play("sg_format", done)
-    stage.play("sg_sanitize", done)
+    start = Rule(then="begun", says="\nFormat unit has started\n", erases=stage.path if erases else "")
+    stage.play("sg_format", start)
+    stage.play("sg_sanitize", start)
     stage.play(
         "sg_turs",
         Rule(state="begun", then="some", says="Progress indication: 0.50% done\n"),
@@ -44,13 +44,13 @@ def busy(stage: Stage, opcodes: str | Rule = DEBUG + FORMAT + BLOCK + CRYPTO, *,
     )
 
 
-def test_commands_are_read() -> None:
-    """Operation codes and service actions, of what sg_opcodes 1.46 prints for scsi_debug and for sanitize."""
-    found = _commands(Canned({"opcodes": DEBUG + FORMAT + BLOCK}))
+def test_supported_commands_are_parsed() -> None:
+    """Operation codes and service actions are parsed from the output of sg_opcodes 1.46 for scsi_debug."""
+    commands = _commands(Canned({"opcodes": DEBUG + FORMAT + BLOCK}))
 
-    assert {("00", ""), ("a3", "c"), ("7f", "9"), ("7f", "11"), ("9e", "10"), ("04", ""), ("48", "2")} <= found
-    assert len(found) == len((DEBUG + FORMAT + BLOCK).splitlines()) - DEBUG.splitlines().index("-" * 47) - 1
-    assert ("48", "3") not in found
+    assert {("00", ""), ("a3", "c"), ("7f", "9"), ("7f", "11"), ("9e", "10"), ("04", ""), ("48", "2")} <= commands
+    assert len(commands) == len((DEBUG + FORMAT + BLOCK).splitlines()) - DEBUG.splitlines().index("-" * 47) - 1
+    assert ("48", "3") not in commands
 
 
 @pytest.mark.parametrize(
@@ -62,34 +62,34 @@ def test_commands_are_read() -> None:
         ("scsi-sanitize-crypto", ["sg_sanitize", "--crypto", "--quick", "--early"]),
     ],
 )
-def test_a_drive_is_purged_until_it_is_ready(stage: Stage, name: str, command: list[str]) -> None:
-    """The command begins it, Test Unit Ready tells the progress and the end; it is no Deviation."""
+def test_the_purge_waits_until_the_drive_is_ready(stage: Stage, name: str, command: list[str]) -> None:
+    """The command starts the purge, and the suite polls Test Unit Ready until the drive is ready; no deviation."""
     busy(stage)
     purge = stage.purge(name)
 
     assert purge.method.startswith("SCSI ")
     assert (purge.samples, purge.survivors, purge.deviations) == (64, 0, ())
-    assert stage.acted(*READING) == [[*command, stage.path]]
+    assert stage.commands_without(*QUERIES) == [[*command, stage.path]]
     assert stage.state == "ready"
 
 
-def test_a_format_that_lies_is_found_out(stage: Stage) -> None:
-    """A drive that says success, is ready at once and keeps the data has not purged (QEMU's scsi-hd)."""
+def test_a_format_that_keeps_the_data_fails(stage: Stage) -> None:
+    """A purge fails if the drive reports success but keeps the data, as QEMU's scsi-hd does."""
     busy(stage, erases=False)
     with pytest.raises(PurgeFailed, match="SCSI Format Unit reported success, but 64 of 64 blocks"):
         stage.purge()
 
 
-def test_a_drive_that_is_not_ready_after_it_has_failed(stage: Stage) -> None:
-    """A medium error in place of ready (a corrupted format) is the end, and a failure."""
+def test_a_medium_error_after_the_command_fails(stage: Stage) -> None:
+    """A purge fails if Test Unit Ready reports a medium error, as after a corrupted format."""
     busy(stage)
     stage.play("sg_turs", Rule(complains="test unit ready: Medium or hardware error\n", exits=3))
     with pytest.raises(PurgeFailed, match="not ready after it"):
         stage.purge()
 
 
-def test_a_drive_that_never_gets_ready_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a limit."""
+def test_a_drive_that_does_not_become_ready_times_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A purge that exceeds its time limit fails; the message has the last progress."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.3)
     busy(stage)
     stage.play("sg_turs", Rule(says="Progress indication: 12.50% done\n"))
@@ -97,16 +97,16 @@ def test_a_drive_that_never_gets_ready_is_given_up(stage: Stage, monkeypatch: py
         stage.purge()
 
 
-def test_a_command_that_is_refused_is_told(stage: Stage) -> None:
-    """The tool's last words are in the sentence."""
+def test_a_failed_command_is_reported(stage: Stage) -> None:
+    """The error message has the last line that the tool printed."""
     busy(stage)
     stage.play("sg_format", Rule(complains="FORMAT UNIT failed\nsg_format failed: Illegal request\n", exits=9))
     with pytest.raises(PurgeFailed, match="failed: sg_format failed: Illegal request"):
         stage.purge()
 
 
-def test_a_disk_that_speaks_no_scsi_is_not_asked(stage: Stage) -> None:
-    """A paravirtual disk (virtio) has no such commands."""
+def test_no_scsi_command_is_sent_to_a_virtio_disk(stage: Stage) -> None:
+    """For a disk whose subsystem is not SCSI (virtio) only discard and overwrite are available; no command is sent."""
     busy(stage)
     (stage.block / "device/subsystem").unlink()
     (stage.block / "device/subsystem").symlink_to(stage.root / "sys/bus/virtio")
@@ -115,8 +115,8 @@ def test_a_disk_that_speaks_no_scsi_is_not_asked(stage: Stage) -> None:
     assert stage.commands == []
 
 
-def test_what_a_drive_does_not_list_it_has_not(stage: Stage) -> None:
-    """A drive that lists its commands has those, and no others."""
+def test_a_command_that_the_drive_does_not_list_is_unavailable(stage: Stage) -> None:
+    """If the drive lists its commands, a method whose command is not listed is unavailable."""
     busy(stage, DEBUG + BLOCK)
 
     assert available_methods(stage.tools().dut, stage.root) == ("scsi-sanitize-block", "blkdiscard", "overwrite")
@@ -124,8 +124,8 @@ def test_what_a_drive_does_not_list_it_has_not(stage: Stage) -> None:
         choose(stage.tools(), "scsi-format")
 
 
-def test_a_drive_that_lists_nothing_is_formatted_by_name_only(stage: Stage) -> None:
-    """Where the drive does not tell its commands, a discard is chosen; Format Unit, which disks have, by name."""
+def test_a_drive_without_a_command_list_is_formatted_only_on_request(stage: Stage) -> None:
+    """If the drive cannot list its commands, blkdiscard is chosen; Format Unit can be requested, Sanitize cannot."""
     busy(stage, UNKNOWN)
 
     chosen, named = choose(stage.tools(), "auto"), choose(stage.tools(), "scsi-format")
@@ -137,8 +137,8 @@ def test_a_drive_that_lists_nothing_is_formatted_by_name_only(stage: Stage) -> N
 
 
 @pytest.mark.parametrize(("kind", "free"), [("0", True), ("1", False), ("2", False), ("3", False)])
-def test_protection_information_is_not_formatted_away(stage: Stage, kind: str, free: bool) -> None:
-    """A drive that is formatted with protection information is sanitized, which keeps it, and not formatted."""
+def test_format_is_unavailable_with_protection_information(stage: Stage, kind: str, free: bool) -> None:
+    """A drive with protection information is sanitized, which keeps it; Format Unit is unavailable."""
     busy(stage)
     (stage.block / "device/scsi_disk/0:0:0:0").mkdir(parents=True)
     (stage.block / "device/scsi_disk/0:0:0:0/protection_type").write_text(f"{kind}\n")
@@ -152,7 +152,7 @@ def test_protection_information_is_not_formatted_away(stage: Stage, kind: str, f
 
 
 def units(stage: Stage, **types: str) -> None:
-    """Give the drive's target device more logical units, by number, of these SCSI device types."""
+    """Add logical units to the drive's target device: their numbers and SCSI device types."""
     target = stage.root / "sys/devices/host0/target0:2:5"
     for number, kind in {"n0": "0", **types}.items():
         (target / f"0:2:5:{number[1:]}").mkdir(parents=True)
@@ -166,19 +166,19 @@ def units(stage: Stage, **types: str) -> None:
 
 @pytest.mark.parametrize("name", ["auto", "scsi-format", "scsi-sanitize-block", "scsi-sanitize-crypto"])
 def test_a_device_with_another_logical_unit_is_not_erased(stage: Stage, name: str) -> None:
-    """A drive with two actuators may erase both: nothing is sent, and what affects one unit can be named."""
+    """No erase command is sent if the device has another unit with data (two actuators), which it might erase too."""
     busy(stage)
     units(stage, n1="0")
     with pytest.raises(PurgeFailed, match=r"may erase all logical units of the device, and it has others \(0:2:5:1\)"):
         stage.purge(name)
 
-    assert stage.acted(*READING) == []
+    assert stage.commands_without(*QUERIES) == []
     assert stage.state == ""
     assert available_methods(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
 
 
-def test_a_logical_unit_without_data_does_not_matter(stage: Stage) -> None:
-    """An enclosure and a well-known unit have none; a target with a number that begins alike is another device."""
+def test_logical_units_without_data_and_other_targets_are_ignored(stage: Stage) -> None:
+    """An enclosure, a well-known unit, and a target whose number has the same prefix do not prevent a sanitize."""
     busy(stage)
     units(stage, n1="13", n49409="30")
     (stage.root / "sys/devices/host0/target0:2:5/0:2:50:1").mkdir()
