@@ -39,6 +39,8 @@ _TRAITS = (
     "device/serial",
     "serial",
     "device/vpd_pg80",
+    "wwid",
+    "device/wwid",
     "loop/backing_file",
     "loop/offset",
     "loop/sizelimit",
