@@ -535,7 +535,7 @@ def test_a_drive_with_another_worldwide_identifier_is_not_taken(tmp_path: Path) 
         wwid.parent.mkdir(parents=True)
         wwid.write_text("eui.2\n")
         confirmed = replace(target, traits=((wwid, b"eui.1\n"),))
-        with pytest.raises(DeviceFailed, match="its wwid was 'eui.1' and is 'eui.2'"):
+        with pytest.raises(DeviceFailed, match=r"its wwid was 'eui\.1' and is 'eui\.2'"):
             regain(confirmed, purged=True, patience_seconds=0, root=root)
         os.close(os.open(new, os.O_RDWR | os.O_EXCL))
 

@@ -34,8 +34,9 @@ from snia_pts.errors import (
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device import target_claim
 from snia_pts.lab.device.contents import Contents, read_contents
-from snia_pts.lab.device.guard import require_free
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
+from snia_pts.lab.device.refusals import require_free
+from snia_pts.lab.device.storage import Identity, Layer
 from snia_pts.lab.device.target_claim import (
     Target,
     claim_target,
@@ -44,7 +45,6 @@ from snia_pts.lab.device.target_claim import (
     require_as_confirmed,
     require_claimable,
 )
-from snia_pts.lab.device.storage import Identity, Layer
 from snia_pts.lab.device.usage import read_usage
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.model.run_options import RunOptions
