@@ -27,6 +27,7 @@ from .trusted_paths import (
     full_path_in_errors,
     is_trusted,
     open_private,
+    owner,
     owner_name,
     private_path,
     require_no_risk,
@@ -35,8 +36,6 @@ from .trusted_paths import (
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: The status of a file, for modules that do not use ``os``.
-Status = os.stat_result
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 NOT_EMPTY = "it is not empty, and a run never overwrites another"
 _UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
@@ -45,28 +44,31 @@ _open_folders: dict[Path, int] = {}
 
 
 def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
-    """Open a regular file of at most ``max_bytes`` for reading.  Raises OSError, also for any other file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if max_bytes is not None and status.st_size > max_bytes:
-            raise _too_large(max_bytes)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    """Open a regular file of at most ``max_bytes`` for reading.  Raises OSError for any other file, and never opens it.
+
+    Opening some devices has an effect: a watchdog starts, a tape rewinds.
+    """
+    with full_path_in_errors(path):
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            if max_bytes is not None and status.st_size > max_bytes:
+                raise _too_large(max_bytes)
+            return os.fdopen(os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+        finally:
+            os.close(handle)
 
 
-def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result], object] | None = None) -> bytes:
+def read_regular(path: Path, max_bytes: int, on_open: Callable[[int], object] | None = None) -> bytes:
     """Return the content of a regular file of at most ``max_bytes``.  Raises OSError, also for any other file.
 
-    ``on_open`` is called with the status of the opened file; ``path`` may lead to another file by now.
+    ``on_open`` is called with the owner of the opened file; ``path`` may lead to another file by now.
     """
     with open_regular(path, max_bytes) as file:
         if on_open is not None:
-            on_open(os.fstat(file.fileno()))
+            on_open(owner(file.fileno()))
         content = file.read(max_bytes + 1)
         if content is None:  # a kernel file (/proc, /sys) that has no data yet
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -75,13 +77,12 @@ def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result],
     return content
 
 
-def require_author_may_read(path: Path, author: Status, status: Status) -> None:
-    """Raise OSError if the file at ``path`` may not name a file of ``status``, because their owners differ.
+def require_author_may_read(path: Path, author: int, user: int) -> None:
+    """Raise OSError if the file at ``path``, of the user ``author``, may not name a file of ``user``: they differ.
 
-    ``author`` is the status of the file at ``path``.  If that file belongs to root or to this process's user, it may
-    name any file that this process can read.
+    If the file at ``path`` belongs to root or to this process's user, it may name any file that this process can read.
     """
-    if author.st_uid not in (0, os.geteuid(), status.st_uid):
+    if author not in (0, os.geteuid(), user):
         raise PermissionError(errno.EACCES, f"it does not belong to the owner of {path.name}")
 
 
@@ -105,7 +106,7 @@ def keep_folder_open(folder: Path, *, parent: bool = False) -> Iterator[None]:
     with directory(folder.parent) as above, full_path_in_errors(folder):
         descriptor = _open_folder(folder.name or ".", folder, above)
     try:
-        require_no_risk(folder, change_risk(folder, os.fstat(descriptor), parent=parent))
+        require_no_risk(folder, change_risk(folder, descriptor, parent=parent))
         _open_folders[folder] = descriptor
         yield
     finally:
@@ -130,7 +131,7 @@ def directory(folder: Path) -> Iterator[int]:
                 for name in folder.relative_to(base).parts:
                     descriptor = _open_folder(name, folder, descriptor)
                     opened.callback(os.close, descriptor)
-                    require_no_risk(folder, change_risk(folder, os.fstat(descriptor)))
+                    require_no_risk(folder, change_risk(folder, descriptor))
         yield descriptor
 
 
@@ -143,11 +144,17 @@ def _open_folder(name: str, folder: Path, parent: int) -> int:
         raise
 
 
-def make_folder(path: Path) -> None:
-    """Create a folder unless it exists; raises RunFolderError if anything else has its name."""
+def make_folder(path: Path, *, new: bool = False) -> None:
+    """Create a folder unless it exists; raises RunFolderError if anything else has its name.
+
+    With ``new``, raises FileExistsError if it exists.
+    """
     with directory(path.parent) as parent, full_path_in_errors(path):
-        with suppress(FileExistsError):
+        try:
             os.mkdir(path.name, FOLDER_MODE, dir_fd=parent)
+        except FileExistsError:
+            if new:
+                raise
         status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             raise _unusable(path, _kind(status))
@@ -168,7 +175,7 @@ def make_empty_folder(path: Path) -> tuple[Path, bool]:
             created = False
         descriptor = _open_folder(real.name, path, parent)
         try:
-            require_no_risk(path, change_risk(real, os.fstat(descriptor)))
+            require_no_risk(path, change_risk(real, descriptor))
             with os.scandir(descriptor) as entries:
                 if any(entries):
                     raise RunFolderError(path=path, reason=NOT_EMPTY)
@@ -216,7 +223,7 @@ def create(path: Path, *, replace: bool = False) -> UnbufferedFile:
 
 def create_file(path: Path, content: bytes, *, replace: bool = False) -> None:
     """Create a file with this content; see ``create``."""
-    with create(path, replace=replace) as file:
+    with create(path, replace=replace) as file, full_path_in_errors(path):
         try:
             file.write(content)
         except OSError:
@@ -238,7 +245,7 @@ def open_to_append(path: Path, *, new: bool = False) -> UnbufferedFile:
                 raise _unusable(path, _kind(os.stat(path.name, dir_fd=folder, follow_symlinks=False))) from None
             raise
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_trusted(status):
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_trusted(status.st_uid):
         os.close(descriptor)
         raise _unusable(path, _kind(status))
     return UnbufferedFile(descriptor, "r+")
@@ -325,7 +332,7 @@ def _kind(status: os.stat_result) -> str:
         return "is not a regular file"
     if status.st_nlink > 1:
         return f"has {status.st_nlink} names (hard links)"
-    return "already exists" if is_trusted(status) else f"belongs to {owner_name(status)}"
+    return "already exists" if is_trusted(status.st_uid) else f"belongs to {owner_name(status.st_uid)}"
 
 
 def data_folder(name: str) -> Path:

@@ -6,6 +6,7 @@ its use.  Other users trust every folder that they may use.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import grp
 import os
@@ -26,6 +27,11 @@ FOLDER_MODE = 0o755
 _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 #: How many symlinks Linux follows on the way to a file.
 _MAX_SYMLINKS = 40
+#: The number of FUSE in the first field of the kernel's ``struct statfs``, and room for all of it.
+_FUSE, _STATFS_BYTES = 0x65735546, 512
+#: The user that the kernel shows for one that it cannot show.
+_NOBODY = 65534
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def require_private(folder: Path, *, parent: bool = False) -> None:
@@ -107,9 +113,9 @@ class _Entry:
     def change_risk(self) -> str:
         """Return how other users may change what the way continues to from here; empty if they cannot."""
         if self.is_symlink:
-            owner = "" if is_trusted(self.status) else owner_name(self.status)
-            return owner and f"{self.path} is a symlink that belongs to {owner}"
-        return change_risk(self.path, self.status, parent=True)
+            user = "" if is_trusted(owner(self.descriptor)) else owner_name(owner(self.descriptor))
+            return user and f"{self.path} is a symlink that belongs to {user}"
+        return change_risk(self.path, self.descriptor, parent=True)
 
 
 def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
@@ -183,7 +189,7 @@ def tampering_risk(folder: Path, *, parent: bool = False) -> str:
         if risk := entry.change_risk():
             return risk
         if entry.is_last and not entry.is_symlink and not parent:
-            return change_risk(entry.path, entry.status)
+            return change_risk(entry.path, entry.descriptor)
     return ""
 
 
@@ -197,15 +203,16 @@ def require_no_risk(folder: Path, risk: str) -> None:
         )
 
 
-def change_risk(folder: Path, status: os.stat_result, *, parent: bool = False) -> str:
-    """Return how users other than root and the one who called sudo may change a folder; empty if they cannot.
+def change_risk(folder: Path, descriptor: int, *, parent: bool = False) -> str:
+    """Return how users other than root and the one who called sudo may change an open folder; empty if they cannot.
 
-    Users other than root accept any folder.  ``parent``: a folder is to be created or opened in it.
+    Users other than root accept any folder.  ``parent``: a folder is to be created or opened in it.  Raises OSError.
     """
     if os.geteuid() != 0:
         return ""
-    if not is_trusted(status):
-        return f"{folder} belongs to {owner_name(status)}"
+    user, status = owner(descriptor), os.fstat(descriptor)
+    if not is_trusted(user):
+        return f"{folder} belongs to {owner_name(user)}"
     if parent and status.st_mode & stat.S_ISVTX:
         return ""
     if status.st_mode & stat.S_IWOTH:
@@ -215,9 +222,36 @@ def change_risk(folder: Path, status: os.stat_result, *, parent: bool = False) -
     return ""
 
 
-def is_trusted(status: os.stat_result) -> bool:
-    """Return whether root may trust the owner: root, or the user who called sudo.  Other users trust all owners."""
-    return os.geteuid() != 0 or status.st_uid in _trusted_users()
+def is_trusted(user: int) -> bool:
+    """Return whether root may trust a user: root, or the user who called sudo.  Other users trust all users."""
+    return os.geteuid() != 0 or user in _trusted_users()
+
+
+def owner(descriptor: int) -> int:
+    """Return the owner of an open file; on a FUSE file system of another user, that user.  Raises OSError.
+
+    The program that serves a FUSE file system may state any owner, root too.
+    """
+    stated = os.fstat(descriptor).st_uid
+    file_system = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _libc.fstatfs(descriptor, file_system):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    if ctypes.c_uint.from_buffer(file_system).value != _FUSE:
+        return stated
+    mounted_by = _fuse_user(descriptor)
+    return stated if mounted_by in {os.geteuid(), *_trusted_users()} else mounted_by
+
+
+def _fuse_user(descriptor: int) -> int:
+    """Return who mounted the FUSE file system of an open file; nobody if its mount is not visible here."""
+    mount = re.search(r"(?m)^mnt_id:\s*(\d+)$", Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii"))
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        fields = line.decode("ascii", "replace").split(" ")
+        if mount and fields[0] == mount[1]:
+            user = re.search(r"(?:^|,)user_id=(\d+)", fields[-1])
+            return int(user[1]) if user else 0  # virtiofs has no such option; only root mounts it
+    return _NOBODY
 
 
 def _trusted_users() -> frozenset[int]:
@@ -242,11 +276,11 @@ def _is_private_group(folder: Path, group: int) -> bool:
     return is_own and not has_acl and members <= _trusted_users()
 
 
-def owner_name(status: os.stat_result) -> str:
+def owner_name(user: int) -> str:
     try:
-        return f"{pwd.getpwuid(status.st_uid).pw_name} (user {status.st_uid})"
+        return f"{pwd.getpwuid(user).pw_name} (user {user})"
     except KeyError:
-        return f"user {status.st_uid}"
+        return f"user {user}"
 
 
 def _group(number: int) -> str:

@@ -48,6 +48,8 @@ from snia_pts.units import KIB, MB
 from tests.strategies import vitals
 
 STARTED = datetime.datetime(2026, 11, 3, 1, 46, tzinfo=datetime.UTC)
+#: The seed of the runs.
+SEED = 4_711_202_611
 
 #: Read shares of the columns below.
 MIXES = (0, 5, 35, 50, 65, 95, 100)
@@ -184,7 +186,7 @@ def run_facts(
         started=STARTED.isoformat(),
         command_line=tuple(command_line) or ("snia-pts", spec.test, "/dev/sdb", "--serial", "S6KMNE0T500123"),
         about=Annotations(operator=operator),
-        seed=4_711_202_611,
+        seed=SEED,
         test_class=test_class,
         spec=spec,
         dut=device,

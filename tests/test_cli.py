@@ -436,7 +436,7 @@ def test_a_suite_that_was_replaced_meanwhile_is_told(
     def write(*_: object) -> None:
         raise ImportError("cannot import name 'sums'", name="snia_pts.report.formats.xlsx")
 
-    monkeypatch.setattr("snia_pts.report.write", write)
+    monkeypatch.setattr("snia_pts.cli.commands.stored.write", write)
 
     assert main(["report", str(stored.path), "--to", "xlsx"]) == 13
     message = capsys.readouterr().err

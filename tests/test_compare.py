@@ -275,7 +275,7 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
     output = capsys.readouterr().err
     assert "out: comparison." in output
     assert "already exists (and " in output
-    assert "Name another folder with --out, or remove what is in the way." in output
+    assert "Name another folder with --out, remove what is in the way, or make room on the disk." in output
     assert (tmp_path / "out/comparison.html").read_bytes() == before
 
     assert main(["compare", first, second, "--json"]) == 0

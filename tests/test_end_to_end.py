@@ -1,4 +1,4 @@
-"""The whole line, as a user drives it: real fio on a file and on a loop device, stopped and killed."""
+"""End-to-end runs of the command line with real fio on a file and a loop device, also stopped and killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.drives import loop_device, make_ext4, need_program
 from tests.operating import ENVIRONMENT, ROOT, assessed, checked, command, fio_of, snia_pts
 
-#: The shortest run that there is: version 1.1 tracks one point.
+#: The shortest possible run: version 1.1 tracks one point.
 SMALL = (
     "--pts",
     "1.1",
@@ -34,7 +34,7 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished run of the whole matrix on a file, in ``run``."""
+    """A folder with a finished run of the whole matrix on a file, in its subfolder ``run``."""
     folder = tmp_path_factory.mktemp("whole")
     size = ("--size", "64M", "--point-seconds", "0.1", "--max-rounds", "2", "--set", "steady_state.window_rounds=2")
     done = snia_pts(folder, "iops", "drive.img", *size, "--run-dir", "run", "--seed", "4711")
@@ -43,16 +43,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_all_56_cells_are_what_fio_counted(place: Path) -> None:
-    """An independent script finds WIPC, 2 x 56 measurements and each cell equal to fio's JSON in evidence/."""
+def test_all_56_cells_equal_the_output_of_fio(place: Path) -> None:
+    """An independent script confirms that WIPC, 2 x 56 measurements and all cells equal fio's JSON in evidence/."""
     done = checked(place / "run")
 
     assert done.stdout == "113 measurements and 56 points agree\n"
     assert done.returncode == 0
 
 
-def test_the_independent_script_can_say_no(place: Path, tmp_path: Path) -> None:
-    """The script that checks the cells notices a forged number."""
+def test_the_independent_script_rejects_a_forged_number(place: Path, tmp_path: Path) -> None:
+    """With a forged IOPS value in result.xml the script exits with 1."""
     (tmp_path / "evidence").symlink_to(place / "run" / "evidence")
     forged = (place / "run" / "result.xml").read_text().replace(' iops="', ' iops="1', 1)
     forged = forged[: forged.rindex(' iops="')] + forged[forged.rindex(' iops="') :].replace(' iops="', ' iops="1')
@@ -79,7 +79,7 @@ def test_xmllint_accepts_the_result(place: Path) -> None:
 
 
 def test_assess_gives_identical_numbers(place: Path) -> None:
-    """Judged again from the stored run, every number is the same, and the same as in result.xml."""
+    """assess gives the same numbers as the run and as result.xml."""
     assessment = assessed(place / "run")
     stored = (place / "run" / "result.xml").read_text()
 
@@ -91,8 +91,8 @@ def test_assess_gives_identical_numbers(place: Path) -> None:
     assert snia_pts(place, "assess", "run").stdout.splitlines()[:8] == (place / "stdout").read_text().splitlines()[:8]
 
 
-def test_the_report_made_again_is_the_same(place: Path) -> None:
-    """The report that a run ends with, in all its formats, is identical to the last byte when it is made again."""
+def test_a_regenerated_report_is_identical(place: Path) -> None:
+    """`report` writes the same bytes as the run did, in all formats."""
     names = ("report.rst", "report.pdf", "report.html", "report.xlsx", "result.xml")
     before = {name: (place / "run" / name).read_bytes() for name in names}
 
@@ -102,21 +102,21 @@ def test_the_report_made_again_is_the_same(place: Path) -> None:
     assert before["report.pdf"].startswith(b"%PDF-")
 
 
-def test_the_shortening_is_said(place: Path) -> None:
-    """A shortened run on a file says each of its deviations, in what it prints and in the report."""
+def test_a_shortened_run_lists_its_deviations(place: Path) -> None:
+    """A shortened run on a file lists each of its deviations on stdout and in the report."""
     for text in ((place / "stdout").read_text(), (place / "run" / "report.rst").read_text()):
-        for told in (
+        for deviation in (
             "rounds.point_seconds",
             "rounds.maximum",
             "steady_state.window_rounds",
             "device under test",
             "purge",
         ):
-            assert told in text
+            assert deviation in text
 
 
 def test_progress_in_a_pipe_is_lines(place: Path) -> None:
-    """Progress goes to standard error, as plain lines where that is no terminal."""
+    """If stderr is not a terminal, progress is written to it as lines without carriage returns."""
     text = (place / "stderr").read_text()
 
     assert "\r" not in text
@@ -125,7 +125,7 @@ def test_progress_in_a_pipe_is_lines(place: Path) -> None:
 
 
 def test_preconditioning_is_exact_and_every_point_has_its_seed(place: Path) -> None:
-    """WIPC wrote exactly twice the capacity; no two stimuli share a seed; the job files are there to repeat."""
+    """WIPC wrote exactly twice the capacity; every stimulus has its own seed, which its stored job file contains."""
     journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
     measured = [entry["outcome"] for entry in journal if entry["kind"] == "outcome" and "seed" in entry["outcome"]]
 
@@ -138,7 +138,7 @@ def test_preconditioning_is_exact_and_every_point_has_its_seed(place: Path) -> N
 
 
 def test_gaps_are_recorded(place: Path) -> None:
-    """The suite's own time, and the device's idle time, before each point but the first are in the journal."""
+    """The journal has the suite's and the device's idle time before each point but the first."""
     journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
     points = [e["outcome"] for e in journal if e["kind"] == "outcome" and "seed" in e["outcome"]]
 
@@ -151,27 +151,27 @@ def test_gaps_are_recorded(place: Path) -> None:
         assert 0 < after["suite_gap_us"] / 1000 <= gap_ms <= after["idle_gap_ms"], (before, after)
 
 
-def test_our_own_file_is_used_again_without_a_question(place: Path, tmp_path: Path) -> None:
-    """The file that the suite made is taken again; one that it did not make needs --overwrite, which suffices."""
-    again, no, yes = (str(tmp_path / name) for name in ("again", "no", "yes"))
-    snia_pts(place, "iops", "drive.img", *SMALL, "--to", "none", "--run-dir", again)
+def test_a_file_of_the_suite_is_reused_and_others_need_overwrite(place: Path, tmp_path: Path) -> None:
+    """A file that the suite created is reused; another file is refused with code 8 without --overwrite."""
+    reused, refused, overwritten = (str(tmp_path / name) for name in ("reused", "refused", "overwritten"))
+    snia_pts(place, "iops", "drive.img", *SMALL, "--to", "none", "--run-dir", reused)
     (place / "other.img").write_bytes(b"x" * (8 << 20))
 
-    assert snia_pts(place, "iops", "other.img", *SMALL, "--run-dir", no, check=False).returncode == 8
-    snia_pts(place, "iops", "other.img", *SMALL, "--overwrite", "--to", "none", "--run-dir", yes)
-    assert (Path(yes) / "result.xml").exists()
-    assert not Path(no).exists()
+    assert snia_pts(place, "iops", "other.img", *SMALL, "--run-dir", refused, check=False).returncode == 8
+    snia_pts(place, "iops", "other.img", *SMALL, "--overwrite", "--to", "none", "--run-dir", overwritten)
+    assert (Path(overwritten) / "result.xml").exists()
+    assert not Path(refused).exists()
 
 
-def hear() -> None:
-    """Hear what tells a process to stop, also where whoever runs the tests does not, as nohup has it."""
+def reset_signals() -> None:
+    """Restore the default stop signals, in case the tests run with them ignored (nohup)."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run on a file that has begun its rounds."""
+    """A run on a file that has started its rounds."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--point-seconds", "20", "--run-dir", "run")
     with subprocess.Popen(
         argv,
@@ -180,7 +180,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
-        preexec_fn=hear,
+        preexec_fn=reset_signals,
     ) as child:
         deadline = time.monotonic() + 180
         while "00002-" not in " ".join(fio_of(tmp_path)) and time.monotonic() < deadline:
@@ -197,12 +197,12 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         (signal.SIGHUP, "Stopped by a hang-up (SIGHUP)"),
     ],
 )
-def test_a_stopped_run_keeps_what_was_measured(
+def test_a_stopped_run_keeps_its_measurements(
     number: signal.Signals, cause: str, running: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    """Ctrl-C, SIGTERM and SIGHUP end fio and the run with code 130 and each by its own name.
+    """Ctrl-C, SIGTERM and SIGHUP end fio and the run with code 130; the message names the signal.
 
-    What was measured is kept and can be reported; message, journal, assessment and status name the same cause.
+    The measurements are kept and can be reported; message, assessment, status and report give the same cause.
     """
     running.send_signal(number)
     _, err = running.communicate(timeout=30)
@@ -220,8 +220,21 @@ def test_a_stopped_run_keeps_what_was_measured(
     assert cause in " ".join(report.split())
 
 
-def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
-    """A run started with SIGHUP ignored, as nohup does, goes on when the terminal is gone."""
+def test_a_run_whose_file_was_written_meanwhile_starts_again(running: subprocess.Popen[str], tmp_path: Path) -> None:
+    """By the rule it would continue with round 1, but the file is no longer preconditioned: it asks first."""
+    running.terminate()
+    running.communicate(timeout=30)
+    with (tmp_path / "drive.img").open("r+b") as file:
+        file.write(bytes(1 << 20))
+    done = snia_pts(tmp_path, "resume", "run", check=False)
+
+    assert done.returncode == 9
+    assert "Changed: content of the drive: it was written while the run was stopped." in done.stderr
+    assert "continues with Purge" in " ".join(done.stderr.split())
+
+
+def test_a_run_under_nohup_survives_a_hang_up(tmp_path: Path) -> None:
+    """A run started by nohup ignores SIGHUP and finishes."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--to", "none", "--run-dir", "run")
     with subprocess.Popen(
         ["nohup", *argv],
@@ -241,7 +254,7 @@ def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_leaves_no_fio_and_a_readable_record(running: subprocess.Popen[str], tmp_path: Path) -> None:
-    """After SIGKILL of the suite no fio goes on writing, and the journal tells what was measured."""
+    """After SIGKILL of the suite no fio process remains, and the stored run can be assessed as INCOMPLETE."""
     running.kill()
     running.wait()
     for _ in range(100):
@@ -255,7 +268,7 @@ def test_a_killed_run_leaves_no_fio_and_a_readable_record(running: subprocess.Po
 
 @pytest.mark.root
 def test_a_loop_device_from_purge_to_report(tmp_path: Path) -> None:
-    """On a loop device the purge is a real blkdiscard, proven by reading back, and all of it is reported."""
+    """Without the right --serial the run is refused; with it the purge is a real blkdiscard, verified and reported."""
     with loop_device(tmp_path / "loop.img", 32 << 20) as device:
         name = Path(device).name
         refused = snia_pts(tmp_path, "iops", str(device), *SMALL, "--run-dir", "no", check=False)
@@ -274,7 +287,7 @@ def test_a_loop_device_from_purge_to_report(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_mounted_device_is_refused_untouched(tmp_path: Path) -> None:
-    """A mounted loop device is refused with its mount point, and the file on it is as it was."""
+    """A mounted loop device is refused with its mount point, and a file on it stays unchanged."""
     with loop_device(tmp_path / "loop.img", 32 << 20) as device:
         make_ext4(device)
         (tmp_path / "mnt").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import itertools
 import json
@@ -475,6 +476,22 @@ def test_no_thread_is_interrupted_when_another_ends(tmp_path: Path, evidence: Pa
     masks = [int(mask, 16) for status in lines for mask in re.findall(r"^SigBlk:\t(\w+)$", status, re.MULTILINE)]
     assert len(masks) >= 5
     assert all(mask & 1 << (signal.SIGCHLD - 1) for mask in masks)
+
+
+def test_fio_inherits_the_claim_of_its_target(tmp_path: Path, evidence: Path) -> None:
+    """If the suite is killed, the lock and exclusive open of the target last until fio has ended."""
+    locks: list[str] = []
+
+    def look(_seconds: float, _written: int) -> None:
+        for pid in fio_processes(evidence):
+            locks.extend(path.read_text() for path in Path(f"/proc/{pid}/fdinfo").iterdir())
+
+    target = sparse(tmp_path / "x.img")
+    with target.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        measured(target, evidence, stimulus(seconds=1.5), tick=look, descriptor=file.fileno())
+
+    assert any("FLOCK" in text for text in locks)
 
 
 def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from snia_pts.errors import RecordError, RunFolderError
 from snia_pts.files import keep_folder_open, replace_file
 from snia_pts.record import folder as folders
+from snia_pts.record import suite as suites
 from snia_pts.record.folder import RunFolder, default_name
+from snia_pts.record.suite import SuiteFolder
 
 
 def test_a_new_folder_has_room_for_evidence(tmp_path: Path) -> None:
@@ -31,6 +33,24 @@ def test_an_empty_folder_is_taken_and_a_full_one_refused(tmp_path: Path) -> None
         RunFolder.create(tmp_path)
     assert refused.value.exit_code == 5
     assert "--run-dir" in refused.value.hint
+
+
+def test_of_two_runs_that_start_at_once_one_gets_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find it empty; the slower one adds nothing to it."""
+    for module in (folders, suites):
+        monkeypatch.setattr(module, "create_folder", lambda path: (path, False))
+    run, suite = tmp_path / "run", tmp_path / "suite"
+    run.mkdir()
+    suite.mkdir()
+    RunFolder.create(run)
+    SuiteFolder.create(suite, ["iops"])
+    before = (suite / "suite.json").read_bytes()
+
+    with pytest.raises(RunFolderError, match="not empty"):
+        RunFolder.create(run)
+    with pytest.raises(RunFolderError, match=r"suite\.json already exists"):
+        SuiteFolder.create(suite, ["wsat"])
+    assert (suite / "suite.json").read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

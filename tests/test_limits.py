@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any, get_args
@@ -138,6 +139,19 @@ def test_bounds_are_as_exact_as_integers(bound: int, tolerance: int, value: int)
     if 100 * value != bound * (100 + tolerance):
         assert most.is_met_by(value) == (100 * value < bound * (100 + tolerance))
     assert limit(minimum=bound, maximum=bound).is_met_by(bound)
+
+
+@given(bound=st.integers(1, 10**6), tolerance=st.integers(0, 1000))
+@example(bound=3, tolerance=100)
+def test_a_decimal_value_on_its_bound_meets_it(bound: int, tolerance: int) -> None:
+    """0.33 is at most 0.3 + 10 %, although binary fractions of 0.3 and 0.1 give less."""
+    widened, narrowed = (float(f"{bound * (1000 + sign * tolerance)}e-4") for sign in (1, -1))
+    most = limit(minimum=None, maximum=float(f"{bound}e-1"), tolerance_percent=tolerance / 10)
+    least = limit(minimum=float(f"{bound}e-1"), tolerance_percent=tolerance / 10)
+    assert most.is_met_by(widened)
+    assert not most.is_met_by(math.nextafter(widened, math.inf))
+    assert least.is_met_by(narrowed)
+    assert not least.is_met_by(math.nextafter(narrowed, -math.inf))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The file system that a file lies on, as the kernel's table of mounts tells it."""
+"""The file system of a file, as /proc/self/mountinfo gives it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ TABLE = """\
 """
 
 
-def told(path: str, root: Path) -> dict[str, str]:
+def mount_settings(path: str, root: Path) -> dict[str, str]:
+    """Return the settings of the mount of `path` by name."""
     return {layer.setting.name: layer.setting.value for layer in mount(path, root)}
 
 
-def test_the_nearest_and_latest_mount_is_the_files(tmp_path: Path) -> None:
-    """What is mounted over another hides it; what only begins alike is another path; blanks are written in octal."""
+def test_the_nearest_and_latest_mount_is_that_of_the_file(tmp_path: Path) -> None:
+    """A later mount hides an earlier one; a common name prefix is no match; blanks are octal escapes in the table."""
     table = tmp_path / "proc/self/mountinfo"
     table.parent.mkdir(parents=True)
     table.write_text(TABLE)
 
-    assert told("/exported/x", tmp_path)["file system"] == "ext4"
-    assert told("/export/test.img", tmp_path)["file system"] == "btrfs"
-    assert told("/a b/x", tmp_path)["file system"] == "tmpfs"
-    assert told("/x", tmp_path)["mount options"] == "rw,relatime,errors=remount-ro"
+    assert mount_settings("/exported/x", tmp_path)["file system"] == "ext4"
+    assert mount_settings("/export/test.img", tmp_path)["file system"] == "btrfs"
+    assert mount_settings("/a b/x", tmp_path)["file system"] == "tmpfs"
+    assert mount_settings("/x", tmp_path)["mount options"] == "rw,relatime,errors=remount-ro"
 
 
-def test_a_host_that_does_not_tell_is_taken_at_its_word(tmp_path: Path) -> None:
-    """Without a table of mounts nothing is guessed."""
+def test_without_a_mount_table_the_mount_is_unknown(tmp_path: Path) -> None:
+    """Without mountinfo the judgement is "unknown"."""
     (layer,) = mount("/x", tmp_path)
     assert layer.setting.judgement == "unknown"

@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO
 from itertools import count, product
@@ -26,11 +28,15 @@ from snia_pts.lab.evidence import last_number
 from snia_pts.lab.process import program as process
 from snia_pts.record import folder as folder_module
 from snia_pts.record.folder import RunFolder, writable_path
-from snia_pts.record.journal import Journal
+from snia_pts.record.journal import Journal, is_locked
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.writing import replace_files
+from snia_pts.units import MIB
 from tests.drives import content, filled, need_root
 from tests.operating import ENVIRONMENT, command, snia_pts
+from tests.simulated_device import fuse, slow
+from tests.simulated_device.model import Drive
+from tests.simulated_device.oracle import Oracle
 from tests.test_end_to_end import SMALL
 
 #: What somebody puts in the place of a file.
@@ -159,6 +165,54 @@ def test_a_symlink_that_appears_between_two_calls_is_not_followed(
     assert any(planted)
     assert not all(planted)
     assert untouched(victim, before)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("user", "is_trusted"), [(0, True), (65534, False)])
+def test_a_user_who_serves_a_file_system_owns_all_its_files(user: int, is_trusted: bool, tmp_path: Path) -> None:
+    """The server says that everything belongs to root."""
+    need_root()
+    ended, mount = threading.Event(), tmp_path / "mount"
+    mount.mkdir()
+    drive = Drive(MIB, slow.MEDIA, slow.CONTROLLER, Oracle(tmp_path / "log"))
+
+    def serve(connector: fuse.Fuse) -> None:
+        while not ended.wait(0.001):
+            connector.receive(connector.sources[0], lambda _: None)
+
+    try:
+        with fuse.opened(drive, mount, user, others=True) as connector, ThreadPoolExecutor() as threads:
+            threads.submit(serve, connector)
+            try:
+                assert (mount / fuse.LINK).lstat().st_uid == 0
+                redirected = trusted_paths.redirect_risk(mount / fuse.LINK / "etc", Path("/etc"))
+                written = trusted_paths.tampering_risk(mount)
+            finally:
+                ended.set()
+    except fuse.Unavailable as reason:
+        pytest.skip(f"no FUSE here: {reason}")
+    owner = trusted_paths.owner_name(user)
+    assert redirected == ("" if is_trusted else f"{mount / fuse.LINK} is a symlink that belongs to {owner}")
+    assert written == ("" if is_trusted else f"{mount} belongs to {owner}")
+
+
+@pytest.mark.parametrize("reader", [files.open_regular, is_locked])
+def test_only_a_regular_file_is_opened_to_read_it(tmp_path: Path, reader: Callable[[Path], object]) -> None:
+    """To open a pipe lets its writer continue, as to open a watchdog starts it."""
+    pipe, planted = tmp_path / "pipe", tmp_path / "planted"
+    os.mkfifo(pipe)
+    planted.symlink_to(pipe)
+    writer = threading.Thread(target=lambda: os.close(os.open(pipe, os.O_WRONLY)), daemon=True)
+    writer.start()
+    time.sleep(0.2)
+
+    with pytest.raises((OSError, RecordError), match="it is not a regular file"):
+        reader(planted)
+
+    writer.join(0.5)
+    assert writer.is_alive()
+    os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+    writer.join()
 
 
 def before_call(

@@ -1,4 +1,4 @@
-"""The next point is begun late in the one before, early enough to stand ready, and never lost."""
+"""The pipeline prepares the next point late in the current one, early enough to be ready, and ends every point."""
 
 from __future__ import annotations
 
@@ -16,65 +16,67 @@ from tests.strategies import stimulus
 
 
 class Program:
-    """What a point holds: it began at a moment, and notes its end."""
+    """A fake process of a point: has a start time, and records that it was ended."""
 
     ended = False
     started_ns = 0
 
     def end(self) -> None:
-        """End."""
+        """Record the end."""
         self.ended = True
 
 
 class Files:
-    """Files of a job that are closed with it."""
+    """Fake job files."""
 
     def close(self) -> None:
-        """Close nothing."""
+        """Do nothing."""
 
 
-class Round:
-    """Points that are begun as they are asked for."""
+class PreparedRound:
+    """A pipeline whose points are prepared on demand."""
 
-    def __init__(self, *kept: Exception | None) -> None:
-        """Begin a point for each None, and fail with each error."""
-        self.kept = kept
-        self.begun: list[PreparedPoint] = []
-        self.left = ExitStack()
-        self.upcoming = PointPipeline(self._points(), self.left)
+    def __init__(self, *errors: Exception | None) -> None:
+        """Prepare a point for each None, and raise each error."""
+        self.errors = errors
+        self.prepared: list[PreparedPoint] = []
+        self.exit_stack = ExitStack()
+        self.pipeline = PointPipeline(self._points(), self.exit_stack)
 
     def _points(self) -> Iterator[PreparedPoint]:
-        for error in self.kept:
+        for error in self.errors:
             if error:
                 raise error
             program = cast("Any", Program())
-            self.begun.append(PreparedPoint(stimulus=stimulus(), files=cast("Any", Files()), seed=1, program=program))
-            yield self.begun[-1]
+            self.prepared.append(
+                PreparedPoint(stimulus=stimulus(), files=cast("Any", Files()), seed=1, program=program)
+            )
+            yield self.prepared[-1]
 
 
-def at_work(request: Stimulus, seconds: float = 0.0) -> PreparedPoint:
-    """Return a point that has been at work for so long."""
+def running_point(request: Stimulus, seconds: float = 0.0) -> PreparedPoint:
+    """Return a point that has been running for `seconds`."""
     point = PreparedPoint(stimulus=request, files=cast("Any", Files()), seed=1, program=cast("Any", Program()))
     point.program.started_ns = time.monotonic_ns() - round(1e9 * seconds)
     return point
 
 
-def begun_in(request: Stimulus, at: tuple[float, ...]) -> list[int]:
-    """Return how many points are begun when one is looked at first after so many seconds, and in ticks after others."""
-    each, point = Round(None, None), at_work(request, at[0])
-    seen: list[float] = []
-    tick = each.upcoming.tick_for(point, lambda elapsed, _: seen.append(elapsed))
-    counts = [len(each.begun)]
+def prepared_counts(request: Stimulus, at: tuple[float, ...]) -> list[int]:
+    """Return the number of prepared points at the first of these times of a running point and at each later tick."""
+    round_, point = PreparedRound(None, None), running_point(request, at[0])
+    tick_times: list[float] = []
+    tick = round_.pipeline.tick_for(point, lambda elapsed, _: tick_times.append(elapsed))
+    counts = [len(round_.prepared)]
     for elapsed in at[1:]:
         point.program.started_ns = time.monotonic_ns() - round(1e9 * elapsed)
         tick(elapsed, 0)
-        counts.append(len(each.begun))
-    assert seen == list(at[1:])
+        counts.append(len(round_.prepared))
+    assert tick_times == list(at[1:])
     return counts
 
 
 @pytest.mark.parametrize(
-    ("asked", "at", "counts"),
+    ("changes", "at", "counts"),
     [
         ({"seconds": 60.0}, (0, 1, 30, 56.9, 57.1, 58.1, 59.6), [0, 0, 0, 0, 1, 1, 1]),
         ({"seconds": 60.0, "ramp_seconds": 5.0}, (0, 57.5, 61.5, 62.5), [0, 0, 0, 1]),
@@ -90,48 +92,48 @@ def begun_in(request: Stimulus, at: tuple[float, ...]) -> list[int]:
     ids=[
         "a minute",
         "after a ramp",
-        "nobody looked in time",
-        "late already",
-        "over",
-        "hardly late",
+        "no tick in time",
+        "first tick already late",
+        "already over",
+        "short, last second",
         "short",
         "very short",
-        "no time told",
-        "may end before",
+        "no duration",
+        "limit may end it early",
     ],
 )
-def test_the_next_point_is_begun_in_the_last_seconds(
-    asked: dict[str, Any], at: tuple[float, ...], counts: list[int]
+def test_the_next_point_is_prepared_in_the_last_seconds(
+    changes: dict[str, Any], at: tuple[float, ...], counts: list[int]
 ) -> None:
-    """Not sooner, for it takes CPU time, nor at the very end, which must be seen at once; now where none is known."""
-    assert begun_in(stimulus(**asked), at) == counts
+    """Not earlier, to save CPU time, nor in the last moment; immediately if the point is short or its end unknown."""
+    assert prepared_counts(stimulus(**changes), at) == counts
 
 
-def test_the_next_point_is_begun_when_it_is_taken_at_the_latest() -> None:
-    """Each is given once, in its order; then none."""
-    each = Round(None, None)
-    found = [each.upcoming.take() for _ in range(4)]
+def test_take_prepares_points_that_are_not_yet_prepared() -> None:
+    """Each point is returned once, in order; then None."""
+    round_ = PreparedRound(None, None)
+    points = [round_.pipeline.take() for _ in range(4)]
 
-    assert found == [*each.begun, None, None]
-    assert len(each.begun) == 2
+    assert points == [*round_.prepared, None, None]
+    assert len(round_.prepared) == 2
 
 
 @pytest.mark.parametrize("error", [UsageError(detail="no"), OSError("full")])
-def test_what_keeps_a_point_from_being_begun_waits_for_the_one_before(error: Exception) -> None:
-    """No error comes out of a tick, nor of the taking: who measures tells what was measured first."""
-    each = Round(None, error)
-    assert each.upcoming.take() is each.begun[0]
-    each.upcoming.tick_for(at_work(stimulus(seconds=10), 8.0), lambda *_: None)(9.0, 0)
+def test_an_error_in_preparing_a_point_is_deferred(error: Exception) -> None:
+    """Neither a tick nor `take` raises it: the current point must be recorded first."""
+    round_ = PreparedRound(None, error)
+    assert round_.pipeline.take() is round_.prepared[0]
+    round_.pipeline.tick_for(running_point(stimulus(seconds=10), 8.0), lambda *_: None)(9.0, 0)
 
-    assert each.upcoming.take() is None
-    assert each.upcoming.deferred_error is error
+    assert round_.pipeline.take() is None
+    assert round_.pipeline.deferred_error is error
 
 
-def test_every_point_that_was_begun_is_ended() -> None:
-    """Whoever leaves the round in its midst leaves no fio behind, taken or not."""
-    each = Round(None, None, None)
-    with each.left:
-        each.upcoming.take()
-        each.upcoming.tick_for(at_work(stimulus(seconds=1)), lambda *_: None)
+def test_leaving_a_round_ends_every_prepared_point() -> None:
+    """Both the taken point and the prepared one are ended when the round is left early."""
+    round_ = PreparedRound(None, None, None)
+    with round_.exit_stack:
+        round_.pipeline.take()
+        round_.pipeline.tick_for(running_point(stimulus(seconds=1)), lambda *_: None)
 
-    assert [cast("Any", point.program).ended for point in each.begun] == [True, True]
+    assert [cast("Any", point.program).ended for point in round_.prepared] == [True, True]

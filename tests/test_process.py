@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -804,3 +805,29 @@ def test_a_program_that_cannot_hear_sigterm_is_killed_at_once(tmp_path: Path) ->
     assert finished.timed_out
     assert finished.exit_code == -signal.SIGKILL
     assert time.monotonic() - began < 10  # the patience is longer
+
+
+def test_a_claim_lasts_until_the_program_has_ended(tmp_path: Path) -> None:
+    """After SIGKILL of the suite its program completes its work, and holds the lock of the claim until then."""
+    locked, ready, done = (tmp_path / name for name in ("locked", "ready", "done"))
+    locked.touch()
+    work = f"trap 'sleep 0.5; touch {done}; exit' TERM; touch {ready}; while :; do sleep 0.01; done"
+    suite = (
+        "import fcntl, os, sys, time\n"
+        "from pathlib import Path\n"
+        "from snia_pts.lab.process.inherited import InheritedFiles\n"
+        "from snia_pts.lab.process.program import run\n"
+        "claim = os.open(sys.argv[1], os.O_RDWR)\n"
+        "fcntl.flock(claim, fcntl.LOCK_EX)\n"
+        "run(('sh', '-c', sys.argv[2]), evidence=Path(sys.argv[3]), timeout_seconds=60,\n"
+        "    inherited=InheritedFiles(claims=(claim,)))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", suite, locked, work, tmp_path / "e"], cwd=ROOT) as child:
+        while not ready.exists():
+            assert child.poll() is None
+            time.sleep(0.01)
+        child.kill()
+    with locked.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+    assert done.exists()

@@ -452,3 +452,20 @@ def test_a_plan_warns_of_reads_of_addresses_that_nothing_writes(
     own.write_text(profile_path("queue-depth").read_text().replace("fill = true", "fill = false"))
     assert main((*words[:2], str(own), *words[3:])) == 0
     assert "warning: unwritten addresses: 9 points read addresses that no step before had" in capsys.readouterr().out
+
+
+def test_a_plan_warns_of_the_page_cache_and_of_limited_rates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the run, too: what is measured is not, or not only, the drive."""
+    own = tmp_path / "own.toml"
+    text = (
+        profile_path("queue-depth")
+        .read_text()
+        .replace("[[axis]]", "fio = { direct = 0, thinktime = 9 }\n\n[[axis]]", 1)
+    )
+    own.write_text(text)
+    assert main(("profile", "run", str(own), str(tmp_path), "--size", "64M", "--plan")) == 0
+    printed = capsys.readouterr().out
+    assert "warning: page cache: 9 of 18 points (the first is random write, Q1) used the page cache" in printed
+    assert "warning: limited by options: 9 of 18 points (the first is random write, Q1: thinktime=9) had" in printed

@@ -526,6 +526,21 @@ def test_a_drive_that_holds_data_after_its_purge_is_another_one(tmp_path: Path, 
 
 
 @pytest.mark.root
+def test_a_drive_with_another_worldwide_identifier_is_not_taken(tmp_path: Path) -> None:
+    """Even if it has the same serial number and holds nothing; it is not claimed."""
+    need_root()
+    root = tmp_path / "root"
+    with moved(tmp_path, "S1") as (target, _, new):
+        wwid = root / f"sys/class/block/{new.name}/wwid"
+        wwid.parent.mkdir(parents=True)
+        wwid.write_text("eui.2\n")
+        confirmed = replace(target, traits=((wwid, b"eui.1\n"),))
+        with pytest.raises(DeviceFailed, match=r"its wwid was 'eui\.1' and is 'eui\.2'"):
+            regain(confirmed, purged=True, patience_seconds=0, root=root)
+        os.close(os.open(new, os.O_RDWR | os.O_EXCL))
+
+
+@pytest.mark.root
 def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
     """What does not come back within the time given is the device's failure."""
     need_root()

@@ -1,4 +1,4 @@
-"""The arithmetic of disk arrays: a published example to the digit, and what must hold whatever the array is."""
+"""The arithmetic of disk arrays: a published example, properties of all arrays, and the command line."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from snia_pts.model.raid import (
     round_half_up,
 )
 
-#: The published example: 10000 IOPS, of which 60 % are reads, of which 30 % hit the cache, on 120 disks.
+#: The published example: 10000 IOPS on 120 disks; 60 % are reads, 30 % of which hit the cache.
 EXAMPLE = ArrayWorkload(read_percent=60, cache_hit_percent=30)
 COMMAND = ("raid-estimate", "--disks", "120", "--iops", "10000", "--read-percent", "60", "--cache-hit-percent", "30")
 
 
 def arrays() -> st.SearchStrategy[Array]:
-    """Arrays of all levels."""
-    sizes = {level: st.integers(fewest, 10**4) for level, fewest in MIN_DISKS.items()}
+    """Return a strategy for arrays of all levels."""
+    sizes = {level: st.integers(minimum, 10**4) for level, minimum in MIN_DISKS.items()}
     sizes[10] = st.integers(2, 10**4).map(lambda pairs: 2 * pairs)
     return st.one_of(*(st.builds(Array, level=st.just(level), disks=disks) for level, disks in sizes.items()))
 
 
 def workloads() -> st.SearchStrategy[ArrayWorkload]:
-    """Mixes of whole percents, so that integers can tell what is right."""
+    """Return a strategy for mixes of whole percents, so that a test can compute exactly."""
     percents = st.integers(0, 100)
     return st.builds(ArrayWorkload, read_percent=percents, cache_hit_percent=percents, pre_reads_hit=st.booleans())
 
@@ -49,24 +49,24 @@ def workloads() -> st.SearchStrategy[ArrayWorkload]:
 
 
 @pytest.mark.parametrize(
-    ("level", "pre_reads_hit", "parts", "each"),
+    ("level", "pre_reads_hit", "parts", "disk_iops"),
     [
         (5, False, (4200, 8000, 8000), 168),
         (5, True, (4200, 5600, 8000), 148),
         (10, False, (4200, 0, 8000), 102),
     ],
 )
-def test_published_iops_of_a_disk(level: int, pre_reads_hit: bool, parts: tuple[int, ...], each: int) -> None:
-    """The example's figures come out with all their parts, rounded to integers: 101.67 is 102."""
+def test_published_iops_of_a_disk(level: int, pre_reads_hit: bool, parts: tuple[int, ...], disk_iops: int) -> None:
+    """The example's figures and their parts are reproduced, rounded to integers (101.67 is 102)."""
     work = disk_work(Array(level=level, disks=120), replace(EXAMPLE, pre_reads_hit=pre_reads_hit), 10000)
 
     assert (work.read_iops, work.pre_read_iops, work.write_iops) == parts
     assert work.disk_iops == sum(parts) / 120
-    assert round_half_up(work.disk_iops) == each
+    assert round_half_up(work.disk_iops) == disk_iops
 
 
 def test_published_limits() -> None:
-    """120 disks of 150 IOPS carry 18000, of 13 MB/s move 1560; a link of 2 Gb/s lets 250 MB/s through, four 1 GB/s."""
+    """120 disks give 18000 IOPS (150 each) and 1560 MB/s (13 each); a 2 Gb/s link has 250 MB/s, four have 1000."""
     link = LinkSpeed(gbit_per_second=2)
 
     assert disks_iops(Array(level=5, disks=120), 150) == 18000
@@ -80,7 +80,7 @@ def test_published_limits() -> None:
     [(0, 4, 1, 4), (1, 2, 2, 1), (1, 3, 3, 1), (5, 4, 4, 3), (6, 8, 6, 6), (10, 8, 2, 4)],
 )
 def test_write_penalties(level: int, disks: int, penalty: int, data: int) -> None:
-    """A small write is 1, 2, 4, 6 and 2 I/Os of disks; a mirror of three is three."""
+    """A small write takes 1, 2, 4, 6 and 2 disk I/Os on RAID 0, 1, 5, 6 and 10; on a mirror of three disks, 3."""
     array = Array(level=level, disks=disks)
 
     assert array.write_penalty == penalty
@@ -101,22 +101,22 @@ def test_write_penalties(level: int, disks: int, penalty: int, data: int) -> Non
         ("pcie-5", 3938.5),
     ],
 )
-def test_known_links(kind: str, mb_per_second: float) -> None:
-    """What is left of the speed on the wire after its line code is what the interfaces are known for."""
+def test_throughput_of_links(kind: str, mb_per_second: float) -> None:
+    """Each link has its well-known throughput after line coding."""
     assert LINKS[kind].mb_per_second == pytest.approx(mb_per_second, abs=0.05)
 
 
-def test_halves_are_the_greater_number() -> None:
-    """Not the even one, as Python rounds."""
+def test_halves_are_rounded_up() -> None:
+    """0.5, 1.5 and 2.5 become 1, 2 and 3; Python's `round` rounds halves to even."""
     assert [round_half_up(value) for value in (0.4, 0.5, 1.5, 2.5, 101.67, 168.33)] == [0, 1, 2, 3, 102, 168]
 
 
-# -- what always holds ------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------------------------
 
 
 @given(arrays(), workloads(), st.integers(0, 10**9))
-def test_the_sums_are_those_of_integers(array: Array, workload: ArrayWorkload, iops: int) -> None:
-    """Every disk's share is that of the formula in fractions."""
+def test_disk_work_equals_exact_arithmetic(array: Array, workload: ArrayWorkload, iops: int) -> None:
+    """The IOPS of a disk equal those of the formula in fractions."""
     missed, read = Fraction(100 - int(workload.cache_hit_percent), 100), Fraction(int(workload.read_percent), 100)
     pre_reads = {5: 2, 6: 3}.get(array.level, 0)
     penalty = {0: 1, 1: array.disks, 5: 4, 6: 6, 10: 2}[array.level]
@@ -127,51 +127,51 @@ def test_the_sums_are_those_of_integers(array: Array, workload: ArrayWorkload, i
 
 
 @given(arrays(), workloads(), st.floats(1, 1e9))
-def test_one_way_is_the_other_turned_round(array: Array, workload: ArrayWorkload, disk_iops: float) -> None:
-    """At the IOPS that an array carries, each disk does just what it carries."""
-    carried = front_end_iops(array, workload, disk_iops)
-    assume(carried is not None and carried <= 1e18)
+def test_front_end_iops_is_the_inverse_of_disk_work(array: Array, workload: ArrayWorkload, disk_iops: float) -> None:
+    """At the array's front-end IOPS, each disk has exactly its given IOPS."""
+    array_iops = front_end_iops(array, workload, disk_iops)
+    assume(array_iops is not None and array_iops <= 1e18)
 
-    assert disk_work(array, workload, carried or 0).disk_iops == pytest.approx(disk_iops, rel=1e-9)
+    assert disk_work(array, workload, array_iops or 0).disk_iops == pytest.approx(disk_iops, rel=1e-9)
 
 
 @given(arrays(), workloads(), st.floats(0, 1e12), st.floats(1, 1e6))
-def test_more_asked_is_more_work(array: Array, workload: ArrayWorkload, iops: float, more: float) -> None:
-    """More IOPS, fewer hits or fewer reads than hit are never less work for a disk; more disks never more."""
+def test_disk_work_is_monotonic(array: Array, workload: ArrayWorkload, iops: float, increase: float) -> None:
+    """More IOPS, fewer cache hits or fewer reads never reduce a disk's work; more disks or pre-read hits never add."""
     work = disk_work(array, workload, iops).disk_iops
     slack = 1e-9 * (1 + work)
 
-    assert disk_work(array, workload, iops + more).disk_iops >= work
+    assert disk_work(array, workload, iops + increase).disk_iops >= work
     if workload.cache_hit_percent:
         fewer = replace(workload, cache_hit_percent=workload.cache_hit_percent - 1)
         assert disk_work(array, fewer, iops).disk_iops >= work - slack
     if workload.read_percent:
         fewer = replace(workload, read_percent=workload.read_percent - 1)
         assert disk_work(array, fewer, iops).disk_iops >= work - slack
-    if array.level != 1:  # where each more disk is one more copy
+    if array.level != 1:  # there an additional disk is an additional copy
         assert disk_work(replace(array, disks=array.disks + 2), workload, iops).disk_iops <= work + slack
     assert disk_work(array, replace(workload, pre_reads_hit=True), iops).disk_iops <= work + slack
 
 
 @given(workloads(), st.integers(2, 500), st.integers(1, 10**6))
-def test_levels_in_their_order(workload: ArrayWorkload, pairs: int, iops: int) -> None:
-    """With as many disks and the same work, RAID 0 asks least of a disk, then RAID 10, 5 and 6, with cold pre-reads."""
+def test_levels_are_ordered_by_disk_work(workload: ArrayWorkload, pairs: int, iops: int) -> None:
+    """With equal disks and IOPS and without pre-read hits, RAID 0 needs the fewest disk IOPS, then 10, 5 and 6."""
     cold = replace(workload, pre_reads_hit=False)
-    each = [disk_work(Array(level=level, disks=2 * pairs), cold, iops).disk_iops for level in (0, 10, 5, 6)]
+    disk_iops = [disk_work(Array(level=level, disks=2 * pairs), cold, iops).disk_iops for level in (0, 10, 5, 6)]
 
-    assert each == sorted(each)
+    assert disk_iops == sorted(disk_iops)
 
 
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6))
-def test_the_bottleneck_is_the_narrower(disks: float, fabric: float) -> None:
-    """And both where they are as wide; nothing where only one is known."""
-    found = Throughput(disks_mb_per_second=disks, fabric_mb_per_second=fabric).bottleneck
-    assert found == ("both" if disks == fabric else "disks" if disks < fabric else "fabric")
+def test_the_bottleneck_has_the_lower_throughput(disks: float, fabric: float) -> None:
+    """The bottleneck is "both" if both are equal, and empty if only one is known."""
+    bottleneck = Throughput(disks_mb_per_second=disks, fabric_mb_per_second=fabric).bottleneck
+    assert bottleneck == ("both" if disks == fabric else "disks" if disks < fabric else "fabric")
     assert Throughput(disks_mb_per_second=disks, fabric_mb_per_second=None).bottleneck == ""
 
 
-def test_a_cache_that_answers_everything_has_no_limit() -> None:
-    """Where no I/O reaches a disk, no disk limits the array."""
+def test_without_disk_ios_there_is_no_front_end_limit() -> None:
+    """With 100 % reads and 100 % cache hits the front-end limit is None."""
     workload = ArrayWorkload(read_percent=100, cache_hit_percent=100)
     assert front_end_iops(Array(level=5, disks=5), workload, 100) is None
 
@@ -180,9 +180,9 @@ def test_a_cache_that_answers_everything_has_no_limit() -> None:
 
 
 def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole example in one command: figures, limits and what they mean."""
-    told = ["--disk-iops", "150", "--disk-mb-per-second", "13", "--links", "4", "--link-gbit", "2"]
-    assert main([*COMMAND, "--level", "5", *told]) == 0
+    """One command prints the example's figures, limits and conclusions."""
+    limits = ["--disk-iops", "150", "--disk-mb-per-second", "13", "--links", "4", "--link-gbit", "2"]
+    assert main([*COMMAND, "--level", "5", *limits]) == 0
     text = capsys.readouterr().out.replace("\N{NARROW NO-BREAK SPACE}", "")
     lines = [" ".join(line.split()) for line in text.splitlines()]
 
@@ -197,14 +197,14 @@ def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -
     assert "rounded to integers" in text
 
 
-def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON has the exact and the rounded figures, and null for what nothing was told of."""
+def test_json_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has exact and rounded figures, and null for values without input."""
     assert main([*COMMAND, "--level", "10", "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
-    (asked,) = output["disk_load"]
+    (load,) = output["disk_load"]
 
-    assert asked["disk_iops"] == 12200 / 120
-    assert asked["disk_iops_rounded"] == 102
+    assert load["disk_iops"] == 12200 / 120
+    assert load["disk_iops_rounded"] == 102
     assert output["limits"] == {"disk_iops": None, "disks_iops": None, "front_end": []}
     assert output["mb_per_second"]["bottleneck"] is None
 
@@ -260,8 +260,8 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("--level 5 --disks 5 --link sas-1 --link-gbit 3", "not allowed"),
     ],
 )
-def test_what_is_no_array_is_refused(options: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each mistake is one sentence and a remedy, with the code of a wrong option."""
+def test_invalid_options_are_refused(options: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each invalid option gives one sentence, a remedy and the exit code of a usage error."""
     assert main(["raid-estimate", *options.split()]) == UsageError.exit_code
     out, err = capsys.readouterr()
 

@@ -65,7 +65,7 @@ key = "block_size"
 values = ["4 KiB", "16 KiB"]
 workloads = ["mix, random", "line"]
 """
-#: What only fio can do: calls of fdatasync, and an axis of its options.
+#: What only fio can do: calls of fdatasync, an axis of its options, the page cache, and a limited rate.
 _OF_FIO = """
 [[workload]]
 name = "log"
@@ -74,6 +74,23 @@ read_percent = 0
 block_size = "8 KiB"
 range = "1 MiB"
 fio = { ioengine = "psync", fdatasync = 1 }
+
+[[workload]]
+name = "cached"
+access = "RND"
+read_percent = 0
+block_size = "4 KiB"
+seconds = 0.2
+fio = { ioengine = "psync", buffered = 1, direct = 1 }
+
+[[workload]]
+name = "slow"
+access = "RND"
+read_percent = 0
+block_size = "4 KiB"
+seconds = 0.5
+queue_depth = 4
+fio = { rate_iops = 200, iodepth_low = 1, zero_buffers = 1 }
 
 [[axis]]
 key = "fio.refill_buffers"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import errno
 import io
 import json
 import math
+import os
 import re
 import statistics
 import subprocess
@@ -20,7 +22,7 @@ from lxml import etree
 
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
-from snia_pts.files import replace_file
+from snia_pts.files import UnbufferedFile, replace_file
 from snia_pts.model.measurement import METRICS
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
@@ -371,6 +373,44 @@ def test_a_table_that_was_edited_is_kept(again: Callable[[Path], object], tmp_pa
     with pytest.raises(ReportError, match=r"run\.csv was not written by snia-pts, or was changed"):
         again(tmp_path)
     assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))])
+@pytest.mark.parametrize("command", ["sha256sum *.csv >SHA256SUMS", "sha256sum notes.csv >>SHA256SUMS"])
+def test_checksums_of_the_user_make_no_file_the_reports_own(
+    command: str, again: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """Whoever archives a folder writes such a list; the next report removes nothing because of it."""
+    write(samples.iops_result(stop_after=60), tmp_path, ("csv",))
+    (tmp_path / "tables/notes.csv").write_text("mine")
+    subprocess.run(["sh", "-c", command], cwd=tmp_path / "tables", check=True)
+    before = files_in(tmp_path)
+    with pytest.raises(ReportError, match="SHA256SUMS was not written by snia-pts, or was changed"):
+        again(tmp_path)
+    assert files_in(tmp_path) == before
+
+
+def test_new_files_that_do_not_all_fit_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left that may be taken for the whole, or that is in the way when there is room."""
+    write_whole, disk = UnbufferedFile.write, [5]
+
+    def write_until_full(file: UnbufferedFile, content: bytes) -> int:
+        disk[0] -= len(content)
+        if disk[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write_whole(file, content)
+
+    files = {"comparison.rst": b"1234", "figures/a.svg": b"56"}
+    (tmp_path / "mine.txt").write_text("mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(UnbufferedFile, "write", write_until_full)
+        with pytest.raises(ReportError, match=r"figures/a\.svg: No space left on device") as refused:
+            replace_files(tmp_path, files, new=True)
+    assert "make room" in refused.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+    replace_files(tmp_path, files, new=True)
+    assert files_in(tmp_path) == {**files, "mine.txt": b"mine"}
 
 
 def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

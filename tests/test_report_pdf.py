@@ -351,7 +351,7 @@ def test_a_warning_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
         logger.warning("this image looks odd")
         return lay_out(report, document, sheet)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(layout, "lay_out", lay_out_with_warning)
+    monkeypatch.setattr("snia_pts.report.formats.pdf.lay_out", lay_out_with_warning)
     with pytest.raises(ReportError, match="this image looks odd"):
         make(report)
     assert logger.handlers == before

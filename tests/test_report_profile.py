@@ -24,12 +24,12 @@ from snia_pts.profiles.procedure import Point
 from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.profiles.report.axes import axis_pages
 from snia_pts.profiles.report.figures import Step, entry, response_over_iops
-from snia_pts.profiles.report.pages import overview
+from snia_pts.profiles.report.pages import overview, setup
 from snia_pts.profiles.report.points import group_by_workload, is_quantity, placed_points
 from snia_pts.profiles.report.reductions import IOPS
 from snia_pts.profiles.report.tables import effects
 from snia_pts.profiles.report.zones import quartiles
-from snia_pts.profiles.spec import Axis
+from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import writing
 from snia_pts.report.figures.render import settings
@@ -40,6 +40,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Scalar
 from tests import profiles, samples
 
@@ -147,6 +148,17 @@ def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -
     assert "\N{DAGGER} Limited by the host" in str(page(outcome, "Summary").blocks)
 
 
+def test_repeats_with_more_passes_are_one_point() -> None:
+    """A later repeat may need more passes; the warning about host limits counts its point once."""
+    result = profiles.result(profiles.spec(profiles.workload(seconds=None, range="1 MiB"), repeats=2))
+    (loop,) = result.loops
+    first, second = loop.rounds
+    (measured,) = second.measurements
+    more = dataclasses.replace(measured, stimulus=dataclasses.replace(measured.stimulus, passes=3))
+    rounds = (first, dataclasses.replace(second, measurements=(more,)))
+    assert len(result.host_limited_points(dataclasses.replace(loop, rounds=rounds))) == 1
+
+
 def test_host_limited_points_are_marked_in_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """The matrices of a profile mark the points that the host limited, and no other."""
     profile = profiles.spec(axes=[axis("queue_depth", 1, 4), axis("block_size", "4 KiB", "16 KiB")])
@@ -193,6 +205,94 @@ def test_reads_and_writes_of_a_mix_are_separate() -> None:
     result = profiles.result(profiles.spec(profiles.workload("mix", read_percent=70)), lambda *_: 1000)
     (selected,) = (table for table in overview(result) if table.title.startswith("Reads and writes"))
     assert selected.rows[0][1:3] == ("700", "300")
+
+
+# -- options of fio ---------------------------------------------------------------------------------------------------
+
+
+def facts_of(result: TestResult, page_title: str, title: str) -> dict[str, str]:
+    """Return the rows of a table of facts on a page."""
+    (found,) = [table for table in tables(page(result, page_title)) if table.title == title]
+    return {row[0]: row[1] for row in found.rows}
+
+
+def header(result: TestResult[Any], name: str) -> str:
+    return dict(setup(result))[name]
+
+
+def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> None:
+    """The engine is that of the run only where no option chooses another; values of an axis are all told."""
+    profile = profiles.spec(
+        profiles.workload("plain"),
+        profiles.workload("cached", fio={"ioengine": "posixaio", "direct": 0}),
+        profiles.workload("zeros", fio={"zero_buffers": 1, "rate_iops": 10}),
+        axes=[axis("fio.fixedbufs", 0, 1, workloads=("zeros",)), axis("fio.nice", *range(9), workloads=("plain",))],
+    )
+    result = with_engine(profiles.result(profile), "io_uring, fixed buffers, random buffers scrambled")
+    listed = facts_of(result, "Summary", "I/O engine and options of fio")
+    assert listed == {
+        "plain": "io_uring, fixed buffers, random buffers scrambled; options: nice=0 ... 8 (9 values)",
+        "cached": "posixaio, random buffers scrambled; options: direct=0 ioengine=posixaio",
+        "zeros": "io_uring, buffers by zero_buffers=1 or io_uring, fixed buffers, buffers by zero_buffers=1; "
+        "options: fixedbufs=0 or 1 rate_iops=10 zero_buffers=1",
+    }
+    assert facts_of(result, "Provenance", "Run")["Engine"] == (
+        "fio 3.33, io_uring, fixed buffers, random buffers scrambled (9 stimuli); posixaio, random buffers scrambled "
+        "(cached); io_uring, buffers by zero_buffers=1 (zeros, fixedbufs=0); "
+        "io_uring, fixed buffers, buffers by zero_buffers=1 (zeros, fixedbufs=1)"
+    )
+    printed = " ".join("\n".join(result_lines(result)).split())
+    assert all(f"{name} {text}" in printed for name, text in listed.items())
+
+
+def test_the_engine_of_a_run_is_that_of_all_points() -> None:
+    """If all points have the same other engine, only that is stated; without options, there is no table of them."""
+    cached = profiles.spec(profiles.workload(fio={"ioengine": "mmap"}))
+    result = with_engine(profiles.result(cached), "io_uring, fixed buffers, random buffers scrambled")
+    assert facts_of(result, "Provenance", "Run")["Engine"] == "fio 3.33, mmap, random buffers scrambled"
+    plain = with_engine(profiles.result(profiles.spec()), "libaio, random buffers refilled")
+    assert facts_of(plain, "Provenance", "Run")["Engine"] == "fio 3.33, libaio, random buffers refilled"
+    assert "I/O engine and options" not in "\n".join(result_lines(plain))
+
+
+def with_engine(result: TestResult, io_engine: str) -> TestResult:
+    platform = dataclasses.replace(result.facts.platform, engine="fio", engine_version="3.33", io_engine=io_engine)
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, platform=platform))
+
+
+def test_the_header_names_other_data_and_the_page_cache() -> None:
+    """RND stands only for random data; the page cache is not called unused where points use it."""
+    zeros = profiles.workload("zeros", fio={"zero_buffers": 1, "direct": 0})
+    half = profiles.workload("half", fio={"buffer_compress_percentage": 50})
+    plain = profiles.workload("plain", fio={"zero_buffers": 0, "refill_buffers": 1})
+    for workloads, pattern, cache in (
+        ((plain,), "RND", "not used"),
+        ((zeros,), "zero_buffers=1", "used by 1 of 1 point"),
+        ((plain, zeros), "RND; zero_buffers=1", "used by 1 of 2 points"),
+        ((plain, zeros, dataclasses.replace(half, cold=True)), "by options of fio", None),
+    ):
+        result = profiles.result(profiles.spec(*workloads))
+        assert header(result, "Data Pattern") == pattern
+        assert header(result, "Page cache") == (cache or "used by 1 of 3 points; emptied before cold workloads")
+
+
+def test_points_that_measure_memory_or_a_limit_have_a_warning() -> None:
+    """Of the page cache, and of a limited rate; shipped profiles that use the page cache on purpose have it, too."""
+
+    def kinds(profile: ProfileSpec) -> dict[str, str]:
+        found = {warning.what: warning.detail for warning in run_warnings(profiles.result(profile))}
+        return {what: found[what] for what in ("page cache", "limited by options") if what in found}
+
+    limited = profiles.workload("slow", fio={"rate_iops": 100, "thinktime": 5}, queue_depth=4)
+    assert kinds(profiles.spec(profiles.workload(), limited)) == {
+        "limited by options": "1 of 2 points (slow: rate_iops=100 thinktime=5) had options of fio that limit the rate, "
+        "pause between I/Os or wait until fewer I/Os are outstanding: the drive may do more"
+    }
+    own = {name: kinds(profiles.shipped(name)) for name in builtin_profiles()}
+    assert {name for name, found in own.items() if found} == {"etcd-fsync", "file-matrix", "page-cache"}
+    assert own["page-cache"]["page cache"].startswith(
+        "2 of 6 points (the first is write, sync engine, direct=0) used the page cache of the host: the numbers are "
+    )
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -180,6 +180,18 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
         assert stored == list(getattr(line, name))
 
 
+def test_discards_are_stored_if_there_were_any() -> None:
+    """The schema knows them."""
+    result = samples.result_of("wsat")
+    line = result.time_lines[0]
+    first = replace(line.measurements[0], telemetry=vitals(block=block_statistics(discarded_bytes=4096)))
+    discarded = replace(line, measurements=[first, *line.measurements[1:]])
+    document = parse(result_xml(replace(result, time_lines=(discarded, *result.time_lines[1:]))), "")
+    outcome = document.find("time_line/measurement/telemetry")
+    assert outcome is not None
+    assert outcome.get("discarded_bytes") == "4096"
+
+
 def test_the_health_of_the_drive_is_stored() -> None:
     """The document has each figure before and after with its role, failed readings, and the write amplification."""
     result = samples.result_of("wsat")

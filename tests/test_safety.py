@@ -13,7 +13,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +35,8 @@ from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device import target_claim
 from snia_pts.lab.device.contents import Contents, read_contents
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
+from snia_pts.lab.device.refusals import require_free
+from snia_pts.lab.device.storage import Identity, Layer
 from snia_pts.lab.device.target_claim import (
     Target,
     claim_target,
@@ -43,6 +45,7 @@ from snia_pts.lab.device.target_claim import (
     require_as_confirmed,
     require_claimable,
 )
+from snia_pts.lab.device.usage import read_usage
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.confirmation import refuse
@@ -1627,3 +1630,25 @@ def test_a_file_on_an_unidentified_file_system_has_no_mark(tmp_path: Path, monke
         monkeypatch.setattr(filetarget, "generation", lambda _: "")
         monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_fsid=0))
         assert not filetarget.has_valid_mark(file.fileno())
+
+
+@pytest.mark.parametrize(("further_files", "refused"), [(0, False), (1, True)])
+def test_a_loop_device_is_refused_if_a_file_system_may_use_its_file(
+    tmp_path: Path, further_files: int, *, refused: bool
+) -> None:
+    """An erofs mounted from a file may use further files, which its line in the table of mounts does not name."""
+    host = FakeHost(tmp_path / "host")
+    superblock = bytearray(4096)
+    superblock[1024 + 0x56 : 1024 + 0x58] = further_files.to_bytes(2, "little")
+    host.write("image.erofs", "").write_bytes(superblock)
+    (host.root / f"proc/{os.getpid()}/root").symlink_to(host.root)
+    host.write("proc/self/mountinfo", "36 25 0:45 / /mnt rw,relatime shared:1 - erofs /image.erofs ro\n")
+    loop, file = host.disk("loop7"), host.write("disk.img", "x")
+    status = file.stat()
+    stack = (
+        Layer(identity=Identity("device", 7), path=Path("/dev/loop7"), block=loop),
+        Layer(identity=Identity("file", status.st_dev, status.st_ino), path=file, block=None),
+    )
+    reason = "the erofs mounted at /mnt uses files that the kernel does not name"
+    with pytest.raises(TargetUnfit, match=reason) if refused else nullcontext():
+        require_free(Path("/dev/loop7"), stack, read_usage(host.root), host.root)

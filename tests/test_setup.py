@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def program(checkout: Path, name: str, script: str) -> None:
 
 
 def refusal(checkout: Path, *options: str) -> str:
-    """Run set-up, which must fail; return its one line, having checked that nothing was made."""
+    """Run set-up, which must fail; return its one line, having checked that nothing was made or removed."""
+    before = sorted(checkout.rglob("*"))
     # Set-up itself looks in /usr/sbin, too.
     done = subprocess.run(
         ["scripts/setup", *options],
@@ -50,7 +52,7 @@ def refusal(checkout: Path, *options: str) -> str:
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("scripts/setup: ")
-    assert not (checkout / ".venv").exists()
+    assert sorted(checkout.rglob("*")) == before
     return line
 
 
@@ -64,6 +66,16 @@ def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
     packages = re.search(r"apt install ([^)]*)\)", message)
     assert packages is not None
     assert {"fio", "libxml2-utils", "openssl"} <= set(packages[1].split())
+
+
+def test_an_environment_of_the_user_is_kept(checkout: Path) -> None:
+    """Set-up removes no .venv but its own."""
+    program(checkout, "python3", f'exec {sys.executable} "$@"')
+    program(checkout, "fio", "echo fio-3.33")
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / "notes.txt").write_text("mine")
+
+    assert "/.venv was not made by scripts/setup; move it elsewhere" in refusal(checkout)
 
 
 def test_a_run_needs_less_than_the_tests(checkout: Path) -> None:

@@ -1,4 +1,4 @@
-"""The steady state rule against a second implementation, against published windows, and against known wrong rules."""
+"""Compare the steady state rule with scipy, with published windows and with common misreadings of the standard."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.strategies import positive_values, rule
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("SNIA_PTS_SHARED") or ROOT.parent / "shared")
 
-#: A window that just has the data excursion of 20 %, and one that just has the slope excursion of 10 %.
+#: A window with a data excursion of exactly 20 %, and one with a slope excursion of exactly 10 %.
 DATA_EQUAL = (90.0, 100.0, 110.0, 100.0, 100.0)
 SLOPE_EQUAL = (105.0, 102.5, 100.0, 97.5, 95.0)
 
-#: Series of real drives (SSSPT, MIT licence): values, first round that ends a steady window, and of that window the
+#: Series of real drives (SSSPT, MIT licence): values, the first round that ends a steady window, and that window's
 #: average, data excursion, its percentage, slope excursion, its percentage, slope and intercept.
 PUBLISHED = {
     "TP 128 KiB W": (
@@ -129,9 +129,9 @@ PUBLISHED = {
     ),
 }
 
-NEVER = (4815.5, 5545.99, 5867.84, 6329.12, 5156.61, 5455.03, 6395.94, 6548.03, 6608.01, 6177.67, 5651.46)
+NEVER_STEADY = (4815.5, 5545.99, 5867.84, 6329.12, 5156.61, 5455.03, 6395.94, 6548.03, 6608.01, 6177.67, 5651.46)
 
-#: Series on which a band of +-10 % around the average judges otherwise: values, first pass of the rule, of the band.
+#: Series on which a band of +-10 % around the average passes later: values, first steady round by rule, by band.
 BAND = {
     "IOPS 4 KiB 65/35": (
         (19762.38, 25933.74, 31116.09, 27471.01, 31216.44, 33276.82, 30698.16, 32788.47, 33318.2),
@@ -146,18 +146,18 @@ BAND = {
 }
 
 
-def judged(*values: float, first_round: int = 1) -> SteadyState:
+def determined(*values: float, first_round: int = 1) -> SteadyState:
     """Return the standard's determination of a window."""
     return determine(values, rule(), first_round=first_round)
 
 
 def window_at(series: Sequence[float], last: int) -> SteadyState:
     """Return the determination of the window of a series that ends with round ``last``."""
-    return judged(*series[last - 5 : last], first_round=last - 4)
+    return determined(*series[last - 5 : last], first_round=last - 4)
 
 
 def first_steady_round(series: Sequence[float]) -> int | None:
-    """Return the first round, counted from 1, that ends a steady window; None when none does."""
+    """Return the first round, counted from 1, that ends a steady window, or None."""
     return next((last for last in range(5, len(series) + 1) if window_at(series, last).steady), None)
 
 
@@ -165,22 +165,22 @@ def first_steady_round(series: Sequence[float]) -> int | None:
 
 
 @given(positive_values(), st.integers(1, 25))
-def test_fit_is_least_squares(values: list[float], first_round: int) -> None:
-    """Slope and intercept are those of scipy's linear regression over the true round numbers."""
+def test_fit_equals_linear_regression(values: list[float], first_round: int) -> None:
+    """Slope and intercept equal those of scipy's linear regression over the round numbers."""
     fit = linregress(range(first_round, first_round + 5), values)
-    state = judged(*values, first_round=first_round)
+    state = determined(*values, first_round=first_round)
 
     assert state.slope == pytest.approx(fit.slope, rel=1e-9, abs=1e-9 * max(values))
     assert state.intercept == pytest.approx(fit.intercept, rel=1e-9, abs=1e-7 * max(values))
 
 
 @given(positive_values())
-def test_verdict_is_that_of_floating_point_away_from_the_limits(values: list[float]) -> None:
-    """The two conditions, evaluated with scipy's regression, give the same verdict unless a limit is all but met."""
+def test_verdict_equals_a_floating_point_evaluation_away_from_the_limits(values: list[float]) -> None:
+    """Both conditions, evaluated with scipy, give the same verdict if no excursion is within 1e-9 of its limit."""
     average = sum(values) / 5
     data_share = (max(values) - min(values)) / average
     slope_share = 4 * abs(linregress(range(5), values).slope) / average
-    state = judged(*values)
+    state = determined(*values)
 
     if abs(data_share - 0.20) > 1e-9 and abs(slope_share - 0.10) > 1e-9:
         assert state.steady == (data_share < 0.20 and slope_share < 0.10)
@@ -190,8 +190,8 @@ def test_verdict_is_that_of_floating_point_away_from_the_limits(values: list[flo
 
 @given(positive_values())
 def test_allowed_excursions_are_shares_of_the_average(values: list[float]) -> None:
-    """20 % and 10 % of the average are allowed."""
-    state = judged(*values)
+    """The allowed data excursion is 20 % of the average, the allowed slope excursion 10 %."""
+    state = determined(*values)
 
     assert state.allowed_data_excursion == pytest.approx(0.20 * sum(values) / 5)
     assert state.allowed_slope_excursion == pytest.approx(0.10 * sum(values) / 5)
@@ -199,8 +199,8 @@ def test_allowed_excursions_are_shares_of_the_average(values: list[float]) -> No
 
 @given(positive_values(), st.integers(1, 25))
 def test_fit_passes_through_the_middle(values: list[float], first_round: int) -> None:
-    """The best fit has the average at the middle round, and rises by the slope excursion within the window."""
-    state = judged(*values, first_round=first_round)
+    """The best fit has the average at the middle round and changes by the slope excursion over the window."""
+    state = determined(*values, first_round=first_round)
 
     assert state.fit(first_round + 2) == pytest.approx(state.average, rel=1e-9, abs=1e-7 * max(values))
     assert abs(state.fit(first_round + 4) - state.fit(first_round)) == pytest.approx(
@@ -214,76 +214,76 @@ def test_scale_does_not_matter(values: list[float], exponent: int) -> None:
     """Scaling by a power of two keeps the verdict."""
     scaled = [value * 2.0**exponent for value in values]
 
-    assert judged(*scaled).steady == judged(*values).steady
+    assert determined(*scaled).steady == determined(*values).steady
 
 
 @given(positive_values())
 def test_direction_does_not_matter(values: list[float]) -> None:
-    """Reversing time keeps the verdict and turns the slope's sign."""
-    forth, back = judged(*values), judged(*reversed(values))
+    """Reversing the values keeps the verdict and changes the slope's sign."""
+    forward, backward = determined(*values), determined(*reversed(values))
 
-    assert back.steady == forth.steady
-    assert back.slope == -forth.slope
+    assert backward.steady == forward.steady
+    assert backward.slope == -forward.slope
 
 
 @given(st.floats(min_value=1e-6, max_value=1e12))
 def test_constant_values_are_steady(value: float) -> None:
-    """Five equal values are steady, with no excursion at all."""
-    state = judged(*[value] * 5)
+    """Five equal values are steady; both excursions and the slope are 0."""
+    state = determined(*[value] * 5)
 
     assert state.steady
     assert (state.data_excursion, state.slope_excursion, state.slope) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 6])
-def test_window_has_as_many_values_as_the_rule_says(count: int) -> None:
-    """A window of another length is refused."""
+def test_window_of_a_wrong_length_is_refused(count: int) -> None:
+    """A window that has not five values raises ValueError."""
     with pytest.raises(ValueError, match="a window has 5 rounds"):
         determine([1.0] * count, rule())
 
 
 def test_limits_come_from_the_rule() -> None:
-    """Other percentages and another window judge otherwise: no number of the standard is in the code."""
+    """The percentages and the window length of the rule decide the verdict; none is hard-coded."""
     values = (80.0, 100.0, 120.0)
-    wide = replace(rule(), window_rounds=3, data_excursion_percent=40.0, slope_excursion_percent=40.0)
+    lenient = replace(rule(), window_rounds=3, data_excursion_percent=40.0, slope_excursion_percent=40.0)
 
-    assert determine(values, wide).steady
-    assert not determine(values, replace(wide, data_excursion_percent=39.0)).steady
-    assert not determine(values, replace(wide, slope_excursion_percent=39.0)).steady
+    assert determine(values, lenient).steady
+    assert not determine(values, replace(lenient, data_excursion_percent=39.0)).steady
+    assert not determine(values, replace(lenient, slope_excursion_percent=39.0)).steady
 
 
 # -- equality -------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 10**12), st.booleans())
-def test_equality_passes(scale: int, reverse: bool) -> None:
-    """An excursion of exactly 20 %, or a slope of exactly 10 %, passes at any scale."""
+def test_excursions_at_the_limit_are_steady(scale: int, reverse: bool) -> None:
+    """A data excursion of exactly 20 %, or a slope excursion of exactly 10 %, is steady at any scale."""
     for window in (DATA_EQUAL, SLOPE_EQUAL):
         values = [value * 2 * scale for value in window]
 
-        assert judged(*(reversed(values) if reverse else values)).steady
+        assert determined(*(reversed(values) if reverse else values)).steady
 
 
-def test_data_excursion_a_hair_above_fails() -> None:
-    """The next float above 20 % fails."""
-    state = judged(90.0, 100.0, math.nextafter(110.0, math.inf), 100.0, 100.0)
+def test_data_excursion_just_above_the_limit_is_not_steady() -> None:
+    """A maximum of the next float above the limit is not steady."""
+    state = determined(90.0, 100.0, math.nextafter(110.0, math.inf), 100.0, 100.0)
 
     assert not state.steady
     assert state.data_excursion_percent == pytest.approx(20)
 
 
-def test_slope_excursion_a_hair_above_fails() -> None:
-    """The next float above 10 % fails."""
-    state = judged(math.nextafter(105.0, math.inf), *SLOPE_EQUAL[1:])
+def test_slope_excursion_just_above_the_limit_is_not_steady() -> None:
+    """A first value of the next float above the limit is not steady."""
+    state = determined(math.nextafter(105.0, math.inf), *SLOPE_EQUAL[1:])
 
     assert not state.steady
     assert state.slope_excursion_percent == pytest.approx(10)
 
 
-def test_figures_agree_with_a_decision_that_floats_cannot_show() -> None:
-    """The average is less than 100 by a fifth of a float's resolution, and so the excursions exceed their limits."""
+def test_excursions_agree_with_the_verdict_at_the_resolution_of_floats() -> None:
+    """An average a fifth of a float's resolution below 100 makes both excursions exceed their limits."""
     below = math.nextafter(100.0, 0.0)
-    data, slope = judged(90.0, 100.0, 110.0, 100.0, below), judged(*sorted((95.0, 97.5, below, 102.5, 105.0)))
+    data, slope = determined(90.0, 100.0, 110.0, 100.0, below), determined(*sorted((95.0, 97.5, below, 102.5, 105.0)))
 
     assert not data.steady
     assert data.data_excursion > data.allowed_data_excursion
@@ -291,9 +291,9 @@ def test_figures_agree_with_a_decision_that_floats_cannot_show() -> None:
     assert slope.slope_excursion > slope.allowed_slope_excursion
 
 
-def test_each_condition_decides_alone() -> None:
-    """A window may fail by its data alone, and by its slope alone."""
-    data_fails, slope_fails = window_at(NEVER, 7), window_at(NEVER, 10)
+def test_each_condition_alone_can_fail_a_window() -> None:
+    """One window fails by its data excursion alone, another by its slope excursion alone."""
+    data_fails, slope_fails = window_at(NEVER_STEADY, 7), window_at(NEVER_STEADY, 10)
 
     assert (data_fails.data_excursion_percent, data_fails.slope_excursion_percent) == pytest.approx(
         (21.218, 1.247), abs=5e-4
@@ -305,7 +305,7 @@ def test_each_condition_decides_alone() -> None:
     assert not slope_fails.steady
 
 
-# -- what cannot be judged ------------------------------------------------------------------------------------------
+# -- windows without a verdict --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -319,9 +319,9 @@ def test_each_condition_decides_alone() -> None:
         (-math.inf, 1.0, 1.0, 1.0, math.inf),
     ],
 )
-def test_no_positive_average_cannot_be_judged(values: tuple[float, ...]) -> None:
-    """An average of 0 or less, and values that are not finite, are neither steady nor evaluable."""
-    state = judged(*values)
+def test_window_without_a_positive_finite_average_is_not_evaluable(values: tuple[float, ...]) -> None:
+    """A window with an average of 0 or less, or with nan or infinity, is neither evaluable nor steady."""
+    state = determined(*values)
 
     assert not state.evaluable
     assert not state.steady
@@ -335,8 +335,8 @@ def test_no_positive_average_cannot_be_judged(values: tuple[float, ...]) -> None
 
 
 def test_window_of_the_slides() -> None:
-    """The worked window of SNIA's teaching slides: slope 48.3, intercept 13904.5, average 14339.2, steady."""
-    state = judged(13705, 14639, 14747, 14678, 13927, first_round=7)
+    """The worked example of SNIA's slides is steady, with slope 48.3, intercept 13904.5 and average 14339.2."""
+    state = determined(13705, 14639, 14747, 14678, 13927, first_round=7)
 
     assert state.steady
     assert state.rounds == (7, 8, 9, 10, 11)
@@ -344,12 +344,12 @@ def test_window_of_the_slides() -> None:
 
 
 def test_window_of_a_published_report() -> None:
-    """A published PTS-E 1.1 report's determination block comes out to the digit.
+    """The determination block of a published PTS-E 1.1 report is reproduced to the digit.
 
-    The report prints the block, and its five values only as a plot: these are read off it and moved, within the
-    error of reading, to the values that the printed average, excursion and fit ask for.
+    The report shows the five values only in a plot.  They are read from it and adjusted, within the reading error, to
+    match the printed average, excursion and fit.
     """
-    state = judged(11602, 11796, 11895, 11746, 11595)
+    state = determined(11602, 11796, 11895, 11746, 11595)
 
     assert state.steady
     assert (state.average, state.allowed_data_excursion, state.data_excursion) == pytest.approx((11726.8, 2345.36, 300))
@@ -359,7 +359,7 @@ def test_window_of_a_published_report() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_series_of_real_drives(name: str) -> None:
-    """A measured series becomes steady at the known round, with the known figures."""
+    """Each series becomes steady at its known round, with the known figures."""
     values, first, figures = PUBLISHED[name]
     state = window_at(values, first)
 
@@ -376,12 +376,12 @@ def test_series_of_real_drives(name: str) -> None:
 
 
 def test_series_that_never_becomes_steady() -> None:
-    """A series whose windows all fail has no steady round."""
-    assert first_steady_round(NEVER) is None
+    """A series without a steady window has no steady round."""
+    assert first_steady_round(NEVER_STEADY) is None
 
 
 def test_steady_at_the_last_round_only() -> None:
-    """Twenty wild rounds do not spoil the 25th: only the window counts."""
+    """Twenty unsteady rounds do not matter if the last five are steady."""
     alternating = [50.0 if number % 2 else 100.0 for number in range(20)]
 
     assert first_steady_round([*alternating, *[100.0] * 5]) == 25
@@ -389,49 +389,47 @@ def test_steady_at_the_last_round_only() -> None:
 
 
 def test_all_known_series() -> None:
-    """1016 measured series become steady in the round that an earlier evaluation found."""
+    """1016 measured series become steady in the round that an earlier evaluation recorded."""
     path = SHARED / "golden" / "rounds.json"
     if not path.is_file():
         pytest.skip(f"{path} is not there; set SNIA_PTS_SHARED to the folder that holds golden/rounds.json")
     series = json.loads(path.read_text(encoding="utf-8"))
 
     assert len(series) == 1016
-    assert [one_series["first_pass_pts"] for one_series in series] == [
-        first_steady_round(item["values"]) for item in series
-    ]
+    assert [entry["first_pass_pts"] for entry in series] == [first_steady_round(entry["values"]) for entry in series]
 
 
-# -- rules that are not the standard's ------------------------------------------------------------------------------
+# -- misreadings of the standard ------------------------------------------------------------------------------------
 
 
 def in_band(values: Sequence[float]) -> bool:
-    """Each value within +-10 % of the average, and the slope as the standard says: a common misreading."""
+    """Misread the data condition: each value within +-10 % of the average; the slope as in the standard."""
     average = sum(values) / 5
-    return judged(*values).steady and all(abs(value - average) <= 0.10 * average for value in values)
+    return determined(*values).steady and all(abs(value - average) <= 0.10 * average for value in values)
 
 
 def fit_in_band(values: Sequence[float]) -> bool:
-    """Values and both ends of the fitted line within +-10 % of the average: lets the slope rise by 20 %."""
-    average, state = sum(values) / 5, judged(*values)
+    """Misread both: values and ends of the fit within +-10 % of the average, which allows a slope of 20 %."""
+    average, state = sum(values) / 5, determined(*values)
     ends = (state.fit(1), state.fit(5))
     return all(abs(value - average) <= 0.10 * average for value in (*values, *ends))
 
 
 def first_to_last(values: Sequence[float]) -> bool:
-    """The slope as the line from the first to the last value: wrong, the fit is by least squares."""
+    """Misread the slope: from the first to the last value instead of the least-squares fit."""
     average = sum(values) / 5
     return max(values) - min(values) <= 0.20 * average and abs(values[-1] - values[0]) <= 0.10 * average
 
 
 def strict(values: Sequence[float]) -> bool:
-    """Less than instead of no more than."""
+    """Misread the limits: less than instead of no more than."""
     average = sum(values) / 5
     slope_excursion = 4 * abs(linregress(range(5), values).slope)
     return bool(max(values) - min(values) < 0.20 * average and slope_excursion < 0.10 * average)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "values", "steady"),
+    ("misreading", "values", "steady"),
     [
         (in_band, BAND["IOPS 4 KiB 65/35"][0][2:7], True),
         (in_band, BAND["IOPS 0.5 KiB 95/5"][0][0:5], True),
@@ -442,17 +440,17 @@ def strict(values: Sequence[float]) -> bool:
         (strict, SLOPE_EQUAL, True),
     ],
 )
-def test_wrong_rules_judge_otherwise(
-    wrong: Callable[[Sequence[float]], bool], values: tuple[float, ...], steady: bool
+def test_verdict_differs_from_misreadings(
+    misreading: Callable[[Sequence[float]], bool], values: tuple[float, ...], steady: bool
 ) -> None:
-    """Where a known wrong reading and the standard part, the verdict is the standard's."""
-    assert judged(*values).steady is steady
-    assert wrong(values) is not steady
+    """Where a misreading and the standard differ, the verdict is the standard's."""
+    assert determined(*values).steady is steady
+    assert misreading(values) is not steady
 
 
 @pytest.mark.parametrize("name", BAND)
-def test_band_would_pass_later(name: str) -> None:
-    """On these drives a band of +-10 % would call steady only rounds after the rule does."""
+def test_band_of_10_percent_passes_later(name: str) -> None:
+    """On these series a band of +-10 % passes later than the rule, at the known rounds."""
     values, by_rule, by_band = BAND[name]
     first_in_band = next(last for last in range(5, len(values) + 1) if in_band(values[last - 5 : last]))
 

@@ -1,4 +1,4 @@
-"""Stimuli are keys, and steps say what shall happen."""
+"""Stimuli, steps and the device under test as values: equality, labels, amounts and validation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.strategies import dut, stimulus
 
 
 def test_stimulus_is_a_key() -> None:
-    """Equal stimuli are one key; whatever differs in one makes another."""
+    """Equal stimuli are one dictionary key; a stimulus with any other attribute is another key."""
     one = stimulus(read_percent=65, block_size_kib=64)
 
     assert {one: "value"}[stimulus(read_percent=65, block_size_kib=64)] == "value"
     assert len({one, stimulus(65, 8), stimulus(5, 64), stimulus(65, 64, queue_depth=1)}) == 4
 
 
-def test_stimulus_does_not_change() -> None:
-    """A stimulus cannot be altered once asked for."""
+def test_stimulus_is_immutable() -> None:
+    """Setting an attribute of a stimulus raises FrozenInstanceError."""
     with pytest.raises(FrozenInstanceError):
         stimulus().queue_depth = 1  # type: ignore[misc]
 
@@ -33,7 +33,7 @@ def test_total_oio() -> None:
 
 
 def test_cell_and_labels() -> None:
-    """A stimulus knows its cell, and reads as the standard writes it."""
+    """A stimulus has its cell, and its label is in the standard's notation."""
     one = stimulus(read_percent=65, block_size_kib=0.5)
 
     assert one.cell == Cell(read_percent=65, block_size_bytes=512)
@@ -43,28 +43,28 @@ def test_cell_and_labels() -> None:
 
 
 def test_amount_is_passes_over_the_range() -> None:
-    """A stimulus of two passes transfers twice its range, of three thrice; one of a time has no amount."""
+    """The amount is the passes times the range; a stimulus with a duration has no amount."""
     assert stimulus(seconds=None, passes=2, range_bytes=10**9).amount_bytes == 2 * 10**9
     assert stimulus(seconds=None, passes=3, range_bytes=10**9).amount_bytes == 3 * 10**9
     assert stimulus(seconds=60.0).amount_bytes is None
 
 
 @pytest.mark.parametrize("end", [{"seconds": None, "passes": None}, {"seconds": 60.0, "passes": 2}])
-def test_stimulus_ends_in_just_one_way(end: dict[str, Any]) -> None:
-    """A stimulus takes either a time or passes."""
+def test_stimulus_has_either_seconds_or_passes(end: dict[str, Any]) -> None:
+    """A stimulus with neither seconds nor passes, or with both, raises ValueError."""
     with pytest.raises(ValueError, match="either seconds or passes"):
         stimulus(**end)
 
 
-def test_range_holds_a_block() -> None:
-    """A range smaller than a block is refused, one of a block is not."""
+def test_range_is_at_least_one_block() -> None:
+    """A range smaller than a block raises ValueError; a range of one block is valid."""
     assert stimulus(range_bytes=4 * KIB).range_bytes == 4096
     with pytest.raises(ValueError, match="is smaller than a block"):
         stimulus(range_bytes=4 * KIB - 1)
 
 
-def test_steps_tell_their_stimuli() -> None:
-    """A purge and an idle time have no stimulus, a stretch one, a round all of its own."""
+def test_steps_have_their_stimuli() -> None:
+    """A purge and an idle time have no stimulus, a continuous stimulus has one, a round has all of its points."""
     wipc = stimulus(access="SEQ", block_size_kib=128, seconds=None, passes=2)
 
     assert Purge().stimuli == Idle(seconds=5).stimuli == ()
@@ -72,8 +72,8 @@ def test_steps_tell_their_stimuli() -> None:
     assert Round(number=3, stimuli=(wipc, stimulus())).stimuli == (wipc, stimulus())
 
 
-def test_steps_tell_what_they_are() -> None:
-    """A label says what a step does, and first of all for which part of the test."""
+def test_step_labels() -> None:
+    """A label starts with the part of the test, if there is one, and then names the step."""
     wipc = stimulus(access="SEQ", block_size_kib=128, seconds=None, passes=2)
 
     assert Purge().label == "Purge"
@@ -87,16 +87,16 @@ def test_steps_tell_what_they_are() -> None:
     ("seconds", "sample_seconds", "samples"),
     [(7260, 60, 121), (60, 60, 1), (90, 60, 2), (60.5, 60, 2), (0.3, 0.1, 3), (0.7, 0.1, 7), (5, None, 0)],
 )
-def test_samples_of_a_stretch(seconds: float, sample_seconds: float | None, samples: int) -> None:
-    """A stretch gives as many samples as begin in it; none where it is not cut."""
+def test_samples_of_a_continuous_stimulus(seconds: float, sample_seconds: float | None, samples: int) -> None:
+    """The number of samples is rounded up; without a sample length it is 0."""
     step = ContinuousStimulus(phase="PC", stimulus=stimulus(seconds=seconds), sample_seconds=sample_seconds)
 
     assert step.samples == samples
 
 
 @pytest.mark.parametrize("changes", [{"seconds": 59.0}, {"seconds": None, "passes": 2}])
-def test_samples_are_cut_from_time(changes: dict[str, Any]) -> None:
-    """A stretch shorter than a sample, or one that no time ends, cannot be cut."""
+def test_samples_need_a_long_enough_duration(changes: dict[str, Any]) -> None:
+    """A stimulus shorter than a sample, or without a duration, raises ValueError if samples are requested."""
     with pytest.raises(ValueError, match="shorter than one sample"):
         ContinuousStimulus(phase="PC", stimulus=stimulus(**changes), sample_seconds=60)
 
@@ -107,7 +107,7 @@ def mixed(*shares: tuple[float, int]) -> tuple[BlockShare, ...]:
 
 
 def test_mix_of_sizes() -> None:
-    """A mix has a largest block and no cell, and is called composite."""
+    """A mix has a largest block, the label "composite" and no cell."""
     one = stimulus(block_size_bytes=mixed((0.5, 10), (64, 20), (4, 70)), read_percent=40)
 
     assert one.largest_block_bytes == 64 * KIB
@@ -134,14 +134,14 @@ def test_mix_of_sizes() -> None:
         ({"limit_bytes": 4096, "seconds": None, "passes": 1}, "must end the last pass of a sequential stream"),
     ],
 )
-def test_impossible_stimuli(changes: dict[str, Any], sentence: str) -> None:
-    """A stimulus whose shares are not whole, or that begins or ends where it cannot, is refused."""
+def test_invalid_stimuli_are_refused(changes: dict[str, Any], sentence: str) -> None:
+    """Shares that do not add up to 100 %, and invalid start, range or limit, raise ValueError."""
     with pytest.raises(ValueError, match=sentence):
         stimulus(**changes)
 
 
 def test_demand() -> None:
-    """A demand reads as the standard writes it, and tells all outstanding I/Os."""
+    """A demand has a label in the standard's notation and its Total OIO."""
     assert stimulus(thread_count=32, queue_depth=4).demand == Demand(thread_count=32, queue_depth=4)
     assert (Demand(thread_count=32, queue_depth=4).label, Demand(thread_count=32, queue_depth=4).total_oio) == (
         "T32Q4",
@@ -149,22 +149,22 @@ def test_demand() -> None:
     )
 
 
-def test_dut_names() -> None:
-    """The identity to confirm is the serial number, or the name of a target that has none."""
+def test_dut_identity_and_name() -> None:
+    """The identity is the serial number or, without one, the name."""
     assert dut().identity == "S1"
     assert dut(path="/tmp/drive.img", serial="").identity == "drive.img"  # noqa: S108 - never opened
     assert dut().name == "sdx"
 
 
 @pytest.mark.parametrize("facts", [{"capacity_bytes": 0}, {"logical_sector_bytes": 0}])
-def test_dut_has_a_size(facts: dict[str, int]) -> None:
-    """A device without capacity or sectors is no device."""
+def test_dut_needs_a_capacity_and_a_sector_size(facts: dict[str, int]) -> None:
+    """A capacity or sector size of 0 raises ValueError."""
     with pytest.raises(ValueError, match="/dev/sdx: capacity and sector size must be positive"):
         dut(**facts)
 
 
-def test_dut_is_a_value() -> None:
-    """Devices with the same facts are equal."""
+def test_duts_compare_by_value() -> None:
+    """Devices with equal attributes are equal."""
     assert isinstance(dut(), Dut)
     assert dut() == dut()
     assert dut() != dut(serial="S2")

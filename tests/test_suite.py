@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from pypdf import PdfReader
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, ReportError, RunFolderError
 from snia_pts.model.run_options import RunOptions
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
 from snia_pts.report.formats import rst
@@ -29,7 +30,7 @@ from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
 from tests import killing, samples
 from tests.drives import special
-from tests.samples import cut_journal, store_run
+from tests.samples import SEED, cut_journal, store_run
 
 TESTS = tuple(SPEC_TYPES)
 
@@ -375,7 +376,9 @@ def test_the_summary_is_a_report(tmp_path: Path) -> None:
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteFolder:
     """A stored run of three tests, the second of which was stopped."""
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
-    folder = SuiteFolder.create(tmp_path / "all", ("throughput", "latency", "wsat"))
+    tests = ("throughput", "latency", "wsat")
+    asked = [RunOptions(test=test, target="sim:enterprise-sata", seed=SEED) for test in tests]
+    folder = SuiteFolder.create(tmp_path / "all", tests, asked)
     store_run(folder.run_path("throughput"), "throughput")
     cut_journal(store_run(folder.run_path("latency"), "latency"), 30)
     return folder
@@ -461,24 +464,30 @@ def test_a_test_that_was_taken_off_the_list_is_refused(stored: SuiteFolder, caps
 def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """A summary is that of one drive."""
     killing.reference("wsat", stored.run_path("wsat"))
+    seed = JournalReader(RunFolder(path=stored.run_path("wsat")).journal).facts.seed
+    document = json.loads((stored.path / "suite.json").read_text())
+    document["options"][2]["seed"] = seed
+    (stored.path / "suite.json").write_text(json.dumps(document))
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
         assert "that of the test before is EXAMPLE" in capsys.readouterr().err
 
 
-def test_a_run_with_another_seed_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("seeds", "expected"), [([1, 1, 1], "seed 1"), ([None, None, None], "no seed"), ([], "no seed")]
+)
+def test_a_run_with_another_seed_is_refused(
+    seeds: list[int | None], expected: str, stored: SuiteFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     """suite.json holds the seed of each of its runs; a run with another seed comes from elsewhere."""
-    asked = [RunOptions(test=test, target="sim:enterprise-sata", seed=1) for test in stored.tests]
-    shutil.rmtree(stored.run_path("latency"))
-    (stored.path / "suite.json").unlink()
-    stored.run_path("throughput").rename(stored.path.parent / "throughput")
-    SuiteFolder.create(stored.path, stored.tests, asked)
-    (stored.path.parent / "throughput").rename(stored.run_path("throughput"))
+    document = json.loads((stored.path / "suite.json").read_text())
+    document["options"] = [{**asked, "seed": seed} for asked, seed in zip(document["options"], seeds, strict=False)]
+    (stored.path / "suite.json").write_text(json.dumps(document))
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
-        assert "its journal is of another run: expected seed 1, got " in capsys.readouterr().err
+        assert f"its journal is of another run: expected {expected}, got seed {SEED}" in capsys.readouterr().err
 
 
 def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A target that something else takes the place of, between the suite's look at it and the program that opens it."""
+"""Another file or device replaces the target between the suite's checks and the program that opens it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.drives import MIB, content, filled, loop_device, need_root
 from tests.operating import ENVIRONMENT, command
 from tests.test_end_to_end import SMALL
 
-#: What puts the victim where the target was; the target itself stays open, and has another name or none.
+#: Commands that put the victim in the target's place; the target stays open under another name or none.
 SWAPS = {
     "rename": 'mv "$PLACE/victim.img" "$PLACE/disk/x.img"',
     "symlink": 'rm "$PLACE/disk/x.img"; ln -s "$PLACE/victim.img" "$PLACE/disk/x.img"',
@@ -29,7 +29,7 @@ SWAPS = {
 SIZE_BYTES = 16 * MIB
 
 
-#: Stands in a program's place.  No shell: bash would unblock SIGCHLD, and fio then lose count of its I/Os.
+#: Replaces a program on the PATH.  Not a shell script: bash unblocks SIGCHLD, and fio would lose count of its I/Os.
 WRAPPER = """#!{python} -IS
 import os, pathlib, re, signal, subprocess, sys
 folder, calls = pathlib.Path(__file__).parent, pathlib.Path(__file__).with_name("calls")
@@ -48,10 +48,11 @@ os.execv({real!r}, [{real!r}, *arguments])
 
 
 def wrapper(place: Path, program: str, swap: str, turn: int, *, ready: bool = False) -> dict[str, str]:
-    """Put a program on the PATH that swaps the target at its call number ``turn`` that writes; return the environment.
+    """Put a program on the PATH that swaps the target at its writing call number ``turn``; return the environment.
 
-    A call writes where fio has a target and a job that writes, or dd is called at all.  The swap comes before the real
-    program starts; or, where threads of fio stand ``ready``, after they are let go and before they open the target.
+    Every call of dd writes, and so does a call of fio that has a target and a job with writes.  The swap takes place
+    before the real program starts; with ``ready``, after fio's waiting threads are released and before they open the
+    target.
     """
     folder, real = place / "bin", shutil.which(program)
     folder.mkdir()
@@ -79,16 +80,16 @@ def run(place: Path, environment: dict[str, str], *options: str) -> subprocess.C
 
 @pytest.mark.long
 @pytest.mark.parametrize(("swap", "ready"), [*((swap, True) for swap in SWAPS), ("rename", False)])
-def test_fio_opens_what_is_held(tmp_path: Path, swap: str, ready: bool) -> None:
-    """Whatever takes the target's place right before fio opens it keeps its bytes; the run ends and says why."""
+def test_fio_writes_only_to_the_claimed_target(tmp_path: Path, swap: str, ready: bool) -> None:
+    """A file put in the target's place just before fio opens it stays unchanged; the run ends with code 13."""
     (tmp_path / "disk").mkdir()
     victim = filled(tmp_path / "victim.img", SIZE_BYTES)
     before = content(victim)
-    with victim.open("rb") as kept:
+    with victim.open("rb") as victim_file:
         environment = wrapper(tmp_path, "fio", SWAPS[swap], 2, ready=ready)
         done = run(tmp_path, environment, "--size", str(SIZE_BYTES), "--purge", "none")
 
-        assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before
+        assert content(Path(f"/proc/self/fd/{victim_file.fileno()}")) == before
     assert (tmp_path / "swapped").exists(), done.stderr
     assert done.returncode == 13, done.stderr
     assert "disk/x.img" in done.stderr
@@ -96,16 +97,16 @@ def test_fio_opens_what_is_held(tmp_path: Path, swap: str, ready: bool) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("swap", SWAPS)
-def test_a_purge_overwrites_what_is_held(tmp_path: Path, swap: str) -> None:
-    """A purge by dd clears the held file, and not what took its place right before."""
+def test_a_purge_overwrites_only_the_claimed_target(tmp_path: Path, swap: str) -> None:
+    """A file put in the target's place just before dd purges it stays unchanged; the run ends with code 11 or 13."""
     (tmp_path / "disk").mkdir()
     victim = filled(tmp_path / "victim.img", SIZE_BYTES)
     before = content(victim)
-    with victim.open("rb") as kept:
+    with victim.open("rb") as victim_file:
         environment = wrapper(tmp_path, "dd", SWAPS[swap], 1)
         done = run(tmp_path, environment, "--size", str(SIZE_BYTES), "--purge", "overwrite")
 
-        assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before
+        assert content(Path(f"/proc/self/fd/{victim_file.fileno()}")) == before
     assert (tmp_path / "swapped").exists(), done.stderr
     assert done.returncode in (11, 13), done.stderr
 
@@ -113,8 +114,8 @@ def test_a_purge_overwrites_what_is_held(tmp_path: Path, swap: str) -> None:
 @pytest.mark.root
 @pytest.mark.long
 @pytest.mark.parametrize(("program", "purge"), [("fio", "none"), ("dd", "overwrite")])
-def test_a_device_node_that_is_swapped_leads_nowhere(tmp_path: Path, program: str, purge: str) -> None:
-    """A node outside /dev that becomes that of another device: the run is on the node in /dev of the first."""
+def test_a_swapped_device_node_does_not_redirect_the_run(tmp_path: Path, program: str, purge: str) -> None:
+    """If a node outside /dev becomes another device's, the run finishes and the other device stays unchanged."""
     need_root()
     filled(tmp_path / "victim", SIZE_BYTES)
     with loop_device(tmp_path / "own", SIZE_BYTES) as own, loop_device(tmp_path / "victim") as other:
@@ -139,8 +140,8 @@ def test_a_device_node_that_is_swapped_leads_nowhere(tmp_path: Path, program: st
 
 
 @pytest.mark.long
-def test_thirty_random_races_harm_nobody(tmp_path: Path) -> None:
-    """A victim that is renamed over the target at any moment of a run keeps its bytes, 30 times of 30."""
+def test_thirty_random_swaps_leave_the_victim_unchanged(tmp_path: Path) -> None:
+    """A file that is renamed over the target at a random moment of a run stays unchanged in 30 of 30 runs."""
     chance = random.Random(19)
     for number in range(30):
         place = tmp_path / str(number)
@@ -149,9 +150,9 @@ def test_thirty_random_races_harm_nobody(tmp_path: Path) -> None:
         before = content(victim)
         argv = ("iops", "disk/x.img", *SMALL, "--run-dir", "run", "--size", str(SIZE_BYTES))
         with (
-            victim.open("rb") as kept,
-            (place / "said").open("wb") as said,
-            subprocess.Popen(command(*argv), cwd=place, env=ENVIRONMENT, stdout=said, stderr=said) as running,
+            victim.open("rb") as victim_file,
+            (place / "output").open("wb") as output,
+            subprocess.Popen(command(*argv), cwd=place, env=ENVIRONMENT, stdout=output, stderr=output) as running,
         ):
             while not (place / "run" / "journal.jsonl").exists() and running.poll() is None:
                 time.sleep(0.01)
@@ -159,6 +160,6 @@ def test_thirty_random_races_harm_nobody(tmp_path: Path) -> None:
             victim.rename(place / "disk" / "x.img")
             code = running.wait(timeout=120)
 
-            assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before, number
-        assert code in (0, 11, 13), (place / "said").read_text()
+            assert content(Path(f"/proc/self/fd/{victim_file.fileno()}")) == before, number
+        assert code in (0, 11, 13), (place / "output").read_text()
         shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""Sizes, times and counts as people read and write them."""
+"""Parsing and formatting of sizes, times and numbers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from snia_pts.units import (
         ("1.005kB", 1005),
     ],
 )
-def test_size_is_read(text: str, size: int) -> None:
-    """K, M, G and T are binary, kB, MB, GB and TB decimal, case and spaces do not matter."""
+def test_size_is_parsed(text: str, size: int) -> None:
+    """K, M, G and T are binary, kB, MB, GB and TB decimal; case and spaces do not matter."""
     assert parse_size(text) == size
 
 
@@ -72,8 +72,8 @@ def test_size_is_read(text: str, size: int) -> None:
         "{}",
     ],
 )
-def test_nonsense_is_no_size(text: str) -> None:
-    """What is no whole, positive number of bytes is refused with the text and a remedy."""
+def test_invalid_sizes_are_refused(text: str) -> None:
+    """A text that is not a positive whole number of bytes is refused; the error has the text and a remedy."""
     with pytest.raises(UsageError) as caught:
         parse_size(text)
 
@@ -82,15 +82,15 @@ def test_nonsense_is_no_size(text: str) -> None:
 
 
 @given(st.integers(1, 10**19))
-def test_bytes_are_exact(size: int) -> None:
-    """A size in bytes is read to the byte, however large."""
+def test_sizes_in_bytes_and_kib_are_exact(size: int) -> None:
+    """Sizes up to 10^19 are parsed to the byte."""
     assert parse_size(str(size)) == size
     assert parse_size(f"{size}K") == size * 1024
 
 
 @given(st.text())
-def test_any_text_is_a_size_or_refused(text: str) -> None:
-    """There is no text that fails in another way."""
+def test_any_text_is_a_size_or_a_usage_error(text: str) -> None:
+    """No text raises another exception, and every parsed size is at least 1."""
     try:
         size = parse_size(text)
     except UsageError:
@@ -118,16 +118,16 @@ def test_any_text_is_a_size_or_refused(text: str) -> None:
         ("1.0", None),
     ],
 )
-def test_a_whole_number_is_plain_digits(text: str, number: int | None) -> None:
-    """Only ASCII digits below 2^63 are a number: not all that Python calls a digit, nor more than it converts."""
+def test_whole_number_accepts_ascii_digits_only(text: str, number: int | None) -> None:
+    """Only ASCII digits below 2^63 are a number; other Unicode digits, signs, spaces and underscores give None."""
     assert whole_number(text) == number
 
 
 @pytest.mark.parametrize(
     ("size", "text"), [(512, "0.5 KiB"), (4096, "4 KiB"), (1536, "1.5 KiB"), (131072, "128 KiB"), (2**20, "1024 KiB")]
 )
-def test_block_sizes_are_in_kib(size: int, text: str) -> None:
-    """Transfer sizes are written in KiB, as the standard writes them."""
+def test_block_size_is_in_kib(size: int, text: str) -> None:
+    """Block sizes are formatted in KiB, as in the standard, and can be parsed again."""
     assert block_size(size) == text
     assert parse_size(text) == size
 
@@ -137,7 +137,7 @@ def test_block_sizes_are_in_kib(size: int, text: str) -> None:
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (960_197_124_096, "960.2 GB"), (1e12, "1 TB"), (2.5e15, "2.5 PB")],
 )
 def test_capacity_is_decimal(size: float, text: str) -> None:
-    """Amounts of data are written in decimal units."""
+    """Amounts of data are formatted in decimal units."""
     assert capacity(size) == text
 
 
@@ -145,8 +145,8 @@ def test_capacity_is_decimal(size: float, text: str) -> None:
     ("size", "text"),
     [(0, "0 bytes"), (512, "512 bytes"), (4096, "4.096 kB (4 096 bytes)"), (16 << 20, "16.78 MB (16 777 216 bytes)")],
 )
-def test_an_exact_capacity_has_all_its_bytes(size: int, text: str) -> None:
-    """Amounts that differ by a byte have different, readable texts."""
+def test_exact_capacity_includes_all_bytes(size: int, text: str) -> None:
+    """The text has the rounded amount and, from 1000 bytes on, the exact number of bytes."""
     assert exact_capacity(size) == text.replace(" 096", NARROW_NBSP + "096").replace(
         " 777 216", f"{NARROW_NBSP}777{NARROW_NBSP}216"
     )
@@ -170,18 +170,18 @@ def test_an_exact_capacity_has_all_its_bytes(size: int, text: str) -> None:
     ],
 )
 def test_duration_has_two_units(seconds: float, text: str) -> None:
-    """Times are written in their two largest units, rounded before they are split."""
+    """Times of a minute or more have their two largest units, and are rounded before they are split."""
     assert duration(seconds) == text
 
 
 @given(st.floats(0, 10**9))
-def test_duration_is_off_by_half_of_its_last_digit_at_most(seconds: float) -> None:
-    """A printed time differs from the true one by at most half of its smaller unit (or of its third digit)."""
+def test_duration_has_a_rounding_error_of_at_most_half_its_last_digit(seconds: float) -> None:
+    """A formatted time differs from the value by at most half of its smaller unit (or of its third digit)."""
     units = {"d": 86400, "h": 3600, "min": 60, "s": 1}
     words = duration(seconds).split()
-    printed = sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True))
+    formatted = sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True))
     last = units[words[-1]] if len(words) > 2 else 10.0 ** (math.floor(math.log10(seconds)) - 2) if seconds else 1
-    assert abs(printed - seconds) <= last / 2 * (1 + 1e-9)
+    assert abs(formatted - seconds) <= last / 2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -199,16 +199,16 @@ def test_duration_is_off_by_half_of_its_last_digit_at_most(seconds: float) -> No
     ],
 )
 def test_number_has_about_four_digits(value: float, text: str) -> None:
-    """Values keep about four significant digits with separated thousands; a value that is not a number is n/a."""
+    """Numbers have about four significant digits and separated thousands; nan and infinity are n/a."""
     assert number(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_number_is_close_to_its_value(value: float) -> None:
-    """What is written differs from the value by less than a thousandth of it, or by less than a millionth."""
-    written = float(number(value).replace("\N{NARROW NO-BREAK SPACE}", ""))
+    """The formatted number differs from the value by at most a thousandth of it, or a millionth."""
+    formatted = float(number(value).replace("\N{NARROW NO-BREAK SPACE}", ""))
 
-    assert written == pytest.approx(value, rel=1e-3, abs=1e-6)
+    assert formatted == pytest.approx(value, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -224,17 +224,17 @@ def test_number_is_close_to_its_value(value: float) -> None:
         (math.nan, 2, "n/a"),
     ],
 )
-def test_an_amount_is_rounded_down(value: float, decimals: int, text: str) -> None:
-    """Fewer decimals never make a number greater, and a number with few decimals is unchanged."""
+def test_rounded_down(value: float, decimals: int, text: str) -> None:
+    """A number is cut after its decimals, never rounded up; nan is n/a."""
     assert rounded_down(value, decimals) == text
 
 
 @given(st.floats(0, 1e12), st.integers(0, 6))
-def test_what_is_rounded_down_is_not_more_and_less_by_a_digit_at_most(value: float, decimals: int) -> None:
-    """The text is a number from the value less one unit of its last place to the value."""
-    shown = Fraction(rounded_down(value, decimals))
-    assert shown <= Fraction(repr(value))
-    assert Fraction(repr(value)) - shown < Fraction(1, 10**decimals)
+def test_rounded_down_is_at_most_the_value_and_less_than_one_unit_below(value: float, decimals: int) -> None:
+    """The formatted number is at most the value, and less than one unit of its last place below."""
+    formatted = Fraction(rounded_down(value, decimals))
+    assert formatted <= Fraction(repr(value))
+    assert Fraction(repr(value)) - formatted < Fraction(1, 10**decimals)
 
 
 @pytest.mark.parametrize(
@@ -247,14 +247,14 @@ def test_what_is_rounded_down_is_not_more_and_less_by_a_digit_at_most(value: flo
         (2.0001, 2.0, "2.0001 s"),
     ],
 )
-def test_a_time_beside_its_limit_looks_like_it_only_if_it_is_equal(seconds: float, limit: float, text: str) -> None:
-    """A recovery that lasts only 5 min 00 s, where 5 min 00 s are required, would be a contradiction."""
+def test_a_time_reads_like_its_limit_only_if_both_are_equal(seconds: float, limit: float, text: str) -> None:
+    """A time just below its limit gets enough decimals to read differently from it."""
     assert duration_beside(seconds, limit) == text
 
 
 @given(st.floats(0, 1e6), st.floats(-1e-3, 1e-3))
 def test_a_value_has_enough_decimals_to_differ_from_its_limit(limit: float, share: float) -> None:
-    """Two decimals if these differ, or if both are equal; at most 17."""
+    """The fewest decimals, from 2 to 17, with which value and limit read differently; 2 if both are equal."""
     value = limit * (1 + share)
     decimals = distinct_decimals(value, limit, least=2)
     different = f"{value:.{decimals}f}" != f"{limit:.{decimals}f}"

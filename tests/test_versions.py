@@ -1,4 +1,4 @@
-"""Versions of Python and fio: too old is refused with a sentence, newer than tried is a warning of the result."""
+"""Versions of Python and fio: a too old Python is refused, a version newer than tested is a warning in the result."""
 
 from __future__ import annotations
 
@@ -35,16 +35,25 @@ ROOT = Path(__file__).parent.parent
         ({"python": "", "engine_version": "unknown"}, []),
     ],
 )
-def test_versions_newer_than_tried_are_named(facts: dict[str, str], programs: list[str]) -> None:
-    """Numbers are compared, not letters; what has no number, and what is no fio, is not judged."""
+def test_versions_newer_than_tested_are_named(facts: dict[str, str], programs: list[str]) -> None:
+    """Versions are compared as numbers; unknown versions and those of other engines are ignored."""
     assert [program for program, _ in samples.platform(**facts).untested_versions()] == programs
 
 
-def test_a_newer_version_is_a_warning_of_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run goes on, and its result says which version was not tried."""
+def test_a_newer_version_is_a_warning_in_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run finishes, and its result has a warning that names the newest tested version."""
     monkeypatch.setattr(testplatform, "NEWEST_TESTED", {"Python": (3, 1)})
-    words = ("queue-depth", "sim:enterprise-nvme", "--seconds", "5", "--axis", "queue_depth=1", "--progress", "none")
-    assert main(["profile", "run", *words, "--to", "none", "--run-dir", str(tmp_path / "run")]) == 0
+    arguments = (
+        "queue-depth",
+        "sim:enterprise-nvme",
+        "--seconds",
+        "5",
+        "--axis",
+        "queue_depth=1",
+        "--progress",
+        "none",
+    )
+    assert main(["profile", "run", *arguments, "--to", "none", "--run-dir", str(tmp_path / "run")]) == 0
     warnings = run_warnings(assess(RunFolder.existing(tmp_path / "run")))
 
     assert [warning.detail for warning in warnings if warning.what.startswith("Python 3.")] == [
@@ -52,8 +61,8 @@ def test_a_newer_version_is_a_warning_of_the_result(tmp_path: Path, monkeypatch:
     ]
 
 
-def test_an_older_python_gets_a_sentence() -> None:
-    """``python3.10 -m snia_pts`` names the version that is needed and the one that was found, with its own code."""
+def test_an_older_python_is_refused() -> None:
+    """``python3.10 -m snia_pts`` exits with 4 and names the required and the found version."""
     old = "import runpy, sys; sys.version_info, sys.version = (3, 10, 12), '3.10.12 (main)'; "
     command = [sys.executable, "-c", old + "runpy.run_module('snia_pts', run_name='__main__')"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -64,8 +73,8 @@ def test_an_older_python_gets_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", ["__init__.py", "__main__.py", "plugins.py", "registries.py"])
-def test_an_older_python_can_read_as_far_as_the_sentence(name: str) -> None:
-    """What runs before the refusal has the syntax of Python 3.8, and imports nothing that is newer."""
+def test_an_older_python_can_run_the_version_check(name: str) -> None:
+    """The modules that run before the check have the syntax of Python 3.8 and no newer imports."""
     tree = ast.parse((ROOT / "snia_pts" / name).read_text(encoding="utf-8"), feature_version=(3, 8))
     imported = {
         module.name if isinstance(node, ast.Import) else f"{'.' * node.level}{node.module or module.name}"
@@ -77,7 +86,7 @@ def test_an_older_python_can_read_as_far_as_the_sentence(name: str) -> None:
 
 
 def test_the_same_versions_are_stated_everywhere() -> None:
-    """The program, its metadata, set-up and README agree on the oldest and the newest versions."""
+    """The package, its metadata, the set-up script and the README agree on the oldest and newest versions."""
 
     def version(numbers: tuple[int, int]) -> str:
         return ".".join(map(str, numbers))

@@ -1,4 +1,4 @@
-"""What a failure is called, and what the kernel says of the drive: device failed, host failed, and why."""
+"""How a failure is classified (device or host), and which lines of the kernel log are quoted as its reason."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ ROUND = Round(number=1, stimuli=(stimulus(4096), stimulus(8192)))
 
 
 class Kernel:
-    """A kernel that says what a test lets it say, a record at a time."""
+    """A fake kernel log: a test writes records, the suite reads them one at a time."""
 
     def __init__(self) -> None:
-        self._says, self.heard = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.heard.setblocking(False)
+        self.writer, self.reader = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.reader.setblocking(False)
 
-    def says(self, text: str, priority: int = 4) -> None:
-        """Put a line into the log."""
-        self._says.send(f"{priority},77,5001234567,-;{text}\n SUBSYSTEM=block\n DEVICE=b7:0\n".encode())
+    def log(self, text: str, priority: int = 4) -> None:
+        """Write a record into the log."""
+        self.writer.send(f"{priority},77,5001234567,-;{text}\n SUBSYSTEM=block\n DEVICE=b7:0\n".encode())
 
     def descriptor(self) -> int:
-        """Return a descriptor of the log."""
-        return os.dup(self.heard.fileno())
+        """Return a file descriptor for reading the log."""
+        return os.dup(self.reader.fileno())
 
 
 @pytest.fixture
 def kernel() -> Iterator[Kernel]:
-    """A kernel whose words are a test's."""
+    """A fake kernel log."""
     kernel = Kernel()
     yield kernel
-    kernel.heard.close()
-    kernel._says.close()
+    kernel.reader.close()
+    kernel.writer.close()
 
 
 # -- the kernel's log -------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ SHARED = "/sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n2"
 
 
 @pytest.mark.parametrize(
-    ("place", "found"),
+    ("place", "names"),
     [
         (SATA, {"sdb", "ata3", "2:0:0:0", "0000:02:00.0"}),
         (NVME, {"nvme0n1", "nvme0", "0000:01:00.0"}),
@@ -77,13 +77,13 @@ SHARED = "/sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n2"
         ("/sys/devices/pci0000:00/0000:00:04.0/virtio2/block/vdb", {"vdb", "virtio2", "0000:00:04.0"}),
     ],
 )
-def test_a_drive_is_known_by_its_port_and_controller(place: str, found: set[str]) -> None:
-    """The kernel names a drive, its port or its controller; bridges on the way lead to others as well."""
-    assert kernel_names(Path(place)) == found
+def test_a_drive_is_known_by_its_port_and_controller(place: str, names: set[str]) -> None:
+    """The names are those of the drive, its port and its controller, not of bridges, which other drives share."""
+    assert kernel_names(Path(place)) == names
 
 
 @pytest.mark.parametrize(
-    ("place", "line", "of_it"),
+    ("place", "line", "matches"),
     [
         (SATA, "sd 2:0:0:0: [sdb] tag#3 FAILED Result: hostbyte=DID_OK", True),
         (SATA, "ata3.00: exception Emask 0x10 SAct 0x0", True),
@@ -98,12 +98,12 @@ def test_a_drive_is_known_by_its_port_and_controller(place: str, found: set[str]
         (NVME, "nvme 10000:01:00.0: AER: Corrected error", False),
     ],
 )
-def test_only_lines_that_name_the_drive_are_its_own(kernel: Kernel, place: str, line: str, of_it: bool) -> None:
-    """A line of another drive, though its name begins or ends alike, says nothing of this one."""
+def test_only_lines_that_name_the_drive_are_kept(kernel: Kernel, place: str, line: str, matches: bool) -> None:
+    """A line that names another drive is ignored, even if that name contains this drive's name."""
     log = KernelLog(kernel_names(Path(place)), kernel.descriptor())
-    kernel.says(line)
+    kernel.log(line)
 
-    assert log.lines() == ((f"[5001.234567] {line}",) if of_it else ())
+    assert log.lines() == ((f"[5001.234567] {line}",) if matches else ())
 
 
 @pytest.mark.parametrize(
@@ -116,52 +116,52 @@ def test_only_lines_that_name_the_drive_are_its_own(kernel: Kernel, place: str, 
         "nvme0n1: rejecting I/O to offline device",
     ],
 )
-def test_a_reset_is_told_once(kernel: Kernel, line: str) -> None:
-    """Resets and commands that were not answered are told, each once; other words are kept only."""
+def test_a_reset_is_reported_once(kernel: Kernel, line: str) -> None:
+    """`resets` returns resets, timeouts and rejected I/O once each; other lines are only in `lines`."""
     log = KernelLog(kernel_names(Path(NVME)), kernel.descriptor())
-    kernel.says("nvme0n1: p1 p2")
-    kernel.says(line)
+    kernel.log("nvme0n1: p1 p2")
+    kernel.log(line)
 
     assert log.resets() == (f"[5001.234567] {line}",)
     assert log.resets() == ()
     assert len(log.lines()) == 2
 
 
-def test_programs_do_not_speak_for_the_kernel(kernel: Kernel) -> None:
-    """Any program may write to the log (facility user); that is not taken for the kernel's word, nor is nonsense."""
+def test_records_that_the_kernel_did_not_write_are_ignored(kernel: Kernel) -> None:
+    """Records of facility user, which any program can write, and malformed records are ignored."""
     log = KernelLog({"loop7"}, kernel.descriptor())
-    kernel.says("loop7: reset", priority=(1 << 3) + 4)
-    kernel._says.send(b"loop7: reset\n")
-    kernel._says.send(b"x,y,z,-;loop7: reset\n")
-    kernel._says.send(b"4;loop7: reset\n")
+    kernel.log("loop7: reset", priority=(1 << 3) + 4)
+    kernel.writer.send(b"loop7: reset\n")
+    kernel.writer.send(b"x,y,z,-;loop7: reset\n")
+    kernel.writer.send(b"4;loop7: reset\n")
 
     assert log.resets() == ()
 
 
-def test_a_flood_is_kept_to_its_end(kernel: Kernel) -> None:
-    """Of very many lines the last ones are kept."""
+def test_the_log_keeps_the_last_200_lines(kernel: Kernel) -> None:
+    """Of 1000 lines, the last 200 are kept."""
     log = KernelLog({"loop7"}, kernel.descriptor())
     for number in range(1000):
-        kernel.says(f"loop7: line {number}")
+        kernel.log(f"loop7: line {number}")
         log.resets()
 
     assert len(log.lines()) == 200
     assert log.lines()[-1].endswith("loop7: line 999")
 
 
-def test_a_log_that_cannot_be_read_says_nothing() -> None:
-    """Without a log nothing is heard, and that is known."""
+def test_an_unreadable_log_has_no_lines() -> None:
+    """Without a descriptor the log is marked unreadable and returns no lines and no resets."""
     log = KernelLog({"loop7"}, None)
 
     assert (log.readable, log.resets(), log.lines()) == (False, (), ())
 
 
-# -- whose failure it is ----------------------------------------------------------------------------------------------
+# -- device or host failed -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
-    """A held loop device."""
+    """A claimed loop device."""
     with (
         loop_device(tmp_path / "x.img", 4 * MIB) as device,
         claim_target(device, size_bytes=None, overwrite=False, discard_data=True) as claim,
@@ -186,13 +186,13 @@ def failure(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> 
 
 
 @pytest.mark.root
-def test_a_reset_in_a_point_is_the_devices_failure(
+def test_a_reset_during_a_point_is_a_device_failure(
     target: Target, tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A point that fio believes is none when the kernel had to reset the drive meanwhile; its words are the reason."""
+    """A kernel log line about a reset fails the point as a device failure, quotes it and stores the log."""
     monkeypatch.setattr(laboratories, "open_log", kernel.descriptor)
     name = Path(target.dut.path).name
-    engine = Scripted(None, lambda: kernel.says(f"{name}: command timed out, reset"))
+    engine = Scripted(None, lambda: kernel.log(f"{name}: command timed out, reset"))
     failed = failure(target, tmp_path / "evidence", engine)
 
     assert isinstance(failed, DeviceFailed)
@@ -208,9 +208,9 @@ def test_a_reset_in_a_point_is_the_devices_failure(
 def test_a_purge_may_reset_the_drive(
     target: Target, tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
-    """What the kernel says of a reset in a purge is the purge's own; in any other step it is a failure."""
+    """A logged reset is ignored in a purge; in an idle time or a continuous stimulus it is a device failure."""
     monkeypatch.setattr(laboratories, "open_log", kernel.descriptor)
-    kernel.says(f"{Path(target.dut.path).name}: reset")
+    kernel.log(f"{Path(target.dut.path).name}: reset")
     if isinstance(step, Purge):
         assert len(perform(target, tmp_path / "evidence", Scripted(None), step)) == 1
     else:
@@ -219,7 +219,7 @@ def test_a_purge_may_reset_the_drive(
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("refusal", "kind"),
+    ("rejection", "kind"),
     [
         (AnswerRejected("host", "fio was killed by signal 9"), HostFailed),
         (AnswerRejected("device", "it stalled"), DeviceFailed),
@@ -228,23 +228,23 @@ def test_a_purge_may_reset_the_drive(
         (AnswerRejected("host", "error 12", errno.ENOMEM), HostFailed),
     ],
 )
-def test_a_device_that_has_no_room_within_its_size_has_failed(
-    target: Target, tmp_path: Path, refusal: AnswerRejected, kind: type[SniaPtsError]
+def test_no_space_left_on_a_device_is_a_device_failure(
+    target: Target, tmp_path: Path, rejection: AnswerRejected, kind: type[SniaPtsError]
 ) -> None:
-    """ENOSPC is the host's mistake on a file, and a drive's that vanished or is thin; others keep their blame."""
-    assert type(failure(target, tmp_path / "evidence", Scripted(refusal))) is kind
+    """ENOSPC on a device is a device failure (removed or thin drive); other errors keep their classification."""
+    assert type(failure(target, tmp_path / "evidence", Scripted(rejection))) is kind
 
 
-def test_a_full_file_system_is_the_hosts(tmp_path: Path) -> None:
-    """A file whose file system is full is no device that failed."""
+def test_a_full_file_system_is_a_host_failure(tmp_path: Path) -> None:
+    """ENOSPC on a file is a host failure."""
     with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as claim:
         engine = Scripted(AnswerRejected("host", "error 28", errno.ENOSPC))
         assert type(failure(claim, tmp_path / "evidence", engine)) is HostFailed
 
 
 @pytest.mark.root
-def test_a_drive_that_turns_read_only_has_failed(target: Target, tmp_path: Path) -> None:
-    """Real fio is told that it may not write; that the drive is read-only by now is the reason."""
+def test_a_drive_that_becomes_read_only_is_a_device_failure(target: Target, tmp_path: Path) -> None:
+    """fio reports EPERM; the message names the read-only device as the reason."""
     (tmp_path / "evidence").mkdir()
     engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
     subprocess.run(["blockdev", "--setro", target.dut.path], check=True)
@@ -258,8 +258,8 @@ def test_a_drive_that_turns_read_only_has_failed(target: Target, tmp_path: Path)
 
 
 @pytest.mark.root
-def test_what_became_of_the_target_comes_first(target: Target, tmp_path: Path) -> None:
-    """A device of another size by now is named before the error that came of it, and is the device's failure."""
+def test_a_changed_target_is_named_before_the_error(target: Target, tmp_path: Path) -> None:
+    """A change of the device's size is a device failure, and is named before the error that it caused."""
     (tmp_path / "evidence").mkdir()
 
     def shrink() -> None:
@@ -274,8 +274,8 @@ def test_what_became_of_the_target_comes_first(target: Target, tmp_path: Path) -
 
 
 @pytest.mark.root
-def test_what_the_kernel_says_of_an_error_is_kept(tmp_path: Path) -> None:
-    """EIO of a drive: fio's words are the reason, and the kernel's own line on it is the hint and the evidence."""
+def test_the_kernel_log_of_an_io_error_is_kept(tmp_path: Path) -> None:
+    """On EIO, the message quotes fio; the hint and the evidence contain the kernel's line."""
     log = open_log()
     if log is None:
         pytest.skip("the kernel's log cannot be read here")
@@ -297,34 +297,34 @@ def test_what_the_kernel_says_of_an_error_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_log_that_cannot_be_read_is_told(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel's log is not ours to read, a failure says that; where it is and tells nothing, nothing is."""
-    refusal = AnswerRejected("device", "it stalled")
-    quiet = failure(target, tmp_path / "quiet", Scripted(refusal))
+def test_an_unreadable_kernel_log_is_reported(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure's hint says if the kernel log cannot be read; a readable but empty log leaves the hint unchanged."""
+    rejection = AnswerRejected("device", "it stalled")
+    quiet = failure(target, tmp_path / "quiet", Scripted(rejection))
     monkeypatch.setattr(laboratories, "open_log", lambda: None)
-    deaf = failure(target, tmp_path / "deaf", Scripted(refusal))
+    unreadable = failure(target, tmp_path / "unreadable", Scripted(rejection))
 
     assert quiet.full_hint == DeviceFailed.hint
-    assert deaf.full_hint == DeviceFailed.hint + " The kernel log cannot be read here."
+    assert unreadable.full_hint == DeviceFailed.hint + " The kernel log cannot be read here."
 
 
-# -- the wall clock ---------------------------------------------------------------------------------------------------
+# -- warnings of a result --------------------------------------------------------------------------------------------
 
 
-def test_a_point_that_was_begun_twice_is_a_warning() -> None:
-    """A result tells that fio fell while it stood ready, how often, and where first; no verdict changes."""
+def test_a_restart_of_fio_is_a_warning() -> None:
+    """The warning gives the number of points for which fio was restarted and the first of them; the verdict stays."""
     result = samples.iops_result()
     loop = result.loops[0]
     point, *others = loop.rounds[2].measurements
     changed = replace(point, timing=replace(point.timing, engine_restarted=True))
     rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
-    found = replace(result, loops=(replace(loop, rounds=rounds),))
+    changed_result = replace(result, loops=(replace(loop, rounds=rounds),))
 
     assert not any(warning.what == "fio restarted" for warning in run_warnings(result))
-    (told,) = (warning.detail for warning in run_warnings(found) if warning.what == "fio restarted")
-    assert told.startswith("for 1 of ")
-    assert told.endswith(f": {point.stimulus.label} ({point.evidence})")
-    assert (found.verdict, found.deviations) == (result.verdict, result.deviations)
+    (detail,) = (warning.detail for warning in run_warnings(changed_result) if warning.what == "fio restarted")
+    assert detail.startswith("for 1 of ")
+    assert detail.endswith(f": {point.stimulus.label} ({point.evidence})")
+    assert (changed_result.verdict, changed_result.deviations) == (result.verdict, result.deviations)
 
 
 @pytest.mark.parametrize(
@@ -332,16 +332,16 @@ def test_a_point_that_was_begun_twice_is_a_warning() -> None:
     [(3600.0, "forward by 3600.0 s"), (-7.25, "back by 7.2 s"), (0.4, ""), (0.0, "")],
 )
 def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, text: str) -> None:
-    """A result warns when the wall clock was set, and by how much, where times of day would mislead."""
+    """A step of the wall clock gives a warning with its size and time; a small one gives none; the verdict stays."""
     result = samples.iops_result()
     loop = result.loops[0]
     first, *others = loop.rounds[2].measurements
     changed = replace(first, timing=replace(first.timing, clock_set_seconds=seconds))
     rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
-    found = replace(result, loops=(replace(loop, rounds=rounds),))
+    changed_result = replace(result, loops=(replace(loop, rounds=rounds),))
 
     expected = [f"the wall clock was set {text} at about {first.timing.started}: "] if text else []
     assert [
-        warning.detail[: len(expected[0])] for warning in run_warnings(found) if warning.what == "clock"
+        warning.detail[: len(expected[0])] for warning in run_warnings(changed_result) if warning.what == "clock"
     ] == expected
-    assert (found.verdict, found.deviations) == (result.verdict, result.deviations)
+    assert (changed_result.verdict, changed_result.deviations) == (result.verdict, result.deviations)

@@ -1,4 +1,4 @@
-"""What is installed is whole: a wheel holds the data, and a source distribution all that a contributor needs."""
+"""The wheel contains the data files, the source distribution everything that a contributor needs."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta
 
 @pytest.fixture(name="clone")
 def _clone(tmp_path: Path) -> Path:
-    """A copy of what is under version control; symbolic links would become what they are without support for them."""
+    """A copy of the tree, without run folders, build output and hidden files; symlinks become regular files."""
     kept = (".ci", ".gitignore")
-    others = [path.name for path in ROOT.glob(".*") if path.name not in kept]
-    others += ["runs", "build", "dist", "*.img", "*.egg-info", "__pycache__"]
-    return shutil.copytree(ROOT, tmp_path / "clone", ignore=shutil.ignore_patterns(*others))
+    ignored = [path.name for path in ROOT.glob(".*") if path.name not in kept]
+    ignored += ["runs", "build", "dist", "*.img", "*.egg-info", "__pycache__"]
+    return shutil.copytree(ROOT, tmp_path / "clone", ignore=shutil.ignore_patterns(*ignored))
 
 
 def content(folder: Path) -> set[str]:
@@ -28,35 +28,35 @@ def content(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
 
 
-def built(kind: str, clone: Path, target: Path) -> Path:
+def build(kind: str, clone: Path, target: Path) -> Path:
     """Build ``wheel`` or ``sdist`` of ``clone`` and return its path."""
     command = [sys.executable, "-c", BUILD, f"build_{kind}", str(target)]
     done = subprocess.run(command, cwd=clone, check=True, capture_output=True, text=True)
     return target / done.stdout.splitlines()[-1]
 
 
-def test_the_tree_has_no_symbolic_links() -> None:
-    """A zip, and a checkout where git makes no symbolic links, hold the same as any other."""
+def test_the_tree_has_no_symlinks() -> None:
+    """No symlink is in the tree, so that a zip and a checkout without symlink support are complete."""
     folders = [path for path in ROOT.iterdir() if not path.name.startswith(".") and path.name != "runs"]
 
     assert [path for folder in folders for path in [folder, *folder.rglob("*")] if path.is_symlink()] == []
 
 
-def test_the_wheel_holds_all_data(clone: Path, tmp_path: Path) -> None:
-    """Each file of specs/ and reports/ but the samples is in the wheel; the build writes nothing into the tree."""
+def test_the_wheel_contains_all_data_files(clone: Path, tmp_path: Path) -> None:
+    """The wheel has all files of specs/ and reports/ except samples; the build leaves the tree unchanged."""
     before = content(clone)
-    names = set(zipfile.ZipFile(built("wheel", clone, tmp_path)).namelist())
+    names = set(zipfile.ZipFile(build("wheel", clone, tmp_path)).namelist())
 
-    wanted = {name for name in before if name.startswith(("specs/", "reports/")) and "/samples/" not in name}
-    assert wanted
-    assert {name.removeprefix("snia_pts/data/") for name in names if name.startswith("snia_pts/data/")} == wanted
+    data_files = {name for name in before if name.startswith(("specs/", "reports/")) and "/samples/" not in name}
+    assert data_files
+    assert {name.removeprefix("snia_pts/data/") for name in names if name.startswith("snia_pts/data/")} == data_files
     assert {name for name in before if name.startswith("snia_pts/")} <= names
     assert content(clone) == before
 
 
-def test_the_installed_suite_finds_its_data(clone: Path, tmp_path: Path) -> None:
-    """What a wheel installs plans a test of the standard, far from any checkout."""
-    shutil.unpack_archive(built("wheel", clone, tmp_path), tmp_path / "installed", "zip")
+def test_the_installed_package_finds_its_data(clone: Path, tmp_path: Path) -> None:
+    """An installed wheel plans a test of the standard without the source tree."""
+    shutil.unpack_archive(build("wheel", clone, tmp_path), tmp_path / "installed", "zip")
     shutil.rmtree(clone)
     done = subprocess.run(
         [sys.executable, "-m", "snia_pts", "iops", "sim:enterprise-nvme", "--plan"],
@@ -73,8 +73,8 @@ def test_the_installed_suite_finds_its_data(clone: Path, tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_the_source_distribution_passes_its_own_tests(clone: Path, tmp_path: Path) -> None:
-    """It holds every file of the tree, executable where it was, and its tests pass where it was unpacked."""
-    with tarfile.open(built("sdist", clone, tmp_path)) as archive:
+    """It contains every file of the tree, and its tests pass in the unpacked folder."""
+    with tarfile.open(build("sdist", clone, tmp_path)) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.glob("snia_pts-*/")
 

@@ -72,7 +72,8 @@ def _streamed(measurement: Measurement, side: Transfers) -> Iterator[Range]:
     stimulus = measurement.stimulus
     block, start = stimulus.largest_block_bytes, stimulus.range_offset_bytes
     end = start + stimulus.range_bytes
-    if stimulus.access != "SEQ" or stimulus.skip_bytes not in (0, -2 * block):
+    is_random = stimulus.access != "SEQ" or dict(stimulus.options).get("percentage_random", "0") != "0"
+    if is_random or stimulus.skip_bytes not in (0, -2 * block):
         return
     if stimulus.skip_bytes:  # From the end to the start.
         yield (start, end) if side.transferred_bytes >= stimulus.range_bytes else (end - side.transferred_bytes, end)

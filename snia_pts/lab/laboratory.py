@@ -15,11 +15,13 @@ from typing import Protocol
 from ..errors import DeviceFailed, HostFailed, PurgeFailed, RunFolderError
 from ..files import create_file
 from ..model.attempt import RejectedAttempt
+from ..model.content_state import ContentState
 from ..model.dut import Dut
 from ..model.measurement import Measurement, Outcome, PurgeOutcome
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step
 from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..units import block_size
+from .device.content_state import read_content_state
 from .device.identity import attribute, block_directory
 from .device.target_claim import Target
 from .engine import Engine
@@ -67,6 +69,7 @@ class Laboratory:
         self._seed = seed
         self._evidence = evidence
         self._block = None if target.dut.kind == "file" else block_directory(os.fstat(target.descriptor).st_rdev)
+        self._content: ContentState | None = None
         self._kernel = KernelLog(kernel_names(self._block), open_log()) if self._block else KernelLog(set(), None)
 
     def perform(self, step: Step) -> Generator[Outcome, None, None]:
@@ -94,10 +97,22 @@ class Laboratory:
                     raise HostFailed(step=step.label, what=part, reason=str(error) or "out of memory") from error
                 if outcome is None:
                     return
+                self._require_content(step, part)
                 for line in self._kernel.resets():
                     if not isinstance(step, Purge):  # A purge may reset the drive.
                         raise DeviceFailed(step=step.label, what=part, reason=f"the kernel reports: {line}")
                 yield outcome
+
+    def _require_content(self, step: Step, part: str) -> None:
+        """Raise HostFailed if a file lost content other than by a purge since the last outcome."""
+        if self._block is not None:
+            return  # Discards are counted in the telemetry.
+        now, before = read_content_state(self._target.descriptor), self._content
+        self._content = now
+        loss = now.loss_since(before) if now and before and not isinstance(step, Purge) else ""
+        if loss:
+            reason = f"another program emptied {self._target.dut.path}: {loss}"
+            raise HostFailed(step=step.label, what=part, reason=reason)
 
     def _failure(self, step: str, part: str, refusal: AnswerRejected) -> DeviceFailed | HostFailed:
         """Return the failure for a rejected answer; a changed target comes first in its reason."""

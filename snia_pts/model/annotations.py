@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import MaxLen, MinLen
 
 from ..errors import UsageError
-from ..files import Status, read_regular, require_author_may_read
+from ..files import read_regular, require_author_may_read
 from ..spec.toml_file import read_toml, spec_error, validate
 from ..units import block_size, parse_size
 
@@ -122,11 +122,11 @@ def read_annotations(path: Path) -> Annotations:
 
     Raises SpecError with all mistakes, each with key and value.
     """
-    statuses: list[Status] = []
-    table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=statuses.append)
+    owners: list[int] = []
+    table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=owners.append)
     content, mistakes = validate(_File, table)
     logo, capacity = table.get("logo"), table.get("capacity")
-    encoded_logo = _logo(path, statuses[0], logo, mistakes) if logo and isinstance(logo, str) else ""
+    encoded_logo = _logo(path, owners[0], logo, mistakes) if logo and isinstance(logo, str) else ""
     if capacity and isinstance(capacity, str):
         try:
             parse_size(capacity)
@@ -140,13 +140,13 @@ def read_annotations(path: Path) -> Annotations:
     return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo)
 
 
-def _logo(path: Path, status: Status, logo_path: str, mistakes: list[str]) -> str:
+def _logo(path: Path, author: int, logo_path: str, mistakes: list[str]) -> str:
     """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid.
 
-    A report is public, so the file at ``path``, of ``status``, may only name a picture that its author may read.
+    A report is public, so the file at ``path`` may only name a picture that its ``author`` may read.
     """
     try:
-        require_author = partial(require_author_may_read, path, status)
+        require_author = partial(require_author_may_read, path, author)
         content = read_regular(path.parent / logo_path, _MAX_LOGO_BYTES, require_author)
         logo = base64.b64encode(content).decode("ascii")
         Annotations(logo=logo).image()

@@ -24,6 +24,20 @@ Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
 SAME_OFFSETS = "randrepeat"
 #: Engines that wait for each I/O: each thread has one outstanding I/O, whatever the queue depth.
 SYNCHRONOUS_ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+#: Options that each change the data of the buffers into other than random data; 0 changes nothing.
+_NOT_RANDOM = ("zero_buffers", "buffer_compress_percentage", "dedupe_percentage")
+#: Options that decide how the buffers are filled.
+_FILLING = (
+    *_NOT_RANDOM,
+    "buffer_compress_chunk",
+    "dedupe_mode",
+    "dedupe_working_set_percentage",
+    "refill_buffers",
+    "scramble_buffers",
+)
+#: Options that each limit the rate of I/Os, or pause between them; 0 does not.  ``rate_min`` and ``rate_iops_min`` do
+#: not: fio only compares the rate with them.
+_RATES = ("rate", "rate_iops", "thinktime")
 
 #: The purpose of a continuous stimulus.  ``WIPC`` and ``PC`` precondition: workload independent, and with the test's
 #: own writes.
@@ -203,9 +217,40 @@ class Stimulus:
 
     @property
     def cached(self) -> bool:
-        """Whether its options make it use the host's page cache."""
+        """Whether its options make it use the host's page cache.
+
+        In a job file ``buffered`` follows ``direct``, so fio obeys ``buffered``.
+        """
         options = dict(self.options)
-        return options.get("direct") == "0" or options.get("buffered") == "1" or options.get("ioengine") == "mmap"
+        if options.get("ioengine") == "mmap":
+            return True
+        if options.get("atomic", "0") != "0":  # always direct
+            return False
+        return options["buffered"] == "1" if "buffered" in options else options.get("direct") == "0"
+
+    @property
+    def filling_options(self) -> tuple[str, ...]:
+        """Its options that decide how the buffers are filled: ``refill_buffers=1``."""
+        return tuple(f"{key}={value}" for key, value in self.options if key in _FILLING)
+
+    @property
+    def data_pattern(self) -> str:
+        """The options that make its data other than random: ``zero_buffers=1``; empty for random data."""
+        return ", ".join(f"{key}={value}" for key, value in self.options if key in _NOT_RANDOM and value != "0")
+
+    @property
+    def limiting_options(self) -> tuple[str, ...]:
+        """Its options that limit the rate of I/Os, pause between them, or wait until fewer of them are outstanding."""
+        return tuple(f"{key}={value}" for key, value in self.options if self._limits(key, value))
+
+    def _limits(self, key: str, value: str) -> bool:
+        if key in _RATES:
+            return not set(value.split(",")) <= {"", "0"}
+        if key == "iodepth_low":
+            return value != "0" and not (value.isdecimal() and int(value) >= self.outstanding_ios)
+        if key in ("iodepth_batch_complete", "iodepth_batch_complete_min"):
+            return value not in ("0", "1") and self.outstanding_ios > 1
+        return False
 
     @property
     def repeats_offsets(self) -> bool:

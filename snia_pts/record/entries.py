@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
+from ..model.content_state import ContentState
 from ..model.health import Health
 from ..model.measurement import IdleOutcome, Measurement, PrepareOutcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round
@@ -58,16 +59,20 @@ class StepEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeEntry:
-    """An outcome of the last step."""
+    """An outcome of the last step, and the state of the target's content after it."""
 
     kind: Literal["outcome"] = "outcome"
     outcome: Annotated[PurgeOutcome | Sample | Measurement | IdleOutcome | PrepareOutcome, Field(discriminator="kind")]
+    content: ContentState | None = None
     evidence: Digests = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndEntry:
-    """Last entry: how the run ended, and what was read then: the drive's health data, and warnings about settings."""
+    """Last entry: how the run ended, and what was read then.
+
+    That is the drive's health data, warnings about settings, and the state of the target's content.
+    """
 
     kind: Literal["end"] = "end"
     ending: Ending
@@ -75,6 +80,7 @@ class EndEntry:
     at: Timestamp
     health: Health | None = None
     warnings: tuple[RunWarning, ...] = ()
+    content: ContentState | None = None
     evidence: Digests = field(default_factory=dict)
 
 

@@ -152,7 +152,9 @@ class RunFolder:
         folder = cls(path=resolved, created=created)
         try:
             with keep_folder_open(resolved):
-                make_folder(folder.evidence)
+                make_folder(folder.evidence, new=True)
+        except FileExistsError:  # another run that started at the same time was faster
+            raise RunFolderError(path=path, reason=NOT_EMPTY) from None
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return folder

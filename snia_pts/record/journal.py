@@ -195,7 +195,7 @@ def unchanged(folder: Path, journal: Path) -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Return whether a run has locked its journal or suite.json; raises RecordError if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from .. import __version__
 from ..errors import RecordError
 from ..files import open_regular
+from ..model.content_state import ContentState
 from ..model.measurement import IdleOutcome, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, progress_label
 from ..results.interruption import Interruption
@@ -46,7 +47,8 @@ class JournalReader:
     A step that a resume discarded is skipped.  These are set once ``steps`` is exhausted: ``end`` (None in a run
     that was killed), ``torn_bytes`` (the length of an incomplete last line, else 0), ``interruptions``, ``evidence``
     (the digest of each file by its name), ``warnings`` (of all end entries), ``discarded`` (the measurements of steps
-    that were discarded), and ``length`` (bytes) and ``checksum`` of all complete lines.
+    that were discarded), ``last_content`` (the state of the target's content after the last outcome), and ``length``
+    (bytes) and ``checksum`` of all complete lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,6 +65,7 @@ class JournalReader:
         self.warnings: list[RunWarning] = []
         self.evidence: dict[str, str] = {}
         self.discarded: list[Measurement] = []
+        self.last_content: ContentState | None = None
         self.torn_bytes = self.length = self.checksum = 0
         first = next(self._entries, (0, None))[1]
         if not isinstance(first, StartEntry):
@@ -177,6 +180,8 @@ class JournalReader:
                 self.evidence.update(entry.evidence)
             if isinstance(entry, EndEntry):
                 self.warnings += entry.warnings
+            if isinstance(entry, OutcomeEntry):
+                self.last_content = entry.content
             yield number, entry
 
     def _invalid(self, number: int, reason: str, hint: str = _DAMAGED) -> RecordError:

@@ -10,6 +10,7 @@ from itertools import islice
 
 from ..errors import RecordError, TargetUnfit
 from ..files import replace_file
+from ..model.content_state import ContentState
 from ..model.measurement import IdleOutcome, Measurement, Outcome, PurgeOutcome, Sample
 from ..model.steps import Purge, Step, progress_label
 from ..procedures import Conclusion, drive, procedure
@@ -79,6 +80,8 @@ class ResumePlan:
     ``stopped`` is the time of the end entry, else of the last outcome, else of the journal's last change.  The complete
     lines of the journal are ``length`` bytes with that checksum; ``journal_state`` is its size and time of last change.
     ``evidence`` are the digests in the journal, ``unjournaled_files`` the files in evidence/ without a digest.
+    ``last_content`` is the state of the target's content after the last outcome, unless a purge may have changed it
+    since; ``end_content`` is that at the end entry.  ``content_change`` says how other programs changed it since.
     """
 
     facts: RunFacts
@@ -100,6 +103,9 @@ class ResumePlan:
     journal_state: tuple[int, int]
     evidence: Mapping[str, str]
     unjournaled_files: tuple[str, ...]
+    last_content: ContentState | None = None
+    end_content: ContentState | None = None
+    content_change: str = ""
 
     @property
     def position(self) -> str:
@@ -148,6 +154,8 @@ def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
         journal_state=state,
         evidence=journal.evidence,
         unjournaled_files=unjournaled(folder, journal.evidence),
+        last_content=None if isinstance(current_step, Purge) else journal.last_content,
+        end_content=end.content if end else None,
     )
 
 

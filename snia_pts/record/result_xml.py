@@ -394,7 +394,8 @@ def _measurement(parent: Element, result: TestResult, measurement: Measurement) 
 
 def _telemetry(telemetry: TelemetrySample) -> Mapping[str, object]:
     fields = asdict(telemetry)
-    return {**{key: fields[key] for key in fields if key != "block"}, **(fields["block"] or {})}
+    block = fields.pop("block") or {}
+    return {**fields, **block, "discarded_bytes": block.get("discarded_bytes") or None}
 
 
 def _health(root: Element, result: TestResult) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..errors import NotResumable, RecordError, RunFolderError
-from ..files import keep_folder_open, open_regular, read_regular, remove, remove_folder, replace_file
+from ..files import create, keep_folder_open, open_regular, read_regular, remove, remove_folder
 from ..model.run_options import RunOptions
 from ..spec import SPEC_TYPES
 from .folder import RunFolder, create_folder, unreadable
@@ -49,8 +49,9 @@ class SuiteFolder:
         document = {"format": 1, "tests": list(tests), "options": _adapter().dump_python(stored, mode="json")}
         text = json.dumps(document, indent=1).encode() + b"\n"
         try:
-            with keep_folder_open(folder):
-                replace_file(folder / _NAME, text)
+            with keep_folder_open(folder), create(folder / _NAME) as file:
+                file.write(text)
+                os.fsync(file.fileno())
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return cls(path=folder, tests=tuple(tests), options=tuple(stored), created=created)
@@ -136,10 +137,11 @@ class SuiteFolder:
             facts = JournalReader(folder.journal).facts
             if facts.spec.test != test:
                 raise RecordError(path=folder.path, reason=f"its journal is of the test {facts.spec.test}", hint="")
-            for options in self.options:
-                if options.test == test and options.seed not in (None, facts.seed):
-                    reason = f"its journal is of another run: expected seed {options.seed}, got {facts.seed}"
-                    raise RecordError(path=folder.path, reason=reason, hint="")
+            seed = next((options.seed for options in self.options if options.test == test), None)
+            if facts.seed != seed:  # an imported run has none
+                expected, got = ("no seed" if item is None else f"seed {item}" for item in (seed, facts.seed))
+                reason = f"its journal is of another run: expected {expected}, got {got}"
+                raise RecordError(path=folder.path, reason=reason, hint="")
         return folder
 
     def discard(self) -> None:

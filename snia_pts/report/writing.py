@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReportError, RunFolderError
-from ..files import create_file, keep_folder_open, make_folder, remove, replace_file
+from ..files import create_file, keep_folder_open, make_folder, remove, remove_folder, replace_file
 from ..results.result import TestResult
 from ..results.tables import data_tables
 from ..trusted_paths import private_path, require_private
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 #: Hint if files of a new report cannot be written.
-_NEW_FILES_HINT = "Name another folder with --out, or remove what is in the way."
+_NEW_FILES_HINT = "Name another folder with --out, remove what is in the way, or make room on the disk."
 #: The formats of every figure, both vector.
 FIGURE_FORMS = ("svg", "pdf")
 
@@ -189,7 +189,9 @@ def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False) -> None:
-    """Write files by their paths in ``folder``, each atomically.  With ``new``, none of them may exist.
+    """Write files by their paths in ``folder``, each atomically.
+
+    With ``new``, none of them may exist, and if one cannot be written, all are removed again.
 
     Subfolders have a list of what was written there: other files of a report are removed from them, those of the user
     are neither replaced nor removed.  Raises ReportError, before anything is written, if a file of the user is in the
@@ -199,7 +201,7 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
     try:
         folder = private_path(folder.parent, make=True) / folder.name
         make_folder(folder)
-        with keep_folder_open(folder):
+        with keep_folder_open(folder), ExitStack() as undo:
             if existing := [place for place in files if new and os.path.lexists(folder / place)]:
                 others = f" (and {len(existing) - 1} more)" if existing[1:] else ""
                 raise RunFolderError(path=folder, reason=f"{existing[0]} already exists{others}")
@@ -209,14 +211,23 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
                     contents.setdefault(inside, {})[Path(place).name] = data
             for inside in contents:
                 make_folder(inside)
+                if new:
+                    undo.callback(_remove_if_empty, inside)
             with nullcontext() if new else recorded(contents):
                 for place, data in files.items():
                     if new:
                         create_file(folder / place, data)
+                        undo.callback(remove, folder / place)
                     else:
                         replace_file(folder / place, data, durable=False)  # it can be written again
+            undo.pop_all()
     except (OSError, RunFolderError) as error:
         raise _failed(error, _NEW_FILES_HINT if new else ReportError.hint) from error
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        remove_folder(folder)
 
 
 def _failed(error: OSError | RunFolderError, hint: str = ReportError.hint) -> ReportError:

@@ -1,7 +1,8 @@
 """Remembers which files of figures/ and tables/ a report wrote, so that files of the user there are left alone.
 
 Each of these folders has a list of checksums, in the format of ``sha256sum``.  A file is the report's own if the list
-has it with its checksum; any other file is the user's, whatever its name.
+has it with its checksum; any other file is the user's, whatever its name.  The list's first line, a comment, has the
+checksum of the other lines; without it the list is the user's, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .checksums import FILE_NAME
 #: The checksums of files by their names; a file has two if a report was interrupted.
 Checksums = Mapping[str, Collection[str]]
 
+_HEADER = "# written by snia-pts; SHA-256 of the next lines: "
 _LINE = re.compile(r"([0-9a-f]{64})  ([^/]+)")
 _MAX_BYTES = 1 << 20
 
@@ -60,19 +62,30 @@ def written(folder: Path) -> list[Path]:
 
 
 def _read(folder: Path) -> dict[str, set[str]]:
+    """Return what a folder's list has; raises RunFolderError if the list is the user's."""
     listed: dict[str, set[str]] = {}
     try:
-        lines = read_regular(folder / FILE_NAME, _MAX_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:  # no report wrote here
+        text = read_regular(folder / FILE_NAME, _MAX_BYTES).decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):  # no report wrote here
         return {}
-    for match in filter(None, map(_LINE.fullmatch, lines)):
+    except OSError as error:
+        raise RunFolderError(path=folder, reason=f"{FILE_NAME}: {error.strerror}") from None
+    lines = text.partition("\n")[2]
+    if text != _with_header(lines):
+        reason = f"{FILE_NAME} was not written by snia-pts, or was changed since then"
+        raise RunFolderError(path=folder, reason=f"{reason}; move it elsewhere, with the files that it lists")
+    for match in filter(None, map(_LINE.fullmatch, lines.splitlines())):
         listed.setdefault(match[2], set()).add(match[1])
     return listed
 
 
 def _write(folder: Path, *lists: Checksums) -> None:
     lines = {f"{sha256}  {name}\n" for files in lists for name, sums in files.items() for sha256 in sums}
-    replace_file(folder / FILE_NAME, "".join(sorted(lines)).encode(), durable=False)
+    replace_file(folder / FILE_NAME, _with_header("".join(sorted(lines))).encode(), durable=False)
+
+
+def _with_header(lines: str) -> str:
+    return f"{_HEADER}{hashlib.sha256(lines.encode()).hexdigest()}\n{lines}"
 
 
 def _require_own(folder: Path, names: Iterable[str], *lists: Checksums) -> None:

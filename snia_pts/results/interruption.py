@@ -18,6 +18,8 @@ from ..units import capacity, counted, duration
 
 #: How to resume: by the rule of this module, always from the last purge, or always with the interrupted step.
 ResumePolicy = Literal["rule", "purge", "continue"]
+#: The start of the change that says that the content of the target was changed by another program.
+CONTENT_CHANGE = "content of the drive: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class Interruption:
 
     ``stopped`` and ``resumed`` are wall clock times, ``reason`` is what stopped it.  ``next_step`` is the label of the
     first step after the resume.  The steps and outcomes from there to the stop were discarded (they stay in the
-    journal); they wrote ``discarded_bytes``.  ``changes`` lists harmless differences from the state before the stop.
+    journal); they wrote ``discarded_bytes``.  ``changes`` lists differences from the state before the stop.
     """
 
     stopped: str
@@ -55,6 +57,8 @@ class Interruption:
             f"stopped {_short(self.stopped)}, resumed {_short(self.resumed)}, {duration(self.idle_seconds)} without "
             f"I/O of the test ({self.reason}); it continued with {self.next_step}{discarded}; {consequence}"
         )
+        if self.policy == "continue":
+            actual += "".join(f"; {change}" for change in self.changes if change.startswith(CONTENT_CHANGE))
         return Deviation(
             what="interruption",
             standard="stimuli follow each other without a pause, on a drive that stays powered",

@@ -210,12 +210,13 @@ class TestResult(Generic[S]):
     def host_limited_points(self, loop: Loop) -> Mapping[Stimulus, bool | None]:
         """Return whether the host limited each point of a loop's evaluated rounds.
 
-        A sequential stream is one point, wherever it started.
+        A sequential stream is one point, wherever it started; so are repeats with a different number of passes.
         """
         points: dict[Stimulus, list[Measurement]] = {}
         for measured in self.evaluated_rounds(loop):
             for measurement in measured.measurements:
-                points.setdefault(replace(measurement.stimulus, start_bytes=0), []).append(measurement)
+                point = replace(measurement.stimulus, start_bytes=0, passes=measurement.stimulus.passes and 1)
+                points.setdefault(point, []).append(measurement)
         return {point: self.host_limited(measured) for point, measured in points.items()}
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..analysis.disturbances import (
     clock_changes,
@@ -18,6 +18,7 @@ from ..analysis.written_ranges import unwritten_reads_sentence
 from ..model.description import contradictions
 from ..model.health import alarms, uncounted_io
 from ..model.measurement import SHORTEST_RATED_MS, Measurement
+from ..model.steps import Stimulus
 from ..units import counted, duration
 from .imported import claim_disputes
 from .result import RunWarning, TestResult
@@ -38,6 +39,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
     ]
     return (
         *_host_limits(result),
+        *option_warnings(point.stimulus for loop in result.loops for one in loop.rounds for point in one.measurements),
         *result.facts.warnings,
         *_to_warnings(contradictions(result.facts.dut, result.facts.about)),
         *_claim_disputes(result),
@@ -156,6 +158,30 @@ def unwritten_reads(labels: Collection[str]) -> Iterator[RunWarning]:
     """Yield a warning about stimuli that read addresses which no step had written; none without any."""
     if labels:
         yield RunWarning(what="unwritten addresses", detail=unwritten_reads_sentence(labels))
+
+
+def option_warnings(stimuli: Iterable[Stimulus]) -> Iterator[RunWarning]:
+    """Yield a warning about points that use the page cache, and about points that options of the engine limit."""
+    points = {stimulus.label: stimulus for stimulus in stimuli}
+    cached = [label for label, stimulus in points.items() if stimulus.cached]
+    if cached:
+        detail = (
+            f"{len(cached)} of {counted(len(points), 'point')} ({_first(cached)}) used the page cache of the host: the "
+            "numbers are those of the host's memory, or of memory and drive together, not those of the drive"
+        )
+        yield RunWarning(what="page cache", detail=detail)
+    limited = [label for label, stimulus in points.items() if stimulus.limiting_options]
+    if limited:
+        options = " ".join(points[limited[0]].limiting_options)
+        detail = (
+            f"{len(limited)} of {counted(len(points), 'point')} ({_first(limited)}: {options}) had options of fio that "
+            "limit the rate, pause between I/Os or wait until fewer I/Os are outstanding: the drive may do more"
+        )
+        yield RunWarning(what="limited by options", detail=detail)
+
+
+def _first(labels: Sequence[str]) -> str:
+    return f"the first is {labels[0]}" if len(labels) > 1 else labels[0]
 
 
 def _pauses(result: TestResult) -> Iterator[RunWarning]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import TargetMissing, UsageError
+from ..lab.device.content_state import read_content_state
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
 from ..lab.device.target_claim import (
@@ -41,6 +42,7 @@ from ..lab.link_speed import assumed_speed
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
 from ..lab.settings.write_cache import WriteCache
+from ..model.content_state import ContentState
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import RunOptions
 from ..model.steps import Stimulus
@@ -186,6 +188,10 @@ class DeviceSetup:
                 if outstanding := wait_for_outstanding_io(target):
                     self._tell(outstanding)
 
+    def content_state(self) -> ContentState | None:
+        """See TargetSetup; that of an array is unknown until it is assembled."""
+        return read_content_state(self._target.descriptor) if self._target else None
+
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; a file needs no confirmation: snia-pts created it, or --overwrite was given.
 
@@ -285,6 +291,7 @@ class DeviceSetup:
             read_health=lambda: read_health(target.dut, evidence),
             setting_changes=lambda: conditions.setting_changes(evidence),
             calibrate=calibration.ceilings,
+            read_content=lambda: read_content_state(target.descriptor),
             durable=True,
             unchecked=target.unchecked,
         )

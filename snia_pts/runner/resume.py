@@ -32,7 +32,7 @@ from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, parse_time, read_journal_state
 from ..report import USUAL
 from ..report.writing import forget
-from ..results.interruption import ResumePolicy
+from ..results.interruption import CONTENT_CHANGE, ResumePolicy
 from ..results.result import RunFacts, TestResult
 from ..units import counted
 from . import session
@@ -105,6 +105,7 @@ def _measure(
     setting_changes = changes_before_resume(folder.path)
     try:
         with claimed(target, folder):
+            resume_plan = with_content_checked(folder, resume_plan, target)
             confirm_restart(folder, resume_plan, target, options, caller)
             target.confirm(folder.evidence, caller.confirm)
             return resume_claimed(folder, resume_plan, target, options, caller, setting_changes)
@@ -189,6 +190,21 @@ def available_formats(options: RunOptions, caller: Caller) -> tuple[str, ...]:
         return USUAL
 
 
+def with_content_checked(folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup) -> ResumePlan:
+    """Return the plan for a claimed target whose content another program may have changed since the stop.
+
+    Then it is no longer preconditioned, and the run restarts at the last purge, unless the policy is ``continue``.
+    After a kill, I/O of the run itself may follow the last outcome, which writes but discards nothing.
+    """
+    now, last, end = target.content_state(), resume_plan.last_content, resume_plan.end_content
+    change = now and ((end and now.change_since(end)) or (last and now.loss_since(last)))
+    restarted = inspect_run(folder, "purge") if change else resume_plan
+    if restarted.kept_steps == resume_plan.kept_steps:
+        return resume_plan
+    plan = resume_plan if resume_plan.policy == "continue" else replace(restarted, policy=resume_plan.policy)
+    return replace(plan, content_change=f"{CONTENT_CHANGE}{change} while the run was stopped")
+
+
 def confirm_restart(
     folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
 ) -> None:
@@ -205,6 +221,8 @@ def confirm_restart(
         resume_plan.discarded_outcomes,
         resume_plan.next_step or "the end of the run",
     )
+    if resume_plan.content_change:
+        caller.tell(f"Changed: {resume_plan.content_change}.")
     caller.on_event(ResumePlanned(folder=folder, resume_plan=resume_plan))
     spec, dut = resume_plan.facts.spec, resume_plan.facts.dut
     if not resume_plan.restarts_test or dut.kind != "file" or resume_plan.policy == "purge":
@@ -257,6 +275,8 @@ def _resume_claimed(
     changes = setting_changes + tuple(
         drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite)
     )
+    if resume_plan.content_change:
+        changes += (resume_plan.content_change,)
     plan = plan_test(facts.spec, facts.dut, target.speed(facts.spec), options)
     target.set_clock(parse_time(folder, facts.started))
     stimuli = (*plan.preconditioning, *plan.stimuli)
@@ -276,6 +296,7 @@ def _resume_claimed(
         command_line=caller.command_line or ("snia-pts", "resume", str(folder.path)),
         now=context.now,
         read_health=context.read_health,
+        read_content=context.read_content,
         setting_changes=context.setting_changes,
         durable=context.durable,
         stop=caller.stop,

@@ -225,6 +225,7 @@ def _perform(
         caller.on_event,
         now=context.now,
         read_health=context.read_health,
+        read_content=context.read_content,
         setting_changes=context.setting_changes,
         durable=context.durable,
         stop=caller.stop,

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ..analysis.window import last_window, sampled_round, sampled_window
 from ..errors import DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError, stop_cause
+from ..model.content_state import ContentState
 from ..model.health import Health
 from ..model.measurement import MeasuredRound, Measurement, Outcome, Sample, SampledRound
 from ..model.steps import ContinuousStimulus, Round, Step
@@ -30,6 +31,8 @@ from .events import OnEvent, OutcomeRecorded, RoundEvaluated, RunResumed, StepSt
 _LOGGER = logging.getLogger(__name__)
 #: Reads the drive's health data; raises nothing.
 ReadHealth = Callable[[], Health | None]
+#: Reads the state of the target's content.
+ReadContent = Callable[[], ContentState | None]
 
 
 class Performer(Protocol):
@@ -48,8 +51,8 @@ def _wall_clock() -> datetime:
     return datetime.now().astimezone()
 
 
-def _no_health() -> None:
-    """Return None: no health data are read."""
+def _not_read() -> None:
+    """Return None: no health data, or no state of the content, are read."""
 
 
 def run(
@@ -59,7 +62,8 @@ def run(
     emit: OnEvent,
     *,
     now: Callable[[], datetime] = _wall_clock,
-    read_health: ReadHealth = _no_health,
+    read_health: ReadHealth = _not_read,
+    read_content: ReadContent = _not_read,
     setting_changes: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
@@ -68,8 +72,9 @@ def run(
 
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
     ``read_health`` reads the drive's health data after the last step; then ``setting_changes`` returns a sentence for
-    each setting that changed during the run, which becomes a warning.  Another thread may set ``stop`` to end the run
-    after its current point or sample.
+    each setting that changed during the run, which becomes a warning.  ``read_content`` reads the state of the target's
+    content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its current point
+    or sample.
 
     If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
     result.xml is written; then the error is raised: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
@@ -78,7 +83,9 @@ def run(
     ledger = EvidenceLedger(folder.evidence, durable=durable)
     start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
-        session = _RunSession(facts, perform, folder, journal, emit, read_health, setting_changes, ledger, stop)
+        session = _RunSession(
+            facts, perform, folder, journal, emit, read_health, read_content, setting_changes, ledger, stop
+        )
         with _closing(session, now):
             journal.append(start_entry)
             drive(procedure(facts.spec, facts.dut), session.answer_by_performing)
@@ -94,7 +101,8 @@ def resume(
     command_line: tuple[str, ...],
     changes: tuple[str, ...] = (),
     now: Callable[[], datetime] = _wall_clock,
-    read_health: ReadHealth = _no_health,
+    read_health: ReadHealth = _not_read,
+    read_content: ReadContent = _not_read,
     setting_changes: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
@@ -109,7 +117,16 @@ def resume(
     with Journal(folder.journal, durable=durable, existing=True) as journal:
         ledger = EvidenceLedger(folder.evidence, resume_plan.evidence, durable=durable)
         session = _RunSession(
-            resume_plan.facts, laboratory.perform, folder, journal, emit, read_health, setting_changes, ledger, stop
+            resume_plan.facts,
+            laboratory.perform,
+            folder,
+            journal,
+            emit,
+            read_health,
+            read_content,
+            setting_changes,
+            ledger,
+            stop,
         )
         leftovers = (describe_unjournaled(resume_plan.unjournaled_files),) if resume_plan.unjournaled_files else ()
 
@@ -173,12 +190,14 @@ class _RunSession:
         journal: Journal,
         emit: OnEvent,
         read_health: ReadHealth,
+        read_content: ReadContent,
         setting_changes: Callable[[], tuple[str, ...]],
         ledger: EvidenceLedger,
         stop: Event | None,
     ) -> None:
         self._stop = stop
         self._read_health = read_health
+        self._read_content = read_content
         self._setting_changes = setting_changes
         self._ledger = ledger
         self.folder = folder
@@ -224,7 +243,8 @@ class _RunSession:
         try:
             for position, new_outcome in enumerate(outcomes, start=outcome_count):
                 outcome = self._with_interruptions(new_outcome)
-                self.journal.append(OutcomeEntry(outcome=outcome, evidence=self._ledger.digest_outcome(outcome)))
+                digests = self._ledger.digest_outcome(outcome)
+                self.journal.append(OutcomeEntry(outcome=outcome, content=self._read_content(), evidence=digests))
                 self._observer.record_outcome(step, position, outcome)
                 yield outcome
                 if isinstance(outcome, Sample) or position + 1 < len(step.stimuli):
@@ -277,6 +297,7 @@ class _RunSession:
                 at=_stamp(at),
                 health=health,
                 warnings=tuple(warnings),
+                content=self._read_content(),
                 evidence=self._ledger.digest_remaining(),
             )
         )

@@ -20,7 +20,7 @@ from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..results.limit_checks import expected, unmeasurable
 from ..results.result import RunWarning
-from ..results.warnings import unwritten_reads
+from ..results.warnings import option_warnings, unwritten_reads
 from ..spec import Deviation, OperatorSetting, Spec
 from ..spec.limits import Limit, limits_error
 from ..spec.reader import Specification, parse_override, read_specification, versions
@@ -189,7 +189,11 @@ def estimate_test(specification: Specification, target: TargetSetup, options: Ru
         plan=estimated,
         deviations=(*specification.deviations, *target.deviations(spec), *target.purge_deviations(spec)),
         settings=specification.settings,
-        warnings=(*host_warnings(target.buffered_io()), *unwritten_reads(estimated.unwritten_reads)),
+        warnings=(
+            *option_warnings(estimated.stimuli),
+            *host_warnings(target.buffered_io()),
+            *unwritten_reads(estimated.unwritten_reads),
+        ),
         limits=all_limits(spec, options),
     )
 

@@ -90,6 +90,9 @@ class SimulatedSetup:
             return self._preset.drive
         return dataclasses.replace(self._preset.drive, write_cache=write_cache)
 
+    def content_state(self) -> None:
+        """See TargetSetup: a simulated drive has the content that the recorded steps wrote."""
+
     def set_clock(self, at: datetime) -> None:
         """See TargetSetup."""
         self._now = lambda: at
@@ -115,5 +118,6 @@ class SimulatedSetup:
             read_health=lambda: None,
             setting_changes=lambda: (),
             calibrate=lambda *_: (),
+            read_content=lambda: None,
             durable=False,
         )

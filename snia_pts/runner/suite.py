@@ -40,6 +40,7 @@ from .resume import (
     resume_claimed,
     resumed_options,
     resumed_target,
+    with_content_checked,
 )
 from .run import Caller, discard_unless_failed, perform
 from .setup import (
@@ -236,6 +237,7 @@ def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[Re
         run = run or _new_folder(plan.folder.run_path(test), caller)
         try:
             if resume_plan:
+                resume_plan = with_content_checked(run, resume_plan, target)
                 confirm_restart(run, resume_plan, target, plan.options[test], caller)
             if not confirmed:
                 with run.opened():
@@ -286,7 +288,8 @@ def _run_or_resume(
 ) -> TestResult:
     specification, options = plan.specifications[test], plan.options[test]
     if resume_plan is not None:
-        return resume_claimed(run, require_resumable(run, plan.policy), target, options, caller, plan.setting_changes)
+        checked_plan = with_content_checked(run, require_resumable(run, plan.policy), target)
+        return resume_claimed(run, checked_plan, target, options, caller, plan.setting_changes)
     if plan.resumed:
         now = replace(target.dut(specification.spec), write_cache=plan.dut.write_cache)
         tuple(drive_changes(run, plan.dut, now, overwrite=options.overwrite))  # raises NotResumable for another drive

@@ -12,6 +12,7 @@ from typing import Protocol
 from ..lab.engine import EngineIdentity
 from ..lab.process.program import Tick
 from ..model.array import BuiltArray
+from ..model.content_state import ContentState
 from ..model.dut import AssumedSpeed, Dut
 from ..model.health import Health
 from ..model.host_ceiling import Ceiling
@@ -36,6 +37,7 @@ class RunContext:
     ``calibrate`` measures the host's ceiling for stimuli, given the minimum duration of the test in seconds; it calls
     its last argument with a sentence before it starts.  ``unchecked`` lists the checks for other users of the target
     that could not be made.  ``setting_changes`` returns a sentence for each setting that changed during the run.
+    ``read_content`` reads the state of the target's content.
     """
 
     laboratory: Performer
@@ -44,6 +46,7 @@ class RunContext:
     read_health: Callable[[], Health | None]
     setting_changes: Callable[[], tuple[str, ...]]
     calibrate: Callable[[Sequence[Stimulus], float, Callable[[str], None]], tuple[Ceiling, ...]]
+    read_content: Callable[[], ContentState | None]
     durable: bool
     unchecked: tuple[str, ...] = ()
 
@@ -86,6 +89,10 @@ class TargetSetup(Protocol):
 
     def claimed(self) -> AbstractContextManager[None]:
         """Claim exclusive access to the target inside the block."""
+        ...
+
+    def content_state(self) -> ContentState | None:
+        """Return the state of the content of the claimed target; None if it is unknown."""
         ...
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:

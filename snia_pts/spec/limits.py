@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from math import inf
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -55,12 +56,17 @@ class Limit:
     @property
     def lower_bound(self) -> float:
         """The minimum minus the tolerance; minus infinity if there is no minimum."""
-        return -inf if self.minimum is None else self.minimum - self.tolerance_percent / 100 * abs(self.minimum)
+        return -inf if self.minimum is None else self._widened(self.minimum, -1)
 
     @property
     def upper_bound(self) -> float:
         """The maximum plus the tolerance; infinity if there is no maximum."""
-        return inf if self.maximum is None else self.maximum + self.tolerance_percent / 100 * abs(self.maximum)
+        return inf if self.maximum is None else self._widened(self.maximum, 1)
+
+    def _widened(self, bound: float, sign: int) -> float:
+        """Return a bound with its tolerance, in decimal arithmetic: 0.3 + 10 % is 0.33, not less."""
+        exact = Decimal(str(bound))
+        return float(exact + sign * abs(exact) * Decimal(str(self.tolerance_percent)) / 100)
 
     def is_met_by(self, value: float) -> bool:
         """Return whether a value is within the limit, bounds included."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -70,9 +69,9 @@ def read_file(
     what: str = SPECIFICATION,
     *,
     remedy: str = SpecError.hint,
-    on_open: Callable[[os.stat_result], object] | None = None,
+    on_open: Callable[[int], object] | None = None,
 ) -> Kind:
-    """Read a TOML file and return it as a ``kind``; ``on_open`` is called with the status of the file that is read.
+    """Read a TOML file and return it as a ``kind``; ``on_open`` is called with the owner of the file that is read.
 
     Raises SpecError, which lists all errors and calls the file ``what``.
     """
@@ -87,7 +86,7 @@ def read_toml(
     what: str = SPECIFICATION,
     *,
     remedy: str = SpecError.hint,
-    on_open: Callable[[os.stat_result], object] | None = None,
+    on_open: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
     """Return the content of a TOML file; raises SpecError, which calls the file ``what``.  See ``read_file``."""
     try:

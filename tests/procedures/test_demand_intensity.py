@@ -1,4 +1,4 @@
-"""Demand intensity and the composite workload: 49 demands, then three operating points (chapters 14 and 13)."""
+"""Demand intensity and composite workload: rounds of 49 demands, then three operating points (chapters 14 and 13)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOTH = ("dirth", "composite")
 EVERY = tuple(product(BOTH, VERSIONS, CLASSES))
 COUNTS = (32, 16, 8, 6, 4, 2, 1)
 POINTS = ("Max IOPS", "Mid IOPS", "Min IOPS")
-#: The demands by falling Total OIO, the first and the last of them, written down by hand.
+#: The first and the last demands by descending Total OIO, written by hand.
 FIRST = ["T32Q32", "T32Q16", "T16Q32", "T32Q8", "T16Q16", "T8Q32", "T32Q6", "T6Q32", "T32Q4", "T16Q8", "T8Q16", "T4Q32"]
 LAST = ["T8Q1", "T4Q2", "T2Q4", "T1Q8", "T6Q1", "T1Q6", "T4Q1", "T2Q2", "T1Q4", "T2Q1", "T1Q2", "T1Q1"]
 MIX = {0.5: 4, 1: 1, 1.5: 1, 2: 1, 2.5: 1, 3: 1, 3.5: 1, 4: 67, 8: 10, 16: 7, 32: 3, 64: 3}
@@ -28,24 +28,24 @@ SKEW = [(50, 5), (30, 15), (20, 80)]
 
 
 def following(loop: list[int] | None = None, conditioning: list[int] | None = None) -> Behaviour:
-    """Return a behaviour in which T32Q32 follows a series by the round, and preconditioning where it is judged."""
+    """Return a behaviour with given IOPS at T32Q32 by round, and in the judged samples of preconditioning."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         if isinstance(step, ContinuousStimulus):
-            judged = conditioning is not None and step.phase == "PC" and number % 30 == 1
-            return conditioning[(number - 1) // 30] if judged and conditioning else 100
+            is_judged = conditioning is not None and step.phase == "PC" and number % 30 == 1
+            return conditioning[(number - 1) // 30] if is_judged and conditioning else 100
         heaviest = stimulus.demand.label == "T32Q32"
         return loop[number - 1] if loop and heaviest else 10 * number**2
 
     return iops
 
 
-# -- what is asked for -----------------------------------------------------------------------------------------------
+# -- steps and stimuli ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
-def test_course(test: str, pts: str, test_class: TestClass) -> None:
-    """Purge, preconditioning, five rounds of 5 minutes pre-write and 49 minutes, three times 60 and 10 minutes."""
+def test_steps(test: str, pts: str, test_class: TestClass) -> None:
+    """Purge, preconditioning, five rounds of 5 min pre-write and 49 min, three operating points of 60 and 10 min."""
     run = course(spec_of(test, pts, test_class))
 
     assert outline(run.steps) == [
@@ -60,8 +60,8 @@ def test_course(test: str, pts: str, test_class: TestClass) -> None:
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
-def test_writes_at_t32q32(test: str, pts: str, test_class: TestClass) -> None:
-    """Preconditioning and the pre-writes between rounds write the pattern at 0/100, T32Q32, in samples of a minute."""
+def test_preconditioning_and_pre_writes_run_at_t32q32(test: str, pts: str, test_class: TestClass) -> None:
+    """Preconditioning and the rounds' pre-writes write the pattern at 0/100 and T32Q32, in samples of a minute."""
     run = course(spec_of(test, pts, test_class))
     writes = [step for step in run.stretches("PC", "pre-write") if step.part not in POINTS]
     point = run.rounds[0].stimuli[0]
@@ -75,23 +75,22 @@ def test_writes_at_t32q32(test: str, pts: str, test_class: TestClass) -> None:
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
-def test_a_round_has_every_demand_by_falling_total_oio(test: str, pts: str, test_class: TestClass) -> None:
-    """49 points of a minute, from 1024 outstanding I/Os down to 1; where they tie, more threads come first."""
+def test_a_round_has_every_demand_by_descending_total_oio(test: str, pts: str, test_class: TestClass) -> None:
+    """A round has 49 one-minute points from Total OIO 1024 to 1; of equal Total OIO, more threads come first."""
     points = course(spec_of(test, pts, test_class)).rounds[0].stimuli
     demands = [point.demand for point in points]
 
     assert {(demand.thread_count, demand.queue_depth) for demand in demands} == set(product(COUNTS, COUNTS))
     assert (len(demands), demands[0].total_oio, demands[-1].total_oio) == (49, 1024, 1)
-    for one, next_one in pairwise(demands):
-        falls = one.total_oio > next_one.total_oio
-        assert falls or (one.total_oio == next_one.total_oio and one.thread_count > next_one.thread_count)
-    assert [item.label for item in demands[:12]] == FIRST
-    assert [entry.label for entry in demands[-12:]] == LAST
-    assert {each.seconds for each in points} == {60.0}
+    for demand, following_demand in pairwise(demands):
+        assert (demand.total_oio, demand.thread_count) > (following_demand.total_oio, following_demand.thread_count)
+    assert [demand.label for demand in demands[:12]] == FIRST
+    assert [demand.label for demand in demands[-12:]] == LAST
+    assert {point.seconds for point in points} == {60.0}
 
 
 def test_patterns() -> None:
-    """DIRTH's usual pattern is RND 8 KiB 65/35; the composite one is 40/60 of twelve sizes, in three zones."""
+    """DIRTH's default pattern is RND 8 KiB 65/35; the composite pattern is 40/60 with twelve sizes and three zones."""
     (oltp,) = {(stimulus.label, stimulus.skew) for stimulus in course(spec_of("dirth")).rounds[0].stimuli}
     composite = course(spec_of("composite")).rounds[0].stimuli[0]
 
@@ -102,12 +101,12 @@ def test_patterns() -> None:
 
 
 def test_dirth_may_run_the_composite_pattern() -> None:
-    """With the composite pattern DIRTH asks for the steps of the composite workload test."""
+    """With the composite pattern DIRTH has the steps of the composite workload test."""
     assert course(spec_of("dirth", stimulus__name="composite")).steps == course(spec_of("composite")).steps
 
 
 def test_nested_orders() -> None:
-    """``tc-major`` goes through all Queue Depths for each Thread Count, ``qd-major`` the other way round."""
+    """``tc-major`` has all Queue Depths for each Thread Count, ``qd-major`` all Thread Counts for each Queue Depth."""
     orders = {
         order: [stimulus.demand.label for stimulus in course(spec_of("dirth", demand__order=order)).rounds[0].stimuli]
         for order in ("tc-major", "qd-major")
@@ -123,7 +122,7 @@ def test_nested_orders() -> None:
     st.sampled_from(["total-oio", "tc-major", "qd-major"]),
 )
 def test_every_order_has_each_demand_once(threads: list[int], depths: list[int], order: str) -> None:
-    """Whatever the lists and the order, each Thread Count meets each Queue Depth just once."""
+    """With any lists and order, each Thread Count is combined with each Queue Depth exactly once."""
     tracked = (Tracked(metric="iops", thread_count=threads[0], queue_depth=depths[0]),)
     spec = spec_of(
         "dirth",
@@ -142,8 +141,10 @@ def test_every_order_has_each_demand_once(threads: list[int], depths: list[int],
 
 
 @given(series(), series(), st.sampled_from(BOTH))
-def test_both_loops_stop_by_their_own_steady_state(conditioning: list[int], loop: list[int], test: str) -> None:
-    """Preconditioning ends by its judged minutes, the rounds by IOPS at T32Q32 alone, each after 25 at the latest."""
+def test_preconditioning_and_rounds_stop_at_their_own_steady_state(
+    conditioning: list[int], loop: list[int], test: str
+) -> None:
+    """Preconditioning ends by its judged samples, the loop by IOPS at T32Q32 alone, each after at most 25."""
     spec = spec_of(test, demand__thread_counts=(32, 1), demand__queue_depths=(32, 1))
     run = course(spec, iops=following(loop, conditioning))
     first, second = stops_at([conditioning]), stops_at([loop])
@@ -158,8 +159,8 @@ def test_both_loops_stop_by_their_own_steady_state(conditioning: list[int], loop
 
 
 @pytest.mark.parametrize("test", BOTH)
-def test_never_steady_goes_on_and_says_so(test: str) -> None:
-    """After 721 minutes and 25 rounds the operating points follow all the same, of the last five rounds."""
+def test_without_steady_state_the_operating_points_follow(test: str) -> None:
+    """After 721 minutes and 25 rounds the operating points follow; the window is the last five rounds."""
     run = course(spec_of(test), iops=following(WILD, WILD))
     result = run.result()
     loop = result.loop()
@@ -175,15 +176,15 @@ def test_never_steady_goes_on_and_says_so(test: str) -> None:
 
 
 def saturating(step: Step, stimulus: Stimulus, number: int) -> float:
-    """1000 IOPS for each outstanding I/O, 60 000 at most: 1 ms as long as it is not saturated."""
+    """Return 1000 IOPS per outstanding I/O, at most 60 000: the response time is 1 ms below saturation."""
     return min(1000 * stimulus.total_oio, 60_000)
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_operating_points(test: str, pts: str, test_class: TestClass) -> None:
-    """Max saturates the drive with the least Total OIO (64), Mid comes nearest to 30 500 IOPS (32), Min is T1Q1.
+    """Max is the least saturating Total OIO (64), Mid the one nearest to 30 500 IOPS (32), Min is T1Q1.
 
-    Each is written at 0/100 for 60 minutes and then run at its mix for 10, at its own demand.
+    Each runs 60 minutes at 0/100 and then 10 minutes at its mix, at its own demand.
     """
     run = course(spec_of(test, pts, test_class), iops=saturating)
     steps = [step for step in run.stretches() if step.part in POINTS]
@@ -199,8 +200,8 @@ def test_operating_points(test: str, pts: str, test_class: TestClass) -> None:
     assert [step.sample_seconds for step in steps] == [60, None] * 3
 
 
-def test_operating_points_are_of_the_window() -> None:
-    """What a demand did before the last five rounds does not make it the Max point."""
+def test_operating_points_come_from_the_window() -> None:
+    """A high value before the last five rounds does not make a demand the Max point."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         early = step.kind == "round" and number == 1
@@ -214,17 +215,17 @@ def test_operating_points_are_of_the_window() -> None:
     assert {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"} == {64}
 
 
-def test_max_point_is_below_5_ms() -> None:
-    """A demand with more IOPS and a response time of 5 ms or more is not the Max point."""
+def test_max_point_has_a_response_time_below_5_ms() -> None:
+    """A demand with a response time of 5 ms or more is not the Max point if another demand is faster."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         return 100 * math.pow(stimulus.total_oio, 0.75)
 
     run = course(spec_of("dirth"), iops=iops)
-    (most,) = {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"}
+    (total_oio,) = {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"}
 
     # ART is 10 ms * OIO ** 0.25: never below 5 ms, so the least response time is taken
-    assert most == 1
+    assert total_oio == 1
     fast = course(spec_of("dirth"), iops=lambda step, stimulus, number: 400 * iops(step, stimulus, number) / 100)
     # ART is 2.5 ms * OIO ** 0.25: 5 ms at 16, so 12 is the most
     assert {step.stimulus.total_oio for step in fast.stretches() if step.part == "Max IOPS"} == {12}
@@ -235,16 +236,16 @@ def test_max_point_is_below_5_ms() -> None:
 
 @pytest.mark.parametrize("test", BOTH)
 def test_mix_on_sectors_of_4096(test: str) -> None:
-    """4, 8, 16, 32 and 64 KiB are left of the mix, in the same proportion to a percent, and nothing in their place."""
+    """Only 4, 8, 16, 32 and 64 KiB remain of the mix, in the same proportion to within a percent."""
     spec = spec_of(test, stimulus__name="composite")
     run = course(spec, dut(logical_sector_bytes=4096))
-    held = {4.0: 67, 8.0: 10, 16.0: 7, 32.0: 3, 64.0: 3}
+    remaining = {4.0: 67, 8.0: 10, 16.0: 7, 32.0: 3, 64.0: 3}
 
-    for stimulus in {item for step in run.steps for item in step.stimuli}:
+    for stimulus in {point for step in run.steps for point in step.stimuli}:
         shares = {share.size_bytes / KIB: share.percent for share in stimulus.block_shares}
-        assert shares.keys() == held.keys()
+        assert shares.keys() == remaining.keys()
         assert sum(shares.values()) == 100
-        assert all(abs(shares[size] - 100 * percent / 90) < 1 for size, percent in held.items())
+        assert all(abs(shares[size] - 100 * percent / 90) < 1 for size, percent in remaining.items())
 
 
 @st.composite
@@ -257,21 +258,21 @@ def mixes(draw: st.DrawFn) -> dict[float, int]:
 
 @given(mixes())
 def test_any_mix_keeps_its_proportion(mix: dict[float, int]) -> None:
-    """Whatever shares the sectors leave, they are scaled to 100 together, each off by less than one percent.
+    """The shares of the sizes that fit the sectors are scaled to add up to 100, to within one percent each.
 
-    One size that is left is every I/O's; where none is, the device is refused before the first step.
+    A single remaining size becomes the block size; if none remains, the device is refused before the first step.
     """
     shares = tuple(SizeShare(kib=size, percent=percent) for size, percent in mix.items())
     pattern = replace(spec_of("composite").pattern, block_sizes=shares)
     spec, device = spec_of("composite", patterns=(pattern,)), dut(logical_sector_bytes=4096)
-    held = {size: percent for size, percent in mix.items() if size % 4 == 0}
-    if not held:
+    remaining = {size: percent for size, percent in mix.items() if size % 4 == 0}
+    if not remaining:
         assert "of the pattern composite" in refusal(spec, device)
         return
-    stimuli = course(spec, device).rounds[0].stimuli[0]
-    kept = {share.size_bytes / KIB: share.percent for share in stimuli.block_shares}
+    stimulus = course(spec, device).rounds[0].stimuli[0]
+    percents = {share.size_bytes / KIB: share.percent for share in stimulus.block_shares}
 
-    assert stimuli.largest_block_bytes == max(held) * KIB
-    assert kept.keys() == (held.keys() if len(held) > 1 else set())
-    assert not kept or sum(kept.values()) == 100
-    assert all(abs(kept[size] - 100 * held[size] / sum(held.values())) < 1 for size in kept)
+    assert stimulus.largest_block_bytes == max(remaining) * KIB
+    assert percents.keys() == (remaining.keys() if len(remaining) > 1 else set())
+    assert not percents or sum(percents.values()) == 100
+    assert all(abs(percents[size] - 100 * remaining[size] / sum(remaining.values())) < 1 for size in percents)

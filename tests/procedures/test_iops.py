@@ -1,4 +1,4 @@
-"""The IOPS test: 56 points of a minute, in rounds until three variables are steady in one window (chapter 7)."""
+"""The IOPS test: rounds of 56 one-minute points until three variables are steady in the same window (chapter 7)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ THREE = ((0, 4), (65, 64), (100, 1024))
 
 
 def cell(read_percent: int, block_size_kib: int) -> Cell:
+    """Return a cell of the matrix."""
     return Cell(read_percent=read_percent, block_size_bytes=block_size_kib * KIB)
 
 
-def doing(ios: dict[Cell, list[int]]) -> Behaviour:
-    """Return a behaviour in which some cells follow a series, round by round, and the others are constant."""
+def with_cells(ios: dict[Cell, list[int]]) -> Behaviour:
+    """Return a behaviour in which these cells follow a series, round by round, and the others are constant."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         return ios[stimulus.cell][number - 1] if step.kind == "round" and stimulus.cell in ios else 1000
@@ -39,12 +40,12 @@ def small(**changes: Any) -> Any:
     return spec_of("iops", rounds__read_percents=(100, 65, 0), rounds__block_sizes_kib=(1024, 64, 4), **changes)
 
 
-# -- what is asked for, and in which order ---------------------------------------------------------------------------
+# -- steps and stimuli ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_purge_then_wipc_then_rounds(pts: str, test_class: TestClass) -> None:
-    """A device that is steady at once is purged, preconditioned and measured for five rounds of 56 minutes."""
+    """A device that is steady from the start is purged, preconditioned and measured for five rounds of 56 minutes."""
     run = course(spec_of("iops", pts, test_class))
 
     assert [kind for kind, _ in outline(run.steps)] == ["purge", "WIPC", *["round"] * 5]
@@ -55,7 +56,7 @@ def test_purge_then_wipc_then_rounds(pts: str, test_class: TestClass) -> None:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 @pytest.mark.parametrize("capacity_bytes", [960_197_124_096, 10**9 + 512, 256 * MIB])
 def test_wipc_writes_twice_the_capacity(pts: str, test_class: TestClass, capacity_bytes: int) -> None:
-    """WIPC writes 128 KiB blocks, 2 x user capacity, over the entire ActiveRange, at odd capacities too."""
+    """WIPC writes 2 x user capacity in 128 KiB blocks over the entire ActiveRange, also at odd capacities."""
     spec = spec_of("iops", pts, test_class)
     run = course(spec, dut(capacity_bytes=capacity_bytes))
     (wipc,) = [step.stimulus for step in run.stretches()]
@@ -70,8 +71,10 @@ def test_wipc_writes_twice_the_capacity(pts: str, test_class: TestClass, capacit
 
 
 @given(st.integers(1, 100), st.integers(1, 5), st.integers(200 * MIB, 2**45))
-def test_wipc_counts_user_capacities(percent: int, capacities: int, capacity_bytes: int) -> None:
-    """However small the ActiveRange is, the amount is so many user capacities, and the writes stay within the range."""
+def test_wipc_writes_the_specified_number_of_user_capacities(
+    percent: int, capacities: int, capacity_bytes: int
+) -> None:
+    """For any ActiveRange the amount is the specified number of user capacities, and the writes stay in the range."""
     spec = spec_of("iops", setup__active_range_percent=percent, preconditioning__capacities=capacities)
     stimulus = wipc(spec, dut(capacity_bytes=capacity_bytes), 128 * KIB)
     amount_bytes = stimulus.amount_bytes or 0
@@ -83,18 +86,18 @@ def test_wipc_counts_user_capacities(percent: int, capacities: int, capacity_byt
 
 @pytest.mark.parametrize("thread_count", [1, 2, 3, 4, 7, 32])
 def test_wipc_has_the_demand_of_the_loop(thread_count: int) -> None:
-    """WIPC runs with the Thread Count and Queue Depth of the loop; however many threads, it writes the same amount."""
+    """WIPC has the Thread Count and Queue Depth of the loop, and writes the same amount with any number of threads."""
     run = course(spec_of("iops", setup__thread_count=thread_count, setup__queue_depth=8))
     (wipc_stimulus,) = [step.stimulus for step in run.stretches("WIPC")]
 
     assert wipc_stimulus.amount_bytes == 2 * 960 * GB
-    assert {item.demand for item in (wipc_stimulus, *run.rounds[0].stimuli)} == {wipc_stimulus.demand}
+    assert {stimulus.demand for stimulus in (wipc_stimulus, *run.rounds[0].stimuli)} == {wipc_stimulus.demand}
     assert (wipc_stimulus.thread_count, wipc_stimulus.queue_depth) == (thread_count, 8)
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_round_is_the_standard_s_nesting(pts: str, test_class: TestClass) -> None:
-    """56 points: R/W mixes outside from 100/0 down to 0/100, block sizes inside from 1024 KiB down to 0.5 KiB."""
+def test_points_of_a_round_are_nested_as_in_the_standard(pts: str, test_class: TestClass) -> None:
+    """The outer loop goes over R/W mixes from 100/0 to 0/100, the inner over block sizes from 1024 KiB to 0.5 KiB."""
     points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
     mixes = ["100/0", "95/5", "65/35", "50/50", "35/65", "5/95", "0/100"]
     sizes = ["1024 KiB", "128 KiB", "64 KiB", "32 KiB", "16 KiB", "8 KiB", "4 KiB", "0.5 KiB"]
@@ -103,15 +106,17 @@ def test_round_is_the_standard_s_nesting(pts: str, test_class: TestClass) -> Non
     assert len(points) == 56
 
 
-def test_rounds_are_alike() -> None:
+def test_all_rounds_have_the_same_stimuli() -> None:
     """Every round has the same stimuli in the same order."""
     assert len({step.stimuli for step in course(spec_of("iops")).rounds}) == 1
 
 
 @pytest.mark.parametrize(("test_class", "thread_count", "queue_depth"), [("enterprise", 4, 32), ("client", 2, 16)])
 @pytest.mark.parametrize("pts", VERSIONS)
-def test_points_have_the_class_s_demand(pts: str, test_class: TestClass, thread_count: int, queue_depth: int) -> None:
-    """Every point runs a minute with the class's thread count and queue depth."""
+def test_points_have_the_demand_of_the_class(
+    pts: str, test_class: TestClass, thread_count: int, queue_depth: int
+) -> None:
+    """Every point runs for a minute with the class's Thread Count and Queue Depth."""
     points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
 
     assert {(point.thread_count, point.queue_depth, point.seconds) for point in points} == {
@@ -120,8 +125,8 @@ def test_points_have_the_class_s_demand(pts: str, test_class: TestClass, thread_
 
 
 @given(st.integers(1, 100), st.integers(200 * MIB, 2**45))
-def test_range_is_the_largest_of_whole_blocks(percent: int, capacity_bytes: int) -> None:
-    """An ActiveRange never exceeds its share, and lacks less than one block of it; 100 % is the whole device."""
+def test_active_range_is_rounded_down_to_whole_blocks(percent: int, capacity_bytes: int) -> None:
+    """An ActiveRange is at most its share and less than a block smaller; 100 % is the whole device."""
     run = course(small(setup__active_range_percent=percent), dut(capacity_bytes=capacity_bytes))
     (range_bytes,) = {stimulus.range_bytes for stimulus in run.rounds[0].stimuli}
 
@@ -132,7 +137,7 @@ def test_range_is_the_largest_of_whole_blocks(percent: int, capacity_bytes: int)
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -> None:
-    """On 4096-byte sectors the 0.5 KiB points are left out, and the other 49 keep their order and place."""
+    """On 4096-byte sectors the 0.5 KiB points are omitted; the other 49 keep their order."""
     spec = spec_of("iops", pts, test_class)
     points = course(spec, dut(logical_sector_bytes=4096)).rounds[0].stimuli
 
@@ -171,14 +176,14 @@ def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -
     ],
 )
 def test_unfit_target_is_refused(changes: dict[str, Any], device: dict[str, int], sentence: str) -> None:
-    """A device that cannot run what decides the test is refused in a clear sentence before the first step."""
+    """A device that cannot run a tracked variable, WIPC or a block size is refused before the first step."""
     message = refusal(spec_of("iops", **changes), dut(**device))
 
     assert message == f"/dev/sdx cannot be tested: {sentence}. Nothing was written to it."
 
 
 def test_smallest_target() -> None:
-    """A device of just one largest block can be tested."""
+    """A device of exactly one block of the largest size can be tested."""
     run = course(spec_of("iops"), dut(capacity_bytes=MIB))
 
     assert {stimulus.range_bytes for stimulus in run.rounds[0].stimuli} == {MIB}
@@ -189,9 +194,9 @@ def test_smallest_target() -> None:
 
 @given(st.integers(2, 6), st.integers(6, 25), st.tuples(series(), series(), series()))
 def test_stops_at_the_first_common_window(window: int, maximum: int, values: tuple[list[int], ...]) -> None:
-    """The loop ends at the first round at which all tracked variables are steady in one window, else at the maximum."""
+    """The loop ends at the first round where all tracked variables are steady in one window, or at the maximum."""
     spec = small(rounds__maximum=maximum, steady_state__window_rounds=window)
-    run = course(spec, iops=doing({cell(*key): column for key, column in zip(THREE, values, strict=True)}))
+    run = course(spec, iops=with_cells({cell(*key): column for key, column in zip(THREE, values, strict=True)}))
     expected = stops_at(values, window, maximum)
     loop = run.result().loop()
 
@@ -203,36 +208,38 @@ def test_stops_at_the_first_common_window(window: int, maximum: int, values: tup
 
 
 def test_common_window_of_three_variables() -> None:
-    """Three variables that pass first at rounds 5, 7 and 5 stop the test at 11, where they pass together."""
+    """Variables that are first steady at rounds 5, 7 and 5 end the test at round 11, where all are steady together."""
     columns = ([100] * 6 + [150] * 19, [25, 50] + [100] * 23, [100] * 25)
-    run = course(spec_of("iops"), iops=doing({cell(*key): item for key, item in zip(THREE, columns, strict=True)}))
+    run = course(
+        spec_of("iops"), iops=with_cells({cell(*key): column for key, column in zip(THREE, columns, strict=True)})
+    )
 
     assert [stops_at([column]) for column in columns] == [5, 7, 5]
     assert [step.number for step in run.rounds] == list(range(1, 12))
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_each_variable_of_the_version_decides(pts: str, test_class: TestClass) -> None:
-    """2.0.2 goes on while any of its three variables is wild; 1.1 asks only for the 4 KiB writes."""
+def test_each_tracked_variable_of_the_version_is_required(pts: str, test_class: TestClass) -> None:
+    """In 2.0.2 any one unsteady variable keeps the loop running; in 1.1 only the 4 KiB writes do."""
     spec = spec_of("iops", pts, test_class)
-    rounds = [len(course(spec, iops=doing({cell(*key): WILD})).rounds) for key in THREE]
+    rounds = [len(course(spec, iops=with_cells({cell(*key): WILD})).rounds) for key in THREE]
 
     assert rounds == ([25, 25, 25] if pts == "2.0.2" else [25, 5, 5])
 
 
-def test_what_is_not_tracked_does_not_matter() -> None:
-    """All other 53 points may do what they like."""
+def test_untracked_points_do_not_matter() -> None:
+    """If the other 53 points are unsteady, the test still ends after five rounds."""
     every = {stimulus.cell: WILD for stimulus in course(spec_of("iops")).rounds[0].stimuli}
     others = {key: values for key, values in every.items() if key not in {cell(*key) for key in THREE}}
 
     assert len(others) == 53
-    assert len(course(spec_of("iops"), iops=doing(others)).rounds) == 5
+    assert len(course(spec_of("iops"), iops=with_cells(others)).rounds) == 5
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_not_steady_after_25_rounds_is_a_result(pts: str, test_class: TestClass) -> None:
-    """A device that never becomes steady gets 25 rounds, and a result of the last five that says NOT ACHIEVED."""
-    result = course(spec_of("iops", pts, test_class), iops=doing({cell(0, 4): WILD})).result()
+def test_without_steady_state_the_test_ends_after_25_rounds(pts: str, test_class: TestClass) -> None:
+    """The result uses the last five of 25 rounds, and its verdict is STEADY STATE NOT ACHIEVED."""
+    result = course(spec_of("iops", pts, test_class), iops=with_cells({cell(0, 4): WILD})).result()
     loop = result.loop()
 
     assert loop is not None
@@ -242,9 +249,9 @@ def test_not_steady_after_25_rounds_is_a_result(pts: str, test_class: TestClass)
 
 
 def test_steady_at_the_last_round() -> None:
-    """A device that becomes steady with round 25 is steady."""
+    """A device that becomes steady at round 25 gets the verdict STEADY STATE."""
     values = [*([100, 50] * 10), *[100] * 5]
-    result = course(spec_of("iops"), iops=doing({cell(0, 4): values})).result()
+    result = course(spec_of("iops"), iops=with_cells({cell(0, 4): values})).result()
     loop = result.loop()
 
     assert stops_at([values]) == 25

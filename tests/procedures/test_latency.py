@@ -1,4 +1,4 @@
-"""The latency test: nine points of a minute with one outstanding I/O, then a histogram (chapter 9)."""
+"""The latency test: rounds of nine one-minute points with one outstanding I/O, then a histogram (chapter 9)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POINTS = [
 
 
 def following(label: str, values: list[int]) -> Behaviour:
-    """Return a behaviour in which one point follows a series in ms, round by round, and the others are constant."""
+    """Return a behaviour in which one point follows a series, times 1000, by round; the others are constant."""
 
     def behaviour(step: Step, stimulus: Stimulus, number: int) -> float:
         return 1000 * values[number - 1] if step.kind == "round" and stimulus.label == label else 1000
@@ -37,8 +37,8 @@ def following(label: str, values: list[int]) -> Behaviour:
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_course(pts: str, test_class: TestClass) -> None:
-    """Purge, 128 KiB WIPC of twice the capacity, rounds of nine minutes, and in 2.0.2 a histogram of 20 minutes."""
+def test_steps(pts: str, test_class: TestClass) -> None:
+    """The steps are purge, WIPC of 2 x capacity, rounds of nine minutes and, in 2.0.2, a histogram of 20 minutes."""
     run = course(spec_of("latency", pts, test_class))
     (wipc,) = run.stretches("WIPC")
 
@@ -54,18 +54,20 @@ def test_course(pts: str, test_class: TestClass) -> None:
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_points(pts: str, test_class: TestClass) -> None:
-    """Three mixes outside, three block sizes inside, each a minute with one outstanding I/O, in every round."""
+    """Each round has three mixes of three block sizes each, a minute per point, with one outstanding I/O."""
     run = course(spec_of("latency", pts, test_class))
 
     for step in run.rounds:
         assert [stimulus.label for stimulus in step.stimuli] == POINTS
-        assert {(item.thread_count, item.queue_depth, item.seconds) for item in step.stimuli} == {(1, 1, 60.0)}
+        assert {(stimulus.thread_count, stimulus.queue_depth, stimulus.seconds) for stimulus in step.stimuli} == {
+            (1, 1, 60.0)
+        }
 
 
 @pytest.mark.parametrize("test_class", CLASSES)
 @pytest.mark.parametrize("steady", [True, False])
 def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -> None:
-    """4 KiB writes at T1Q1 follow the last round at once, whole, whether or not that round was steady."""
+    """The histogram, RND 4 KiB writes at T1Q1, directly follows the last round, steady or not, and has no samples."""
     values = [100] * 25 if steady else WILD
     run = course(spec_of("latency", "2.0.2", test_class), response_us=following("RND 4 KiB 0/100", values))
     before, last = run.steps[-2:]
@@ -80,8 +82,8 @@ def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -
 
 
 @given(series())
-def test_stops_by_the_average_response_time(values: list[int]) -> None:
-    """The loop ends when the average response time of 4 KiB writes is steady over five rounds, else after 25."""
+def test_stops_at_a_steady_average_response_time(values: list[int]) -> None:
+    """The loop ends when the average response time of 4 KiB writes is steady over five rounds, or after 25."""
     run = course(spec_of("latency"), iops=lambda *_: 10, response_us=following("RND 4 KiB 0/100", values))
     expected = stops_at([values])
 
@@ -89,20 +91,20 @@ def test_stops_by_the_average_response_time(values: list[int]) -> None:
     assert run.result().verdict == ("STEADY STATE" if expected else "STEADY STATE NOT ACHIEVED")
 
 
-def test_only_the_response_time_of_4_kib_writes_decides() -> None:
-    """Neither its IOPS nor the response time of another point keeps the test going."""
+def test_only_the_response_time_of_4_kib_writes_is_tracked() -> None:
+    """Unsteady response times of other points, or unsteady IOPS, do not prolong the test."""
     spec = spec_of("latency")
     others = [label for label in POINTS if label != "RND 4 KiB 0/100"]
 
     assert [len(course(spec, response_us=following(other, WILD)).rounds) for other in others] == [5] * 8
-    wild_iops = following("RND 4 KiB 0/100", WILD)
-    assert len(course(spec, iops=wild_iops, response_us=lambda *_: 100).rounds) == 5
+    unsteady_iops = following("RND 4 KiB 0/100", WILD)
+    assert len(course(spec, iops=unsteady_iops, response_us=lambda *_: 100).rounds) == 5
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -> None:
-    """On 4096-byte sectors six points are left, in their order."""
+    """On 4096-byte sectors the six points of larger blocks remain, in the same order."""
     run = course(spec_of("latency", pts, test_class), dut(logical_sector_bytes=4096))
 
-    assert [stimulus.label for stimulus in run.rounds[0].stimuli] == [item for item in POINTS if "0.5" not in item]
-    assert all(entry.largest_block_bytes >= 4 * KIB for entry in run.rounds[0].stimuli)
+    assert [stimulus.label for stimulus in run.rounds[0].stimuli] == [label for label in POINTS if "0.5" not in label]
+    assert all(stimulus.largest_block_bytes >= 4 * KIB for stimulus in run.rounds[0].stimuli)

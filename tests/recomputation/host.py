@@ -25,6 +25,7 @@ from tests.recomputation.record import (
     journal,
     rate,
     rows,
+    uses_page_cache,
     window_of,
 )
 
@@ -172,7 +173,8 @@ def verdict(run: Path, evidence: str) -> tuple[Verdict, tuple[str, ...]] | None:
     """Return the verdict on a measurement; None for one without a host, in the page cache, or limited by itself."""
     (row,) = (row for row in rows(run, "measurements") if row["evidence"] == evidence)
     options = row.get("options", "")
-    if facts(run)["dut.kind"] == "simulated" or is_imported(run) or "direct=0" in options:
+    cached = uses_page_cache(dict(option.split("=", 1) for option in options.split()))
+    if facts(run)["dut.kind"] == "simulated" or is_imported(run) or cached:
         return None
     return None if re.search("rate|thinktime", options) else judge(_share(run, row))
 

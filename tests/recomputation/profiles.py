@@ -17,6 +17,7 @@ from tests.recomputation.printed import Expected, PrintedTable, check_number, te
 from tests.recomputation.record import (
     Array,
     Row,
+    answer_document,
     answers,
     column,
     is_imported,
@@ -202,6 +203,37 @@ def zones(run: Path, table: PrintedTable) -> list[list[Expected]]:
     return cells
 
 
+# -- options of fio ---------------------------------------------------------------------------------------------------
+
+
+def options(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the engine and the options of each workload: each is in the job of a point, and all values are told."""
+    cells: list[list[Expected]] = []
+    for name in dict.fromkeys(map(_workload, points(run))):
+        own = [row["options"] for row in rows(run, "measurements") if row["phase"] != "WIPC" and _of(row, name)]
+        given = sorted({option for text in own for option in text.split()})
+        cells.append([name, partial(_check_options, given)])
+        for row in rows(run, "measurements"):
+            if row["phase"] != "WIPC" and _of(row, name):
+                job = answer_document(run / "evidence" / f"{row['evidence']}.json")["global options"]
+                assert all(
+                    job[key] == value for key, _, value in (option.partition("=") for option in row["options"].split())
+                )
+                engines = table.body[len(cells) - 1][1].partition("; options: ")[0]
+                assert job["ioengine"] in engines.split(", ")[0].split(" or ")
+    return cells
+
+
+def _of(row: Row, workload: str) -> bool:
+    return row["point"] == workload or row["point"].startswith(f"{workload}, ")
+
+
+def _check_options(given: Sequence[str], cell: str) -> None:
+    told = cell.partition("; options: ")[2]
+    alternatives = re.findall(r"(\w+)=(\S+(?: or \S+)*)", told)
+    assert sorted(f"{key}={value}" for key, text in alternatives for value in text.split(" or ")) == given
+
+
 # -- effects ----------------------------------------------------------------------------------------------------------
 
 
@@ -250,4 +282,5 @@ RECOMPUTED: dict[str, Callable[[Path, PrintedTable], list[list[Any]]]] = {
     r".* \(columns: .*\)": matrix,
     ".* by zone": zones,
     ".*: each point, compared with .*": effects,
+    "I/O engine and options of fio": options,
 }

@@ -7,7 +7,7 @@ import gzip
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -253,6 +253,13 @@ def percentile_ms(parts: Sequence[dict[str, Any]], one_in: int) -> float:
     """Return the time in ms that all but one in so many I/Os of all parts do not exceed."""
     bins = added(part["lat_ns"]["bins"] for part in parts)
     return percentile(bins, one_in, max(part["lat_ns"]["max"] for part in parts)) / 1000
+
+
+def uses_page_cache(options: Mapping[str, str]) -> bool:
+    """Return whether fio's options make it use the page cache; ``buffered`` comes after ``direct`` in each job."""
+    if options.get("ioengine") == "mmap" or options.get("atomic", "0") != "0":
+        return options.get("ioengine") == "mmap"
+    return options["buffered"] == "1" if "buffered" in options else options.get("direct") == "0"
 
 
 def synchronizing_calls(run: Path, measured: Iterable[Row]) -> list[dict[str, Any]]:

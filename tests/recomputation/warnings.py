@@ -22,6 +22,7 @@ from tests.recomputation.provenance import purges_and_gaps
 from tests.recomputation.record import (
     Array,
     Row,
+    answer_document,
     answers,
     column,
     continuous_phase,
@@ -36,6 +37,7 @@ from tests.recomputation.record import (
     series,
     slug,
     total,
+    uses_page_cache,
     values,
     window_rounds,
 )
@@ -168,6 +170,44 @@ def _fio_clock(run: Path) -> Iterator[Expected]:
             f"between start and end; {worst.name}; {{any}}"
         )
         yield text(template, *_count(found, points(run)), worst.seconds, own)
+
+
+# -- options of the engine --------------------------------------------------------------------------------------------
+
+
+def _options_of_points(run: Path) -> dict[str, dict[str, str]]:
+    """Return the options that fio had for each point of a profile; none for a run without fio."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows(run, "measurements"):
+        if is_profile(run) and row["phase"] != "WIPC":
+            document = answer_document(run / "evidence" / f"{row['evidence']}.json")
+            found[row["point"]] = document.get("global options", {})
+    return found
+
+
+def _cached(run: Path) -> Iterator[Expected]:
+    """Return the points whose I/O was not direct."""
+    everything = _options_of_points(run)
+    found = [name for name, options in everything.items() if uses_page_cache(options)]
+    if found:
+        template = f"{{}} of {{}} points ({'the first is ' * (len(found) > 1)}{found[0]}) used the page cache {{any}}"
+        yield text(template, *_count(found, everything))
+
+
+def _limited_by_options(run: Path) -> Iterator[Expected]:
+    everything = _options_of_points(run)
+    limiting = ("iodepth_low", "rate", "rate_iops", "thinktime")
+    found = [
+        (name, " ".join(f"{key}={options[key]}" for key in limiting if key in options))
+        for name, options in everything.items()
+        if not options.keys().isdisjoint(limiting)
+    ]
+    if found:
+        name, given = found[0]
+        template = (
+            f"{{}} of {{}} points ({'the first is ' * (len(found) > 1)}{name}: {given}) had options of fio {{any}}"
+        )
+        yield text(template, *_count(found, everything))
 
 
 # -- the engine -------------------------------------------------------------------------------------------------------
@@ -545,6 +585,8 @@ def _disputes(run: Path) -> Iterator[Expected]:
 
 _KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
     "host-limited": _host_limited,
+    "page cache": _cached,
+    "limited by options": _limited_by_options,
     "clock": _clock,
     "pause": _pause,
     "idle time": _idle_times,

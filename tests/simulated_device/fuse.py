@@ -1,4 +1,5 @@
-"""A drive over FUSE: the kernel's own protocol, spoken on /dev/fuse, for a folder with one file that losetup takes.
+"""A drive over FUSE: the kernel's own protocol, spoken on /dev/fuse, for a folder with one file that losetup takes, and
+a symlink to the root directory.
 
 Structures and numbers are those of linux/fuse.h, version 7.31.
 """
@@ -17,8 +18,8 @@ from pathlib import Path
 
 from .model import Drive, Request, Submit
 
-NAME = "drive.img"
-_FOLDER, _FILE = 1, 2
+NAME, LINK, LEADS_TO = "drive.img", "link", b"/"
+_FOLDER, _FILE, _LINK = 1, 2, 3
 _FOREVER = 3600
 _LARGEST = 1 << 20
 _AT_ONCE = 64
@@ -34,7 +35,7 @@ class Unavailable(Exception):
 class Code(IntEnum):
     """What the kernel asks."""
 
-    LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE = 1, 2, 3, 4, 14, 15, 16
+    LOOKUP, FORGET, GETATTR, SETATTR, READLINK, OPEN, READ, WRITE = 1, 2, 3, 4, 5, 14, 15, 16
     STATFS, RELEASE, FSYNC, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR = 17, 18, 20, 25, 26, 27, 28, 29
     INTERRUPT, BATCH_FORGET, FALLOCATE = 36, 42, 43
 
@@ -104,8 +105,10 @@ class Fuse:
                 pages = _LARGEST // 4096
                 return struct.pack("<IIIIHHIIH", 7, 31, 131072, flags, 512, 384, _LARGEST, 1, pages).ljust(64, b"\0")
             case Code.LOOKUP:
-                known = bytes(asked).rstrip(b"\0") == NAME.encode()
-                return struct.pack("<QQQQII", _FILE if known else 0, 0, _FOREVER, _FOREVER, 0, 0) + self._status(_FILE)
+                known = {NAME: _FILE, LINK: _LINK}.get(bytes(asked).rstrip(b"\0").decode(), 0)
+                return struct.pack("<QQQQII", known, 0, _FOREVER, _FOREVER, 0, 0) + self._status(known)
+            case Code.READLINK:
+                return LEADS_TO
             case Code.GETATTR | Code.SETATTR:
                 return struct.pack("<QII", _FOREVER, 0, 0) + self._status(node)
             case Code.OPEN | Code.OPENDIR:
@@ -116,9 +119,10 @@ class Fuse:
         return b"" if code in _GRANTED else None
 
     def _status(self, node: int) -> bytes:
-        size, mode = (
-            (0, stat.S_IFDIR | 0o755) if node == _FOLDER else (self._drive.capacity_bytes, stat.S_IFREG | 0o600)
-        )
+        size, mode = {
+            _FOLDER: (0, stat.S_IFDIR | 0o755),
+            _LINK: (len(LEADS_TO), stat.S_IFLNK | 0o777),
+        }.get(node, (self._drive.capacity_bytes, stat.S_IFREG | 0o600))
         return struct.pack("<QQQ24x12xIIIIIII", node, size, size // 512, mode, 1, 0, 0, 0, 4096, 0)
 
     def _reply(self, unique: int, content: bytes | memoryview, error: int) -> None:
@@ -128,14 +132,18 @@ class Fuse:
 
 
 @contextmanager
-def opened(drive: Drive, folder: Path, user: int = 0) -> Iterator[Fuse]:
-    """Mount the drive on ``folder`` for a user, as long as it is served; raises Unavailable where that cannot be."""
+def opened(drive: Drive, folder: Path, user: int = 0, *, others: bool = False) -> Iterator[Fuse]:
+    """Mount the drive on ``folder`` for a user, as long as it is served; raises Unavailable where that cannot be.
+
+    With ``others``, all users may use what is mounted.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise Unavailable(f"/dev/fuse: {error.strerror}") from None
     options = f"fd={descriptor},rootmode=40000,user_id={user},group_id={user},max_read={_LARGEST}"
+    options += ",allow_other" * others
     try:
         if libc.mount(b"drive", os.fsencode(folder), b"fuse.drive", _NOSUID | _NODEV, options.encode()):
             raise Unavailable(f"mount: {os.strerror(ctypes.get_errno())}")

@@ -90,13 +90,13 @@ def load_mail_config(arguments: argparse.Namespace) -> MailConfig | None:
 
 
 def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
-    statuses: list[os.stat_result] = []
-    file = read_file(path, _File, _WHAT, remedy=_REMEDY, on_open=statuses.append)
+    owners: list[int] = []
+    file = read_file(path, _File, _WHAT, remedy=_REMEDY, on_open=owners.append)
     mistakes: list[str] = list(_mistakes(file, recipients))
     password, context = "", None
     try:
-        password = _password(path, file, statuses[0])
-        context = None if file.tls == "none" else _context(path, file, statuses[0])
+        password = _password(path, file, owners[0])
+        context = None if file.tls == "none" else _context(path, file, owners[0])
     except ValueError as mistake:
         mistakes.append(str(mistake))
     if mistakes:
@@ -129,19 +129,19 @@ def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
         yield "user: expected one of password_variable and password_file with a user, and neither without"
 
 
-def _password(path: Path, file: _File, status: os.stat_result) -> str:
+def _password(path: Path, file: _File, author: int) -> str:
     """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it.
 
-    ``status`` is that of the configuration that was read; its ``path`` may lead to another file by now.  Its author
+    ``author`` is the owner of the configuration that was read; its ``path`` may lead to another file by now.  They
     must not have another user send a secret of theirs.
     """
     if file.password_variable:
-        if status.st_uid not in (0, os.geteuid()):
+        if author not in (0, os.geteuid()):
             raise ValueError(f"password_variable: {path} belongs to another user; expected password_file")
         name, lines = f"password_variable: {file.password_variable!r}", [os.environ.get(file.password_variable, "")]
     elif file.password_file:
         name = f"password_file: {file.password_file!r}"
-        lines = _read_private_lines(path.parent / file.password_file, status.st_uid)
+        lines = _read_private_lines(path.parent / file.password_file, author)
     else:
         return ""
     if len(lines) != 1 or not lines[0] or not (lines[0].isascii() and lines[0].isprintable()):
@@ -163,13 +163,13 @@ def _read_private_lines(path: Path, owner: int) -> list[str]:
         raise ValueError(f"password_file: {path}: {error.strerror or error}") from None
 
 
-def _context(path: Path, file: _File, status: os.stat_result) -> ssl.SSLContext:
+def _context(path: Path, file: _File, author: int) -> ssl.SSLContext:
     """Return the TLS context for the server; raises ValueError if the certificates cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # create_default_context() would also write SSLKEYLOGFILE
     try:
         if file.ca_file:
             certificates = read_regular(
-                path.parent / file.ca_file, _MAX_CERTIFICATES_BYTES, partial(require_author_may_read, path, status)
+                path.parent / file.ca_file, _MAX_CERTIFICATES_BYTES, partial(require_author_may_read, path, author)
             )
             context.load_verify_locations(cadata=certificates.decode("ascii", "ignore"))
         else:

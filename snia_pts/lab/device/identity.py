@@ -39,6 +39,8 @@ _TRAITS = (
     "device/serial",
     "serial",
     "device/vpd_pg80",
+    "wwid",
+    "device/wwid",
     "loop/backing_file",
     "loop/offset",
     "loop/sizelimit",
@@ -193,7 +195,7 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
         rotational={"0": False, "1": True}.get(attribute(block / "queue/rotational")),
         write_cache=_write_cache(block),
         discard=_number(block / "queue/discard_max_bytes", 0) > 0,
-        instance=None if serial else _loop_instance(block, root) or _attachment(block, root),
+        instance=None if serial else _loop_instance(block, root) or attachment(block, root),
     )
 
 
@@ -387,7 +389,7 @@ def _loop_instance(block: Path, root: Path) -> str | None:
     return instance and f"{instance}{_loop_offset(lower)}"
 
 
-def _attachment(block: Path, root: Path) -> str | None:
+def attachment(block: Path, root: Path) -> str | None:
     """Return boot ID and disk sequence number, which the kernel increments when a disk or a medium is attached."""
     boot, number = attribute(root / "proc/sys/kernel/random/boot_id"), attribute(block / "diskseq")
     return f"boot {boot}, disk {number}" if boot and number else None

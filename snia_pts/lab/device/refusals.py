@@ -44,6 +44,8 @@ _DATA_HINT = "Choose another drive, or pass --discard-data if all data on this o
 _PATHS_HINT = "Test the multipath device of the drive, or remove the other path first."
 _GONE_HINT = "Detach the device and create it again on a file or device that exists here, or choose another target."
 
+_EROFS_HINT = "Unmount that file system, or test a file: the kernel reports whether a file is open elsewhere."
+
 
 def require_node(path: Path, block: Path) -> None:
     """Refuse a block device known from sysfs if its name below /dev is missing or leads to another device."""
@@ -81,6 +83,10 @@ def require_free(path: Path, stack: Sequence[Layer], usage: Usage, root: Path = 
     capacity_bytes = (whole_number(attribute(top.block / "size")) or 0) * _SECTOR_BYTES if top.block else 0
     for layer in beneath:
         _require_backing_file(path, layer, capacity_bytes)
+        if layer.block is None and usage.multi_file_mounts:
+            erofs = f"the erofs mounted at {usage.multi_file_mounts[0]}"
+            reason = f"it is built on {layer.name}, and {erofs} uses files that the kernel does not name"
+            raise TargetUnfit(path=path, reason=reason, hint=_EROFS_HINT)
     for layer in stack:
         if layer.block and (other := _other_path(layer.block, {below.block for below in stack}, root)):
             reason = f"{'it' if layer is top else layer.name} and {other} are two paths to one drive"

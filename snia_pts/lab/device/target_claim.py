@@ -82,7 +82,7 @@ class Target:
         """
         status = os.fstat(self.descriptor)
         change = _change(Path(self.dut.path), status) or (
-            self._file_change(status) if self.dut.kind == "file" else self._device_change()
+            self._file_change(status) if self.dut.kind == "file" else self._device_change(self.traits)
         )
         if change:
             failure = DeviceFailed if change == _DISAPPEARED and self.dut.kind != "file" else HostFailed
@@ -105,8 +105,14 @@ class Target:
             return ""
         return f"has a size of {exact_capacity(status.st_size)}; it was {exact_capacity(self.dut.capacity_bytes)}"
 
-    def _device_change(self) -> str:
-        for path, confirmed in self.traits:
+    def identifier_change(self) -> str:
+        """Return how an identifier of a device changed; a purge may change its size and sector size."""
+        return self._device_change(
+            tuple(entry for entry in self.traits if entry[0].name not in ("size", "logical_block_size"))
+        )
+
+    def _device_change(self, expected: tuple[tuple[Path, bytes], ...]) -> str:
+        for path, confirmed in expected:
             now = raw_attribute(path)
             if now != confirmed:
                 values = f"its {path.name} was {trait(path, confirmed)} and is {trait(path, now)}"
@@ -348,6 +354,8 @@ def _claim_again(target: Target, path: Path, root: Path, *, purged: bool) -> Non
     descriptor, _ = _open_device(path, root)
     try:
         lock(descriptor, path)
+        if change := target.identifier_change():
+            raise DeviceFailed(step="Purge", what=path, reason=f"it {change}")
         found = _contents(path, block_directory(os.fstat(descriptor).st_rdev, root))
         require_spare(path, found, discard_data=not purged)
         os.dup2(descriptor, target.descriptor, inheritable=False)

@@ -1,11 +1,12 @@
 """How the host uses its block devices and files: mounts, swap, exports, devices built on them, processes.
 
-Everything is read from /proc and /sys.  The only devices that are opened, for reading, are loop devices, to ask for
-their backing file.
+Everything is read from /proc and /sys, and from the images of file systems that are mounted from a file.  The only
+devices that are opened, for reading, are loop devices, to ask for their backing file.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ _USES = (
     ("sys/kernel/config/usb_gadget/*/functions/mass_storage.*/lun.*/file", "is exported to another host (USB)"),
 )
 _NAMED = 3
+#: The offset of the number of further devices in an image (struct erofs_super_block of fs/erofs/erofs_fs.h).
+_EROFS_EXTRA_DEVICES = 1024 + 0x56
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +69,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The uses of all block devices and files of a host; of several uses of an object the most serious is first."""
+    """The uses of all block devices and files of a host; of several uses of an object the most serious is first.
+
+    ``multi_file_mounts`` are the mount points of file systems that use files which the kernel does not report.
+    """
 
     uses: Mapping[Identity, tuple[Use, ...]]
     processes: Processes
     backings: Mapping[str, Backing]
+    multi_file_mounts: tuple[str, ...] = ()
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -101,6 +108,7 @@ def read_usage(root: Path = ROOT) -> Usage:
         uses={identity: tuple(object_uses) for identity, object_uses in uses.items()},
         processes=read_processes(root),
         backings=backings,
+        multi_file_mounts=tuple(_multi_file_mounts(root)),
     )
 
 
@@ -166,6 +174,29 @@ def _sources(mount: Mount, tree: Path, root: Path) -> list[Path | Identity]:
         return [*devices]
     file = identity_at(f"{tree}{mount.source}") if mount.source.startswith("/") else None
     return [_top(file, root)] if file else []
+
+
+def _multi_file_mounts(root: Path) -> Iterator[str]:
+    """Yield where an erofs is mounted from a file and uses further files, or may use them.
+
+    Tables of mounts lack the option ``device=`` that names them.  An erofs on a block device uses only such devices.
+    """
+    for pid, where, table in _mount_tables(root):
+        for mount in parse_mounts(table):
+            if mount.kind == "erofs" and mount.source.startswith("/") and not devices_of_mount(mount, root):
+                try:
+                    with open(f"{root / 'proc' / pid / 'root'}{mount.source}", "rb", opener=_open_at_once) as image:
+                        image.seek(_EROFS_EXTRA_DEVICES)
+                        count = image.read(2)
+                except OSError:
+                    count = b""
+                if count != bytes(2):
+                    yield f"{mount.point}{where}"
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file, without waiting if it is a named pipe."""
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _mount_tables(root: Path) -> Iterator[tuple[str, str, str]]:

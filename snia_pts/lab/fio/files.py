@@ -45,6 +45,7 @@ class JobFiles:
         name = fio_name(target) if target else ""
         self.inherited = InheritedFiles(
             files=files if descriptor is None else {**files, name: descriptor},
+            claims=() if descriptor is None else (descriptor,),
             environment={TARGET: name, **_WITHOUT_STATUS_FILE} if name else {},
         )
 

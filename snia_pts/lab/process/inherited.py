@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -19,9 +19,14 @@ class InheritedFiles:
 
     If an argument of the command, or the value of a variable, is a key of ``files`` or ends with ``=`` and a key, the
     key is replaced by the name of the descriptor.  A key in braces is replaced wherever it occurs.
+
+    The program also inherits the descriptors ``claims`` with their locks and exclusive opens, which the kernel releases
+    when both the suite and the program have ended.  When the suite dies, such a program gets SIGTERM instead of
+    SIGKILL: its requests to io_uring would outlive its descriptors.
     """
 
     files: Mapping[str, int] = field(default_factory=dict)
+    claims: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -33,11 +38,24 @@ def duplicate(files: Mapping[str, int]) -> Iterator[dict[str, int]]:
         for name, number in files.items():
             descriptor = os.open(f"{DESCRIPTORS}{number}", os.O_PATH | os.O_CLOEXEC)
             try:
-                names[name] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _MIN_DESCRIPTOR)
+                names[name] = _duplicate(descriptor, cleanup)
             finally:
                 os.close(descriptor)
-            cleanup.callback(os.close, names[name])
         yield names
+
+
+@contextmanager
+def duplicate_claims(claims: Iterable[int]) -> Iterator[list[int]]:
+    """Duplicate descriptors for a program with the locks and exclusive opens of the originals."""
+    with ExitStack() as cleanup:
+        yield [_duplicate(descriptor, cleanup) for descriptor in claims]
+
+
+def _duplicate(descriptor: int, cleanup: ExitStack) -> int:
+    """Duplicate a descriptor, to a number that no shell redirects, until ``cleanup`` is closed."""
+    number = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _MIN_DESCRIPTOR)
+    cleanup.callback(os.close, number)
+    return number
 
 
 def substitute(argument: str, descriptors: Mapping[str, int]) -> str:

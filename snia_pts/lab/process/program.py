@@ -2,7 +2,7 @@
 
 Programs are started from argument lists, never through shell strings, each in its own process group.  They have a
 wall-clock limit and get SIGTERM before SIGKILL.  Command, output, exit code and times are kept as evidence.  When the
-suite dies, the kernel kills its programs.
+suite dies, the kernel ends its programs.
 
 Starting has two steps.  A prepared program waits in its own process, at the start gate, for the go-ahead of the suite;
 if the suite dies, it exits.  So there is no moment at which the suite could die and leave a program behind, and the
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ToolMissing
 from ...files import UnbufferedFile, create
-from .inherited import DESCRIPTORS, InheritedFiles, duplicate, substitute
+from .inherited import DESCRIPTORS, InheritedFiles, duplicate, duplicate_claims, substitute
 
 if TYPE_CHECKING:
     from typing import Self
@@ -204,12 +204,18 @@ class Program:
                     cleanup.callback(os.close, descriptor)
             self._control_socket, remote_socket = socket.socketpair()
             cleanup.enter_context(self._control_socket)
-            with remote_socket, duplicate(inherited.files) as self._descriptors, _blocked(self._blocked_signals):
+            with (
+                remote_socket,
+                duplicate(inherited.files) as self._descriptors,
+                duplicate_claims(inherited.claims) as claims,
+                _blocked(self._blocked_signals),
+            ):
                 arguments = (substitute(argument, self._descriptors) for argument in argv[1:])
                 self._environment = {
                     key: substitute(value, self._descriptors) for key, value in inherited.environment.items()
                 }
-                launcher = (find("setpriv"), "--pdeathsig", "KILL", "--", "/bin/sh", "-c", self._start_gate, "sh")
+                death_signal = "TERM" if inherited.claims else "KILL"
+                launcher = (find("setpriv"), "--pdeathsig", death_signal, "--", "/bin/sh", "-c", self._start_gate, "sh")
                 self._process = subprocess.Popen(
                     (*launcher, path, *arguments),
                     start_new_session=True,
@@ -217,7 +223,7 @@ class Program:
                     stdout=self._stdout,
                     stderr=self._stderr,
                     env={**os.environ, "LC_ALL": "C", **self._environment},
-                    pass_fds=tuple(self._descriptors.values()),
+                    pass_fds=(*self._descriptors.values(), *claims),
                 )
             cleanup.callback(self._terminate)
             self._cleanup = cleanup.pop_all()

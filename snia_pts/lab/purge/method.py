@@ -101,13 +101,15 @@ class Tools:
     ) -> process.Finished:
         """Run a program that changes the device; raises MethodFailed if it fails or times out.
 
-        With ``by_descriptor`` it gets the open descriptor.  Otherwise it opens the device by its path, which must be in
-        a folder such as ``/dev`` where only root can create entries.
+        With ``by_descriptor`` it gets the open descriptor and, unless it is a vendor's, the claim.  Otherwise it opens
+        the device by its path, which must be in a folder such as ``/dev`` where only root can create entries.
         """
         evidence = self.evidence_path(name) if name else self._evidence
-        files = {}
+        files: dict[str, int] = {}
+        claims: tuple[int, ...] = ()
         if by_descriptor and self._descriptor is not None:
             files = {self.dut.path: self._descriptor, DEVICE: self._descriptor}
+            claims = () if any(DEVICE in word for word in argv) else (self._descriptor,)
         if not by_descriptor and (risk := tampering_risk(Path(self.dut.path).parent)):
             raise MethodFailed(
                 f"is not possible: {argv[0]} would open the device by its path, and {risk}", _USE_DEV_HINT
@@ -122,7 +124,7 @@ class Tools:
             evidence=evidence,
             timeout_seconds=timeout_seconds,
             tick=self._tick,
-            inherited=InheritedFiles(files=files),
+            inherited=InheritedFiles(files=files, claims=claims),
         )
         if finished.timed_out:
             raise MethodFailed(f"failed: {argv[0]} timed out after {timeout_seconds:.0f} s")

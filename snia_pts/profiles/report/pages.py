@@ -29,6 +29,7 @@ from .tables import (
     extremes_table,
     footnote,
     host_table,
+    options_table,
     points_table,
     repeats_table,
     sides_table,
@@ -38,6 +39,8 @@ from .zones import zone_curves, zone_pages, zone_tables
 
 #: The most points that the first page lists one by one.
 _MAX_LISTED_POINTS = 24
+#: The most patterns of data that the header lists.
+_MAX_PATTERNS = 2
 #: The most curves over time in one figure.
 _MAX_CURVES = 6
 _SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of their mean. "
@@ -56,7 +59,7 @@ def pages(result: ProfileResult) -> tuple[Page, ...]:
     )
     measured = (*measured, *_sync(result, every), *_host(result))
     return (
-        summary(result, figures=(*_profile_table(result), *_key_tables(result, every))),
+        summary(result, figures=(*_profile_table(result), *options_table(result, every), *_key_tables(result, every))),
         *measured,
         provenance(result),
     )
@@ -87,17 +90,37 @@ def setup(result: ProfileResult) -> Rows:
     """Return the Setup Parameters."""
     spec = result.facts.spec
     return (
-        ("Data Pattern", pattern(spec)),
+        ("Data Pattern", _data_patterns(result)),
         ("Purge", _purges(spec)),
         ("Fill", "once, sequential" if spec.fill else "none"),
         ("Host settings", ", ".join(spec.varied_settings) or "unchanged"),
-        ("Page cache", "dropped before cold workloads" if any(load.cold for load in spec.workload) else "unchanged"),
+        ("Page cache", _page_cache(result)),
         ("Write cache", spec.write_cache),
         ("Repeats", str(spec.repeats)),
         ("Order", "repeats, axes, workloads"),
         ("Limits", counted(len(result.facts.limits), "limit") if result.facts.limits else "none"),
         ("Notes", notes(result).replace("NOT PTS CONFORMANT: ", "")),
     )
+
+
+def _data_patterns(result: ProfileResult) -> str:
+    """Return the patterns of the data; if these are many, that options of fio set them."""
+    usual = pattern(result.facts.spec)
+    patterns = dict.fromkeys(stimulus.data_pattern or usual for stimulus in _stimuli(result))
+    return "; ".join(patterns) or usual if len(patterns) <= _MAX_PATTERNS else "by options of fio"
+
+
+def _page_cache(result: ProfileResult) -> str:
+    """Return how many points use the host's page cache, and whether it is emptied."""
+    stimuli = _stimuli(result)
+    cached = sum(stimulus.cached for stimulus in stimuli)
+    use = f"used by {cached} of {counted(len(stimuli), 'point')}" if cached else "not used"
+    return f"{use}; emptied before cold workloads" if result.facts.spec.drops_page_cache else use
+
+
+def _stimuli(result: ProfileResult) -> list[Stimulus]:
+    """Return the stimulus of each point that was measured, in its first repeat."""
+    return [loop.rounds[0].measurements[0].stimulus for loop in result.loops if loop.rounds[0].measurements]
 
 
 def _purges(spec: ProfileSpec) -> str:
@@ -109,10 +132,9 @@ def _purges(spec: ProfileSpec) -> str:
 def parameters(result: ProfileResult) -> Rows:
     """Return the Test Parameters: counts, the axes, and the parameters that all points share."""
     spec = result.facts.spec
-    stimuli = [loop.rounds[0].measurements[0].stimulus for loop in result.loops if loop.rounds[0].measurements]
     common = [
         (name, value)
-        for name, value in _common_parameters(stimuli)
+        for name, value in _common_parameters(_stimuli(result))
         if name not in {axis_name(axis) for axis in spec.axis}
     ]
     axes = [(axis_name(axis), ", ".join(map(str, axis.values))) for axis in spec.axis]

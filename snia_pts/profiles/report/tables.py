@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...model.measurement import mean
+from ...model.steps import Stimulus
 from ...report.figures.matrices import MARK, average_response_ms, foot, iops, matrix_tables
 from ...report.pages import Prose
-from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, number_columns, thousands
+from ...report.sections.provenance import io_engine
+from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, facts, number_columns, thousands
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
 from ...spec import Scalar
@@ -23,6 +25,8 @@ _NAME_WIDTH = 34
 _MAX_REPEATS = 6
 #: The most rows in a table of a setting's effect on each point; beyond that, only the medians are shown.
 _MAX_EFFECTS = 40
+#: The most values of an option that are listed.
+_MAX_ALTERNATIVES = 4
 
 
 def points_table(placed: Sequence[PlacedPoint], title: str) -> Table:
@@ -142,6 +146,31 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     cells = list(zip(*(aligned(column) for column in zip(*ranges, strict=True)), strict=True))
     rows = tuple((name, str(len(group)), *row) for (name, group), row in zip(grouped.items(), cells, strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: range over all points")
+
+
+def options_table(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterator[Table]:
+    """Yield the table of each workload's I/O engine and options of fio, if a workload has any."""
+    if not any(spot.point.stimulus.options for spot in placed):
+        return
+    stimuli: dict[str, list[Stimulus]] = {}
+    for spot in placed:
+        stimuli.setdefault(spot.point.workload.name, []).append(spot.point.stimulus)
+    rows = []
+    for name, own in stimuli.items():
+        engines = dict.fromkeys(io_engine(stimulus, result.facts.platform.io_engine) for stimulus in own)
+        values: dict[str, dict[str, None]] = {}
+        for key, value in (option for stimulus in own for option in stimulus.options):
+            values.setdefault(key, {})[value] = None
+        options = " ".join(f"{key}={_alternatives(list(known))}" for key, known in values.items())
+        rows.append((name, f"{_alternatives(list(engines))}; options: {options or 'none'}"))
+    yield facts(rows, title="I/O engine and options of fio")
+
+
+def _alternatives(values: Sequence[str]) -> str:
+    """Return values joined by ``or``; of many, the first and the last one."""
+    if len(values) > _MAX_ALTERNATIVES:
+        return f"{values[0]} ... {values[-1]} ({len(values)} values)"
+    return " or ".join(values)
 
 
 # -- effects of settings ----------------------------------------------------------------------------------------------

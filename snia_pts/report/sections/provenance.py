@@ -11,6 +11,7 @@ from dataclasses import replace
 from ...model.description import STATED, display_value
 from ...model.dut import Dut
 from ...model.measurement import Measurement, PurgeOutcome
+from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
 from ...results.result import Gap, RunFacts, TestResult
 from ...units import GB, duration, number
@@ -24,6 +25,10 @@ from .host_share import host_tables
 
 #: If there are more purges than this, similar ones share a row.
 _MAX_PURGES = 6
+#: The most I/O engines that are listed.
+_MAX_ENGINES = 4
+#: The text for registered buffers in the name of the run's I/O engine.
+_FIXED = "fixed buffers"
 _COMPARE = (
     "Compare the measurement windows. To write this report again from the stored run, without the device: "
     "snia-pts report RUN."
@@ -44,7 +49,7 @@ def _run(result: TestResult) -> Table:
         ("Run id", run.run_id),
         ("Started, finished", f"{when(run.started)}, {when(result.finished)}"),
         ("Suite", f"snia-pts {platform.suite_version}"),
-        ("Engine", f"{platform.engine} {platform.engine_version}, {platform.io_engine}"),
+        ("Engine", f"{platform.engine} {platform.engine_version}, {_io_engines(result)}"),
         ("Python", platform.python),
         ("Kernel", platform.kernel),
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
@@ -52,6 +57,33 @@ def _run(result: TestResult) -> Table:
         ("Seed", "" if run.seed is None else str(run.seed)),
     )
     return facts(rows, title="Run")
+
+
+def _io_engines(result: TestResult) -> str:
+    """Return the I/O engine with its buffers; if options of stimuli choose several, each with its stimuli."""
+    run_engine = result.facts.platform.io_engine
+    labels: dict[str, dict[str, None]] = {}
+    for measurement in result.measurements:
+        stimulus = measurement.stimulus
+        labels.setdefault(io_engine(stimulus, run_engine), {})[stimulus.label] = None
+    if len(labels) < 2:
+        return next(iter(labels), run_engine)
+    shown = [
+        f"{engine} ({next(iter(names)) if len(names) == 1 else f'{len(names)} stimuli'})"
+        for engine, names in labels.items()
+    ]
+    more = f"; and {len(shown) - _MAX_ENGINES} more" if len(shown) > _MAX_ENGINES else ""
+    return "; ".join(shown[:_MAX_ENGINES]) + more
+
+
+def io_engine(stimulus: Stimulus, run_engine: str) -> str:
+    """Return the I/O engine of a stimulus with its buffers: that of the run, except where its options set another."""
+    engine, _, buffers = run_engine.partition(", ")
+    options = dict(stimulus.options)
+    own_engine = options.get("ioengine", engine)
+    fixed = own_engine == "io_uring" and options.get("fixedbufs", str(int(buffers.startswith(_FIXED)))) != "0"
+    filling = f"buffers by {' '.join(stimulus.filling_options)}" if stimulus.filling_options else ""
+    return ", ".join(filter(None, (own_engine, _FIXED * fixed, filling or buffers.removeprefix(f"{_FIXED}, "))))
 
 
 def _device(result: TestResult) -> Iterator[Table]:

@@ -18,6 +18,7 @@ from ...device.identity import ROOT
 from ...settings.settings import AppliedChange, Change
 from ..settings_list import find
 from . import processors, queue
+from .control_group import control_group
 from .finding import Finding
 from .io_path import command_queue_depth, inspect_io_path, numa_local_cpus
 from .processors import MAX_WAKE_US
@@ -35,7 +36,7 @@ def inspect(block: Path | None, *, root: Path = ROOT, sample_seconds: float = SA
     if block is not None:
         cpus = frozenset(os.sched_getaffinity(0))
         findings += [*queue.queue(block), *command_queue_depth(block), *inspect_io_path(block, root, cpus)]
-    return (*findings, processors.swap(root), *other_io, load)
+    return (*findings, control_group(root), processors.swap(root), *other_io, load)
 
 
 def changes(findings: Iterable[Finding], root: Path = ROOT) -> tuple[Change, ...]:
