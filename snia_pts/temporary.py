@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from .trusted_paths import tampering_risk
+from .trusted_paths import FOLDER, tampering_risk
+
+_NAMES = "snia-pts-" + "[a-z0-9_]" * 8
+#: A folder that is younger may not be locked yet.
+_STALE_SECONDS = 60
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Create a folder and remove it at the end; as root, in a folder where no other user can rename it.
 
-    Raises OSError.
+    Empty folders that killed processes of this user left are removed.  Raises OSError.
     """
     usual = Path(gettempdir())
-    parent = "/tmp" if tampering_risk(usual, parent=True) else usual.resolve()  # noqa: S108
+    parent = Path("/tmp") if tampering_risk(usual, parent=True) else usual.resolve()  # noqa: S108
+    _remove_stale(parent)
     with TemporaryDirectory(prefix="snia-pts-", dir=parent) as folder:
-        yield Path(folder)
+        descriptor = os.open(folder, FOLDER)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # until this process ends
+            yield Path(folder)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_stale(parent: Path) -> None:
+    for path in parent.glob(_NAMES):
+        with suppress(OSError):  # in use by its process, not empty, or not removable
+            descriptor = os.open(path, FOLDER | os.O_NOFOLLOW)
+            try:
+                status = os.fstat(descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _STALE_SECONDS:
+                    path.rmdir()
+            finally:
+                os.close(descriptor)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from snia_pts import temporary
 from snia_pts.errors import ReportError
 from snia_pts.report import write
 from snia_pts.report.formats.isolation import isolated
@@ -105,6 +106,23 @@ def test_the_process_is_as_it_was_afterwards(tmp_path: Path, monkeypatch: pytest
     with isolated():
         pass
     assert Path().stat().st_nlink == 0
+
+
+def test_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only empty ones that no process has locked, and none of this minute."""
+    monkeypatch.setattr(temporary, "gettempdir", lambda: str(tmp_path))
+    for name in ("snia-pts-aaaaaaaa", "snia-pts-bbbbbbbb", "snia-pts-cccccccc", "others"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "snia-pts-bbbbbbbb" / "file").touch()
+    with temporary.temporary_folder() as used:
+        for path in (used, *tmp_path.iterdir()):
+            if path.name != "snia-pts-cccccccc":
+                os.utime(path, (0, 0))
+        with temporary.temporary_folder():
+            left = {path.name for path in tmp_path.iterdir()}
+            assert used.name in left
+            assert "snia-pts-aaaaaaaa" not in left
+    assert {path.name for path in tmp_path.iterdir()} == {"snia-pts-bbbbbbbb", "snia-pts-cccccccc", "others"}
 
 
 def test_no_room_for_a_temporary_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
