@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -563,3 +564,33 @@ def test_what_a_sequential_pattern_differs_in_is_told(test: str, stimulus: str, 
     spec = read_specification(test, "2.0.2", "enterprise", overrides=[("stimulus.name", stimulus)]).spec
 
     assert [deviation.what for deviation in target_deviations(samples.dut(), spec)] == what
+
+
+@pytest.mark.parametrize("tail_bytes", [0, 8192])
+@pytest.mark.parametrize("written", [1.0, 0.5, 0.0])
+def test_preconditioning_is_proven(target: Target, tmp_path: Path, written: float, tail_bytes: int) -> None:
+    """A block that has the same content as before was not overwritten; a last part of a block is not written."""
+    wipc = stimulus(65536, access="SEQ", passes=2, range_bytes=4 * MIB - tail_bytes)
+    whole_bytes = wipc.range_bytes // 65536 * 65536
+
+    def write() -> None:
+        os.pwrite(target.descriptor, os.urandom(round(whole_bytes * written)), 0)
+
+    engine = Scripted(write)
+    lab = laboratory(target, engine, tmp_path)
+    step = ContinuousStimulus(phase="WIPC", stimulus=wipc)
+    if written == 1.0:
+        assert len([*lab.perform(step)]) == 1
+        assert engine.asked[-1] == "count idle I/O"
+    else:
+        with pytest.raises(HostFailed, match=f"{round(64 * (1 - written))} of 64 blocks of the range were not"):
+            list(lab.perform(step))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"options": (("zero_buffers", "1"),)}, {"limit_bytes": 2 * MIB}, {"read_percent": 100}]
+)
+def test_only_a_whole_pass_of_random_data_is_proven(target: Target, tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Other stimuli may leave blocks as they are."""
+    step = ContinuousStimulus(phase="WIPC", stimulus=stimulus(65536, access="SEQ", passes=1, **changes))
+    assert len([*laboratory(target, Scripted(None), tmp_path).perform(step)]) == 1

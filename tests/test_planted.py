@@ -368,7 +368,10 @@ def test_a_run_does_not_take_a_folder_with_anything_in_it(
 
 @pytest.mark.long
 def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
-    """A stopped run whose next evidence is planted goes on under other names, or is refused: nothing is harmed."""
+    """A stopped run whose next evidence is planted goes on under other names, or is refused: nothing is harmed.
+
+    All copies of the run write to its file, so each of them insists on going on with it.
+    """
     argv = ("iops", "x.img", "--size", "16M", *SMALL, "--point-seconds", "0.5", "--run-dir", "run")
     with subprocess.Popen(command(*argv), cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as running:
         while running.poll() is None and not list(tmp_path.glob("run/evidence/00002-*.process.json")):
@@ -392,12 +395,12 @@ def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
         if path.exists():
             path.rename(tmp_path / f"kept-{place}")
         plant(path, kind, victim)
-        done = snia_pts(tmp_path, "resume", copy.name, check=False)
+        done = snia_pts(tmp_path, "resume", copy.name, "--continue", check=False)
         assert untouched(victim, before), (name, kind)
         assert done.returncode in ((0, 5, 14) if name in names else (5, 14, 16)), (name, kind, done.stderr)
         assert "Traceback" not in done.stderr
 
-    assert snia_pts(tmp_path, "resume", "run").returncode == 0
+    assert snia_pts(tmp_path, "resume", "run", "--continue").returncode == 0
 
 
 # -- folders that others may change -----------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def test_a_setting_that_another_program_changed_is_reported_without_tune(host: H
     for beginning in expected:
         assert len([line for line in lines if line.startswith(beginning)]) == 1, beginning
     assert len(lines) == len(expected)
-    assert ["recommended" in line for line in lines] == [True] * 3 + [False] * (len(lines) - 3)
+    assert ["recommended" in line for line in lines] == [True] * 4 + [False] * (len(lines) - 4)
 
 
 def test_the_settings_of_a_drive_that_disappeared_are_not_compared(host: Host) -> None:

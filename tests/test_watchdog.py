@@ -203,7 +203,7 @@ def test_a_reset_during_a_point_is_a_device_failure(
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    "step", [Purge(), Idle(seconds=1.0), ContinuousStimulus(phase="WIPC", stimulus=stimulus(4096, passes=1))]
+    "step", [Purge(), Idle(seconds=1.0), ContinuousStimulus(phase="PC", stimulus=stimulus(4096, passes=1))]
 )
 def test_a_purge_may_reset_the_drive(
     target: Target, tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch, step: Step

@@ -18,7 +18,7 @@ from ..model.attempt import RejectedAttempt
 from ..model.content_state import ContentState
 from ..model.dut import Dut
 from ..model.measurement import Measurement, Outcome, PurgeOutcome
-from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step
+from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, Stimulus
 from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..units import block_size
 from .device.content_state import read_content_state
@@ -29,6 +29,7 @@ from .evidence import last_number, pre_run_path
 from .fio import AnswerRejected
 from .host.configurator import HostConfigurator
 from .observation.kernel_log import KernelLog, kernel_names, open_log
+from .purge import FillProof
 from .settings.write_cache import CLAUSE, WriteCache
 
 _LOGGER = logging.getLogger(__name__)
@@ -172,8 +173,18 @@ class Laboratory:
                 yield self._stage.prepare(step)
             case ContinuousStimulus() if step.sample_seconds is not None:
                 yield from self._engine.measure_continuous(step)
+            case ContinuousStimulus() if step.phase == "WIPC" and _overwrites_range(step.stimulus):
+                yield from self._fill(step)
             case ContinuousStimulus() | Round():
                 yield from self._measure(step)
+
+    def _fill(self, step: ContinuousStimulus) -> Generator[Measurement, None, None]:
+        """Measure a stimulus that overwrites its range, and prove that it did."""
+        proof = FillProof(self._target, step.stimulus, self._seed, step.label)
+        for measurement in self._measure(step):
+            proof.require_written()
+            self._engine.count_idle_io()
+            yield measurement
 
     def _measure(self, step: ContinuousStimulus | Round) -> Generator[Measurement, None, None]:
         """Measure the stimuli of a step; a stimulus with a repeatable rejection is repeated at most twice.
@@ -213,6 +224,12 @@ class Laboratory:
         """Return the name of a purge's evidence: numbered like the next stimulus, or 0 if it precedes all others."""
         has_earlier = last_number(self._evidence) or any(self._evidence.glob("00000-purge*"))
         return f"{last_number(self._evidence) + 1 if has_earlier else 0:05d}-purge"
+
+
+def _overwrites_range(stimulus: Stimulus) -> bool:
+    """Return whether a stimulus writes its whole range with random data; options may prescribe other data."""
+    is_whole = bool(stimulus.passes) and (stimulus.limit_bytes is None or stimulus.limit_bytes >= stimulus.range_bytes)
+    return is_whole and not stimulus.read_percent and not stimulus.options
 
 
 def target_deviations(dut: Dut, spec: Spec) -> tuple[Deviation, ...]:

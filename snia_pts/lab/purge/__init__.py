@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .choice import AUTO, METHODS, NONE, available_methods, is_command_of
 from .method import Method, PurgeCapability
+from .proof import FillProof
 from .purger import NOT_PROVEN, Purger
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "METHODS",
     "NONE",
     "NOT_PROVEN",
+    "FillProof",
     "Method",
     "PurgeCapability",
     "Purger",

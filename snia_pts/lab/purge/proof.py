@@ -1,4 +1,7 @@
-"""The proof of a purge: a pattern in blocks spread over the whole capacity, present before it and gone after it."""
+"""The proof of a purge: a pattern in blocks spread over the whole capacity, present before it and gone after it.
+
+The proof of preconditioning: each of such blocks has another content after it than before it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,18 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import eq
 
 from ...errors import DeviceFailed, HostFailed
 from ...model.dut import Dut
+from ...model.steps import Stimulus
 from ..device.target_claim import Target
 from ..fio import blame
 
 _SAMPLES = 64
 _BLOCK_BYTES = 4096
 _SECTOR_BYTES = 512
+_PURGE = "purge"
 
 
 class Proof:
@@ -48,6 +54,29 @@ class Proof:
         """Return how many blocks still contain the pattern or part of it; raises DeviceFailed or HostFailed."""
         with _direct(self._target) as descriptor:
             return count_survivors(descriptor, self._target.dut, self._patterns)
+
+
+class FillProof:
+    """Blocks of the range of a ``stimulus`` that overwrites it, read before it; afterwards each must differ."""
+
+    def __init__(self, target: Target, stimulus: Stimulus, seed: int, step: str) -> None:
+        self._target, self._step = target, step
+        source = random.Random(seed)  # noqa: S311 - places, no secret
+        first, block_bytes = stimulus.range_offset_bytes, stimulus.largest_block_bytes
+        written_bytes = stimulus.range_bytes // block_bytes * block_bytes
+        self._offsets = [first + offset for offset in sample_offsets(written_bytes, source)]
+        self._before = self._read()
+
+    def require_written(self) -> None:
+        """Raise HostFailed if a block was not overwritten, DeviceFailed or HostFailed if one cannot be read."""
+        unchanged = sum(map(eq, self._before, self._read()))
+        if unchanged:
+            reason = f"{unchanged} of {len(self._offsets)} blocks of the range were not overwritten"
+            raise HostFailed(step=self._step, what=self._target.dut.path, reason=reason)
+
+    def _read(self) -> list[bytes]:
+        with _direct(self._target) as descriptor:
+            return [_read(descriptor, self._target.dut, offset, self._step) for offset in self._offsets]
 
 
 def sample_offsets(capacity_bytes: int, source: random.Random) -> tuple[int, ...]:
@@ -106,15 +135,15 @@ def _write(descriptor: int, dut: Dut, offset: int, pattern: bytes) -> None:
         raise _failed(dut, f"writing the pattern at byte {offset}: {written} of {_BLOCK_BYTES} bytes")
 
 
-def _read(descriptor: int, dut: Dut, offset: int) -> bytes:
+def _read(descriptor: int, dut: Dut, offset: int, step: str = _PURGE) -> bytes:
     buffer = mmap.mmap(-1, _BLOCK_BYTES)
     try:
         os.preadv(descriptor, [buffer], offset)
     except OSError as error:
-        raise _failed(dut, f"reading back at byte {offset}: {error.strerror}", error.errno) from None
+        raise _failed(dut, f"reading back at byte {offset}: {error.strerror}", error.errno, step) from None
     return bytes(buffer)
 
 
-def _failed(dut: Dut, reason: str, number: int | None = None) -> DeviceFailed | HostFailed:
+def _failed(dut: Dut, reason: str, number: int | None = None, step: str = _PURGE) -> DeviceFailed | HostFailed:
     error_class = HostFailed if blame(number or errno.EIO) == "host" else DeviceFailed
-    return error_class(step="purge", what=dut.path, reason=reason)
+    return error_class(step=step, what=dut.path, reason=reason)
