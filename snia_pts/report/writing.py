@@ -177,9 +177,9 @@ def forget(folder: Path) -> None:
 
 def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
     """Return a report's files by path: pages in ``formats``, and the figures.  Raises ReportError."""
-    from .figures.render import draw
-
     with isolated():
+        from .figures.render import draw  # matplotlib reads its configuration when it is imported
+
         figures = draw(report, FIGURE_FORMS)
         context = prepare(report, figures)
         files = {f"{stem}.{name}": OUTPUTS[name](context) for name in OUTPUTS if name in formats}
