@@ -56,7 +56,10 @@ def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
                 raise OSError(errno.EINVAL, "it is not a regular file")
             if max_bytes is not None and status.st_size > max_bytes:
                 raise _too_large(max_bytes)
-            return os.fdopen(os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+            # Without proc, the path could lead to another file by now; a run is then refused.
+            same_file = Path(f"/proc/self/fd/{handle}")
+            readable = same_file if same_file.exists() else path
+            return os.fdopen(os.open(readable, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
         finally:
             os.close(handle)
 
