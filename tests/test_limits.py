@@ -16,6 +16,8 @@ from lxml import etree
 
 from snia_pts.cli.main import main
 from snia_pts.errors import LimitsMissed, SpecError
+from snia_pts.model.run_options import RunOptions
+from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
@@ -310,7 +312,10 @@ def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pyt
     brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none", "--to", "none")
     (tmp_path / "limits.toml").write_text(FILE.replace("minimum = 7500", "minimum = 1e12"))
     assert main(["iops", "sim:enterprise-nvme", "--run-dir", str(place), *brief]) == 0
-    SuiteFolder.create(suite, ("iops", "wsat"))
+    options = RunOptions(
+        test="iops", target="sim:enterprise-nvme", seed=JournalReader(place / "journal.jsonl").facts.seed
+    )
+    SuiteFolder.create(suite, ("iops", "wsat"), (options,))
     shutil.copytree(place, suite / "iops")
     journal = place / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))

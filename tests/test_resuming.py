@@ -793,7 +793,7 @@ def test_a_file_is_not_written_again_unasked(
         raise Interrupted(cause="Stopped", step="the test", what="of the test")
 
     monkeypatch.setattr("snia_pts.runner.resume.resume_claimed", resumed)
-    monkeypatch.setattr(filetarget, "_require_space", lambda *_: None)  # it is as large as the drive of the reference
+    monkeypatch.setattr(filetarget, "require_space", lambda *_: None)  # it is as large as the drive of the reference
     monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
     monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else _Terminal(typed))
 
@@ -852,7 +852,7 @@ def test_another_file_of_the_suite_is_not_written(
     asked = RunOptions(test="iops", target=str(first))
     _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=forged), half.split(b"\n", 1)[1])
     before, blocks = folder.journal.read_bytes(), [path.stat().st_blocks for path in (first, other)]
-    monkeypatch.setattr(filetarget, "_require_space", lambda *_: None)  # it is as large as the drive of the reference
+    monkeypatch.setattr(filetarget, "require_space", lambda *_: None)  # it is as large as the drive of the reference
     monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
 
     monkeypatch.setattr("snia_pts.runner.session.resume", lambda *_, **__: pytest.fail("it goes on with another file"))

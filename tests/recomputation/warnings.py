@@ -364,7 +364,9 @@ def _foreign(run: Path) -> Iterator[Expected]:
             f"{field} more, in {worst.name}"
         )
         yield text(template, *_count(found, points(run)), amount)
-    emptied = [(block["discarded_bytes"], point) for point in points(run) if (block := point.telemetry.get("block"))]
+    emptied = [
+        (block.get("discarded_bytes", 0), point) for point in points(run) if (block := point.telemetry.get("block"))
+    ]
     if emptied := [entry for entry in emptied if entry[0]]:
         discarded, worst = max(emptied, key=lambda entry: entry[0])
         field, amount = _size(discarded)
