@@ -156,7 +156,7 @@ def _ceiling(run: Path, row: Row) -> float:
     """Return the IOPS of a point on a null target; nan if one of its sides was not measured there."""
     costs = {(one.kind, one.threads, one.depth): one.cost_us for one in null_targets(run)}
     threads, depth, reads = (int(row[key]) for key in ("thread_count", "queue_depth", "read_percent"))
-    if row.get("options") or not row["block_size_bytes"]:
+    if row.get("options") or not row.get("block_size_bytes"):
         return math.nan
     kinds = {
         f"{row['access']} reads, any size": reads,
