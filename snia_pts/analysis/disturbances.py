@@ -36,7 +36,7 @@ _IDLE_BYTES, _IDLE_IOS = 8 * MB, 500
 #: A sample of at least this many seconds and I/Os contradicts the kernel if they differ by more than this share, and by
 #: more than the I/O of this time: the suite reads the kernel's counters after fio's.
 _JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
-#: Unless the next sample has the difference with the other sign, and it is the I/O of at most this time.
+#: A difference that the next sample has with the other sign is no contradiction if it is the I/O of at most this time.
 _LATEST_SECONDS = 5.0
 #: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
@@ -61,34 +61,29 @@ _MIX_SHARE, _MIX_DEVIATIONS = 0.002, 3.0
 
 def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield what the kernel's counters report: I/O of other processes, steal time, throttling, link errors."""
-    foreign = [(point, excess) for point in points if (excess := foreign_bytes(point)) > 0]
-    if foreign:
-        point, excess = max(foreign, key=lambda pair: pair[1])
-        detail = (
-            f"in {len(foreign)} of {counted(len(points), 'point')} the block layer counted more I/O on the drive than "
-            f"the test did; up to {capacity(excess)} more, in {point.stimulus.label} ({point.evidence})"
-        )
-        yield "other I/O on the drive", detail
-    emptied = [
-        (discarded, point) for point in points if point.telemetry and (discarded := _discarded_bytes(point.telemetry))
-    ]
-    if emptied:
-        discarded, point = max(emptied, key=lambda pair: pair[0])
-        detail = (
-            f"in {len(emptied)} of {counted(len(points), 'point')} another program discarded blocks of the drive: its "
-            f"preconditioning is lost, and reads of these blocks measure nothing; up to {capacity(discarded)}, in "
-            f"{point.stimulus.label} ({point.evidence})"
-        )
-        yield "other I/O on the drive", detail
-    other = [(point, ios) for point in points if (ios := foreign_ios(point)) > 0]
-    if other:
-        point, ios = max(other, key=lambda pair: pair[1])
-        detail = (
-            f"in {len(other)} of {counted(len(points), 'point')} the block layer counted reads, but the test only "
-            f"wrote, or writes, but it only read; up to {counted(ios, 'I/O')}, in {point.stimulus.label} "
-            f"({point.evidence})"
-        )
-        yield "other I/O on the drive", detail
+    yield from _foreign(
+        points,
+        foreign_bytes,
+        lambda excess: (
+            f"the block layer counted more I/O on the drive than the test did; up to {capacity(excess)} more"
+        ),
+    )
+    yield from _foreign(
+        points,
+        _discarded_bytes,
+        lambda discarded: (
+            "another program discarded blocks of the drive: its preconditioning is lost, and reads of these blocks "
+            f"measure nothing; up to {capacity(discarded)}"
+        ),
+    )
+    yield from _foreign(
+        points,
+        foreign_ios,
+        lambda ios: (
+            "the block layer counted reads, but the test only wrote, or writes, but it only read; "
+            f"up to {counted(ios, 'I/O')}"
+        ),
+    )
     disturbed = [point for point in points if was_disturbed(point.timing)]
     if disturbed:
         worst = max(disturbed, key=lambda point: point.timing.idle_bytes or 0)
@@ -105,6 +100,20 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     yield from _counted(
         points, "PCIe errors", "the drive's PCIe link reported errors", lambda sample: sample.link_errors
     )
+
+
+def _foreign(
+    points: Sequence[Measurement], amount: Callable[[Measurement], int], sentence: Callable[[int], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield a warning if other programs did some I/O during points; ``sentence`` is about the largest ``amount``."""
+    amounts = [(value, point) for point in points if (value := amount(point))]
+    if amounts:
+        largest, point = max(amounts, key=lambda pair: pair[0])
+        detail = (
+            f"in {len(amounts)} of {counted(len(points), 'point')} {sentence(largest)}, in {point.stimulus.label} "
+            f"({point.evidence})"
+        )
+        yield "other I/O on the drive", detail
 
 
 def was_disturbed(timing: Timing) -> bool:
@@ -139,8 +148,9 @@ def foreign_ios(point: Measurement) -> int:
     return ios if ios > max(_IDLE_IOS, _FOREIGN_SHARE * point.ios) else 0
 
 
-def _discarded_bytes(telemetry: TelemetrySample) -> int:
-    return telemetry.block.discarded_bytes if telemetry.block else 0
+def _discarded_bytes(point: Measurement) -> int:
+    """Return the bytes that other programs discarded during a point; the test itself discards none."""
+    return point.telemetry.block.discarded_bytes if point.telemetry and point.telemetry.block else 0
 
 
 def _counted_for(point: Measurement) -> BlockStatistics | None:
