@@ -338,6 +338,8 @@ def test_the_result_names_fixed_buffers(
     lockable_bytes: int | None, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every job of a run has fixed buffers, and its result says so; or none has where memory may not be locked."""
+    if named:
+        need_root()  # other users may lock little memory
     monkeypatch.setattr("snia_pts.lab.fio.probe._lockable_bytes", lambda: lockable_bytes)
     words = ["profile", "run", "queue-depth", "x.img", "--size", "4M", "--seconds", "0.1", "--ramp-seconds", "0"]
     words += ["--axis", "queue_depth=1", "--repeats", "1", "--engine", "io_uring", "--to", "none", "--run-dir", "run"]

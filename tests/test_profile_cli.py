@@ -43,6 +43,8 @@ SHORT = {
 }
 #: 128 zones would be as many starts of fio.
 FEW_ZONES = ("hdd-iops", "hdd-throughput")
+#: Only root may empty the page cache.
+CONFIGURE_HOST = ("random-write-matrix", "sequential-write")
 
 
 def run(*words: str | Path) -> int:
@@ -68,6 +70,8 @@ def test_all_shipped_are_tried_here() -> None:
 @pytest.mark.parametrize("name", SHORT)
 def test_a_shipped_profile_runs_in_a_directory(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every point is measured, the run is complete, and nothing of it is left in the directory."""
+    if name in CONFIGURE_HOST:
+        need_root()
     target, profile = tmp_path / "d", name
     target.mkdir()
     if name in FEW_ZONES:
@@ -177,6 +181,7 @@ def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
 
     To the three or four digits that this text has; of all threads together, and of each by itself.
     """
+    need_root()
     words = (
         "random-write-matrix",
         tmp_path,

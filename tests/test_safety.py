@@ -52,7 +52,18 @@ from snia_pts.runner.confirmation import refuse
 from snia_pts.runner.device import DeviceSetup
 from snia_pts.units import exact_capacity
 from tests import samples
-from tests.drives import MIB, content, filled, loop_device, make_ext4, mounted, need_program, partitioned, zfs_marks
+from tests.drives import (
+    MIB,
+    content,
+    filled,
+    loop_device,
+    make_ext4,
+    mounted,
+    need_program,
+    need_root,
+    partitioned,
+    zfs_marks,
+)
 from tests.hosts import FakeHost
 from tests.simulated_device.drive import loop_drive
 
@@ -1252,6 +1263,7 @@ def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, size_bytes: int | None
 ) -> None:
     """Root follows no symlink that takes the place of the folder for the moment of one look, or from then on."""
+    need_root()
     victims, place, step = tmp_path / "victims", tmp_path / "place", getattr(target_claim, before)
     for folder in (victims, place, place / "disk"):
         folder.mkdir()

@@ -995,6 +995,11 @@ def test_what_is_not_checked_is_said() -> None:
     (both,) = Processes(users={}, locks={}, unreadable_descriptors=names[:2], unreadable_mappings=names[:2]).unchecked
     assert "what cat (process 7) and cat (process 8) have open or mapped" in both
     assert Processes(users={}, locks={}).unchecked == ()
+
+
+def test_a_container_is_recognised() -> None:
+    """A process in one does not see the processes outside, which is stated."""
+    need_root()
     code = "from snia_pts.lab.device.processes import *\nprint(read_processes().unchecked)"
     inside = subprocess.run(
         [*IN_A_CONTAINER, sys.executable, "-c", code],
@@ -1008,7 +1013,8 @@ def test_what_is_not_checked_is_said() -> None:
 
 @pytest.mark.parametrize("hidepid", ["0", "1", "2", "4"])
 def test_what_proc_hides_is_said(hidepid: str) -> None:
-    """With hidepid a user without root does not see what others have open, and must be told so; root sees it."""
+    """With hidepid a user without root does not see what others have open, and is warned of that; root sees it."""
+    need_root()
     code = "from snia_pts.lab.device.processes import *\nprint(read_processes().hidden)"
     mount = ["mount", "-t", "proc", "-o", f"hidepid={hidepid}", "proc", "/proc"]
     drop = "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
@@ -1021,6 +1027,7 @@ def test_what_proc_hides_is_said(hidepid: str) -> None:
 
 def test_root_without_ptrace_says_what_it_cannot_see() -> None:
     """As in containers: it may list the descriptors of other users' processes, but not follow them."""
+    need_root()
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "600"]
     less = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
     code = "from snia_pts.lab.device.processes import *\nprint(*read_processes().unreadable_descriptors, sep='\\n')"
