@@ -244,7 +244,7 @@ def owner(descriptor: int) -> int:
 
 
 def _fuse_user(descriptor: int) -> int:
-    """Return who mounted the FUSE file system of an open file; nobody if its mount is not visible here."""
+    """Return who mounted the FUSE file system of an open file; 65534 (nobody) if its mount is not visible here."""
     mount = re.search(r"(?m)^mnt_id:\s*(\d+)$", Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii"))
     for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
         fields = line.decode("ascii", "replace").split(" ")
