@@ -207,7 +207,7 @@ def zones(run: Path, table: PrintedTable) -> list[list[Expected]]:
 
 
 def options(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return the engine and the options of each workload: each is in the job of a point, and all values are told."""
+    """Return the engine and the options of each workload: each is in the job of a point, and all values are listed."""
     cells: list[list[Expected]] = []
     for name in dict.fromkeys(map(_workload, points(run))):
         own = [row["options"] for row in rows(run, "measurements") if row["phase"] != "WIPC" and _of(row, name)]
@@ -229,8 +229,8 @@ def _of(row: Row, workload: str) -> bool:
 
 
 def _check_options(given: Sequence[str], cell: str) -> None:
-    told = cell.partition("; options: ")[2]
-    alternatives = re.findall(r"(\w+)=(\S+(?: or \S+)*)", told)
+    options = cell.partition("; options: ")[2]
+    alternatives = re.findall(r"(\w+)=(\S+(?: or \S+)*)", options)
     assert sorted(f"{key}={value}" for key, text in alternatives for value in text.split(" or ")) == given
 
 

@@ -349,46 +349,40 @@ def _unrated(run: Path) -> Iterator[Expected]:
 
 
 def _foreign(run: Path) -> Iterator[Expected]:
-    found = []
+    excesses, discards, one_way = (list[tuple[float, Point]]() for _ in range(3))
     for point in points(run):
-        if block := point.telemetry.get("block"):
-            outstanding = math.prod(values(point.row, "thread_count", "queue_depth", "block_size_bytes"))
-            excess = block["read_bytes"] + block["write_bytes"] - point.moved - outstanding
-            if excess > max(8e6, 0.02 * point.moved):
-                found.append((excess, point))
-    if found:
-        excess, worst = max(found, key=lambda entry: entry[0])
-        field, amount = _size(excess)
-        template = (
-            "in {} of {} points the block layer counted more I/O on the drive than the test did; up to "
-            f"{field} more, in {worst.name}"
-        )
-        yield text(template, *_count(found, points(run)), amount)
-    emptied = [
-        (block.get("discarded_bytes", 0), point) for point in points(run) if (block := point.telemetry.get("block"))
-    ]
-    if emptied := [entry for entry in emptied if entry[0]]:
-        discarded, worst = max(emptied, key=lambda entry: entry[0])
-        field, amount = _size(discarded)
-        template = (
-            "in {} of {} points another program discarded blocks of the drive: its preconditioning is lost, and reads "
-            f"of these blocks measure nothing; up to {field}, in {worst.name}"
-        )
-        yield text(template, *_count(emptied, points(run)), amount)
-    one_way = []
-    for point in points(run):
-        ((percent,), block) = values(point.row, "read_percent"), point.telemetry.get("block")
-        if block and percent in (0, 100):
-            other = block["write_ios"] if percent else block["read_ios"]
-            if other > max(500, 0.02 * sum(part["total_ios"] for part in point.parts)):
-                one_way.append((other, point))
-    if one_way:
-        other, worst = max(one_way, key=lambda entry: entry[0])
-        template = (
-            "in {} of {} points the block layer counted reads, but the test only wrote, or writes, but it only read; "
-            f"up to {{}} I/Os, in {worst.name}"
-        )
-        yield text(template, *_count(one_way, points(run)), other)
+        block = point.telemetry.get("block")
+        if not block:
+            continue
+        outstanding = math.prod(values(point.row, "thread_count", "queue_depth", "block_size_bytes"))
+        excess = block["read_bytes"] + block["write_bytes"] - point.moved - outstanding
+        if excess > max(8e6, 0.02 * point.moved):
+            excesses.append((excess, point))
+        if discarded := block.get("discarded_bytes"):
+            discards.append((discarded, point))
+        (percent,) = values(point.row, "read_percent")
+        other = block["read_ios"] if percent == 0 else block["write_ios"] if percent == 100 else 0
+        if other > max(500, 0.02 * sum(part["total_ios"] for part in point.parts)):
+            one_way.append((other, point))
+    for found, sentence, has_bytes in (
+        (excesses, "the block layer counted more I/O on the drive than the test did; up to AMOUNT more", True),
+        (
+            discards,
+            "another program discarded blocks of the drive: its preconditioning is lost, and reads of these blocks "
+            "measure nothing; up to AMOUNT",
+            True,
+        ),
+        (
+            one_way,
+            "the block layer counted reads, but the test only wrote, or writes, but it only read; up to AMOUNT",
+            False,
+        ),
+    ):
+        if found:
+            largest, worst = max(found, key=lambda entry: entry[0])
+            field, amount = _size(largest) if has_bytes else ("{} I/Os", largest)
+            template = f"in {{}} of {{}} points {sentence.replace('AMOUNT', field)}, in {worst.name}"
+            yield text(template, *_count(found, points(run)), amount)
 
 
 def _idle_io(run: Path) -> Iterator[Expected]:
