@@ -137,7 +137,7 @@ def distinct_decimals(value: float, limit: float, *, least: int) -> int:
     return next(shown, 17)
 
 
-def duration_beside(seconds: float, limit_seconds: float) -> str:
+def distinct_duration(seconds: float, limit_seconds: float) -> str:
     """Return a time like ``duration``, with more digits if it would look like a different ``limit_seconds``."""
     if seconds == limit_seconds or duration(seconds) != duration(limit_seconds):
         return duration(seconds)

@@ -15,8 +15,8 @@ from snia_pts.units import (
     block_size,
     capacity,
     distinct_decimals,
+    distinct_duration,
     duration,
-    duration_beside,
     exact_capacity,
     number,
     parse_size,
@@ -249,7 +249,7 @@ def test_rounded_down_is_at_most_the_value_and_less_than_one_unit_below(value: f
 )
 def test_a_time_reads_like_its_limit_only_if_both_are_equal(seconds: float, limit: float, text: str) -> None:
     """A time just below its limit gets enough decimals to read differently from it."""
-    assert duration_beside(seconds, limit) == text
+    assert distinct_duration(seconds, limit) == text
 
 
 @given(st.floats(0, 1e6), st.floats(-1e-3, 1e-3))

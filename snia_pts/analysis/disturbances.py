@@ -22,8 +22,8 @@ from ..units import (
     counted,
     distinct_decimals,
     distinct_digits,
+    distinct_duration,
     duration,
-    duration_beside,
     number,
 )
 
@@ -422,7 +422,7 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     ]
     if stalled:
         longest = max(stalled, key=lambda point: point.maximum_response_us)
-        most = duration_beside(longest.maximum_response_us / 1e6, _STALL_SECONDS)
+        most = distinct_duration(longest.maximum_response_us / 1e6, _STALL_SECONDS)
         detail = (
             f"in {len(stalled)} of {counted(len(points), 'point')} an I/O took more than {_STALL_SECONDS:g} s and more "
             f"than {_STALL_FACTOR:.0f} times the average; "

@@ -176,8 +176,8 @@ def lock(descriptor: int) -> None:
 
 
 @contextmanager
-def unchanged(folder: Path, journal: Path) -> Iterator[None]:
-    """Keep others from continuing the run in ``folder``; raises RecordError if it is in progress."""
+def prevent_resume(folder: Path, journal: Path) -> Iterator[None]:
+    """Lock the journal of a stored run against a resume inside the block; raises RecordError if it is in progress."""
     try:
         file = open_regular(journal)
     except OSError as error:

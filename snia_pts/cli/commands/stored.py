@@ -18,7 +18,7 @@ from ...files import replace_file, shell_quoted
 from ...model.annotations import Annotations, read_annotations
 from ...record.evidence import EvidenceCheck, describe_unjournaled
 from ...record.folder import RunFolder, writable_path
-from ...record.journal import unchanged
+from ...record.journal import prevent_resume
 from ...record.replay import assess as assess_run
 from ...record.result_xml import differences, result_xml
 from ...record.suite import SuiteFolder
@@ -147,7 +147,7 @@ def report(arguments: argparse.Namespace) -> int:
 def _recreate_report(
     folder: RunFolder, formats: Sequence[str], override: Callable[[TestResult], TestResult]
 ) -> Iterator[str]:
-    with unchanged(folder.path, folder.journal):
+    with prevent_resume(folder.path, folder.journal):
         result = assess_run(folder)
         require_evidence(folder, result)
         document = result_xml(result)

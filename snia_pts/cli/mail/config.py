@@ -132,8 +132,8 @@ def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
 def _password(path: Path, file: _File, author: int) -> str:
     """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it.
 
-    ``author`` is the owner of the configuration that was read; its ``path`` may lead to another file by now.  They
-    must not have another user send a secret of theirs.
+    ``author`` is the owner of the configuration that was read; its ``path`` may lead to another file by now.  That user
+    must not be able to make another user send a secret.
     """
     if file.password_variable:
         if author not in (0, os.geteuid()):

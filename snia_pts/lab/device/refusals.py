@@ -157,10 +157,10 @@ def require_space(path: Path, needed_bytes: int, beneath: Path | None = None) ->
 
 
 def _require_backing_file(path: Path, layer: Layer, capacity_bytes: int) -> None:
-    """Refuse a target whose backing file has hard links, cannot be found at the path that the kernel reports, or cannot
-    be filled with ``capacity_bytes``: its file system would be full, for other programs too.
+    """Refuse a target whose backing file has hard links, is not at its path, or would fill its file system.
 
-    A file that this process may not examine is left to ``claim_beneath``, which reports it.
+    The kernel reports the path.  A test writes ``capacity_bytes``; other programs need the file system, too.  A file
+    that this process may not examine is left to ``claim_beneath``, which reports it.
     """
     if layer.block is not None:
         return

@@ -13,7 +13,7 @@ from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...spec import CrossStimulusSpec
 from ...spec.reader import definitions
-from ...units import block_size, distinct_decimals, duration, duration_beside
+from ...units import block_size, distinct_decimals, distinct_duration, duration
 from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import ART, MRT, THROUGHPUT
 from ..figures.timeplots import Level, Mark
@@ -251,4 +251,4 @@ def _short_dwell(time: RecoveryTime) -> str:
     """Return a note if values recovered too late for the dwell time; empty if they never recovered."""
     if not time.in_band_seconds:
         return ""
-    return f", above the threshold only for the last {duration_beside(time.in_band_seconds, time.dwell_seconds)}"
+    return f", above the threshold only for the last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"

@@ -12,7 +12,7 @@ from ...procedures.host_idle_recovery import wait_state
 from ...results.result import Sampling, TestResult
 from ...spec import HostIdleSpec
 from ...spec.reader import definitions
-from ...units import counted, duration, duration_beside
+from ...units import counted, distinct_duration, duration
 from ..figures import timelines, timeplots
 from ..figures.style import series_styles
 from ..figures.timelines import IOPS, Series
@@ -274,7 +274,7 @@ def _return_time(state: State, base: float | None, sample_seconds: float) -> str
         return NOT_APPLICABLE
     time = recovery.back_to_baseline(state.c, base, sample_seconds)
     if time.seconds is None and time.in_band_seconds:
-        return f"only last {duration_beside(time.in_band_seconds, time.dwell_seconds)}"
+        return f"only last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
     if time.seconds is None:
         return f"not within {duration(time.measured_seconds)}"
     return duration(time.seconds) if time.seconds else "immediately"
