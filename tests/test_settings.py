@@ -412,6 +412,7 @@ def test_a_kill_between_the_two_notes_hinders_nothing(host: Host, moment: str, m
 def test_without_a_register_a_user_follows_his_folder(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without root nothing is recorded in /var/lib; a killed run is put back by its folder alone."""
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() or 4711)
+    (host.root / "var/lib").chmod(0o555)  # as for every user but root
     host.kill()
 
     assert not host.register
