@@ -119,11 +119,11 @@ def texts(data: bytes, folder: Path) -> None:
 
 
 class _Unwritable(dict[int, str]):
-    """What XML cannot say, and what no reader sees, becomes U+FFFD."""
+    """Maps control and invisible characters, which XML cannot hold or no reader sees, to U+FFFD."""
 
     def __missing__(self, point: int) -> str:
         unseen = unicodedata.category(chr(point)) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-        return "\N{REPLACEMENT CHARACTER}" if unseen and point not in (9, 10, 13) else chr(point)
+        return "\N{REPLACEMENT CHARACTER}" if unseen and point not in (9, 10) else chr(point)
 
 
 _UNWRITABLE = _Unwritable()

@@ -94,8 +94,6 @@ class Target:
     parse: Callable[[bytes, Path], object]
     refusals: tuple[type[Exception], ...] = (SniaPtsError,)
     seconds: float = 5.0
-    #: How many inputs the short version in the tests tries.
-    short: int = 100
 
 
 @cache
@@ -423,30 +421,32 @@ def log(data: bytes, folder: Path) -> None:
 
 TARGETS: Mapping[str, Target] = {
     "spec": Target(form=TOML, corpus=corpora.specifications, parse=spec),
-    "limits": Target(form=TOML, corpus=corpora.limits, parse=limits, short=60),
-    "profile": Target(form=TOML, corpus=corpora.profiles, parse=profile, short=30),
-    "axis": Target(form=LINES, corpus=corpora.axes, parse=axis, short=100),
-    "about": Target(form=TOML, corpus=corpora.abouts, parse=about, short=60),
-    "plan": Target(form=TOML, corpus=corpora.short_specifications, parse=plans, short=30),
+    "limits": Target(form=TOML, corpus=corpora.limits, parse=limits),
+    "profile": Target(form=TOML, corpus=corpora.profiles, parse=profile),
+    "axis": Target(form=LINES, corpus=corpora.axes, parse=axis),
+    "about": Target(form=TOML, corpus=corpora.abouts, parse=about),
+    "plan": Target(form=TOML, corpus=corpora.short_specifications, parse=plans),
     "override": Target(form=LINES, corpus=corpora.overrides, parse=override),
-    "preset": Target(form=TOML, corpus=corpora.presets, parse=preset, short=80),
-    "words": Target(form=WORDS, corpus=corpora.sizes, parse=words, short=1000),
-    "result": Target(form=MARKUP, corpus=corpora.results, parse=result_document, short=200),
-    "journal": Target(form=JSON_LINES, corpus=corpora.journals, parse=journal, short=150),
+    "preset": Target(form=TOML, corpus=corpora.presets, parse=preset),
+    "words": Target(form=WORDS, corpus=corpora.sizes, parse=words),
+    "result": Target(form=MARKUP, corpus=corpora.results, parse=result_document),
+    "journal": Target(form=JSON_LINES, corpus=corpora.journals, parse=journal),
     "entries": Target(form=ENTRIES, corpus=corpora.entries, parse=entries),
-    "tkperf": Target(form=ELEMENTS, corpus=corpora.tkperf_files, parse=tkperf, short=100),
-    "suite": Target(form=JSON, corpus=corpora.suites, parse=suite, short=500),
-    "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.AnswerRejected,), short=200),
+    "tkperf": Target(form=ELEMENTS, corpus=corpora.tkperf_files, parse=tkperf),
+    "suite": Target(form=JSON, corpus=corpora.suites, parse=suite),
+    "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.AnswerRejected,)),
     "stream": Target(form=ANSWERS, corpus=corpora.streams, parse=stream, refusals=(fio.AnswerRejected,)),
-    "device": Target(form=FILES, corpus=corpora.devices, parse=device, short=150),
-    "mounts": Target(form=FILES, corpus=corpora.mounts, parse=mounts, short=300),
-    "contents": Target(form=JSON, corpus=corpora.contents, parse=contents, short=300),
-    "host": Target(form=FILES, corpus=corpora.hosts, parse=host, short=150),
-    "counters": Target(form=FILES, corpus=corpora.counters, parse=counters, short=150),
-    "log": Target(form=JSON, corpus=corpora.logs, parse=log, short=150),
-    "argv": Target(form=WORDS, corpus=corpora.command_lines, parse=commandline.argv, short=60),
-    "texts": Target(form=WORDS, corpus=corpora.texts, parse=reports.texts, short=50),
-    "report": Target(form=WORDS, corpus=corpora.texts, parse=reports.report, seconds=60, short=10),
-    "pdf": Target(form=WORDS, corpus=corpora.texts, parse=reports.pdf, seconds=60, short=2),
-    "journaled-report": Target(form=ENTRIES, corpus=corpora.entries, parse=reports.journaled, seconds=60, short=12),
+    "device": Target(form=FILES, corpus=corpora.devices, parse=device),
+    "mounts": Target(form=FILES, corpus=corpora.mounts, parse=mounts),
+    "contents": Target(form=JSON, corpus=corpora.contents, parse=contents),
+    "host": Target(form=FILES, corpus=corpora.hosts, parse=host),
+    "counters": Target(form=FILES, corpus=corpora.counters, parse=counters),
+    "log": Target(form=JSON, corpus=corpora.logs, parse=log),
+    "argv": Target(form=WORDS, corpus=corpora.command_lines, parse=commandline.argv),
+    "texts": Target(form=WORDS, corpus=corpora.texts, parse=reports.texts),
+    "report": Target(form=WORDS, corpus=corpora.texts, parse=reports.report, seconds=60),
+    "pdf": Target(form=WORDS, corpus=corpora.texts, parse=reports.pdf, seconds=60),
+    "journaled-report": Target(form=ENTRIES, corpus=corpora.entries, parse=reports.journaled, seconds=60),
 }
+#: Those that write a whole report for each input.
+SLOW = frozenset({"report", "pdf", "journaled-report"})

@@ -148,7 +148,7 @@ def _node_numbers(path: Path) -> tuple[int, int, int] | None:
     """Return the numbers of file system, inode and device of a file; None if it is missing or cannot be examined."""
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null byte in the path
         return None
     return status.st_dev, status.st_ino, status.st_rdev
 
