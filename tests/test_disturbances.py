@@ -286,6 +286,13 @@ def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
     assert not list(contradicted_samples(unknown))
 
 
+def test_a_sample_without_a_duration_with_impossible_response_times_is_a_warning() -> None:
+    """A stored run may have such a sample; a division by its duration is not possible."""
+    line = TimeLine(phase="stimulus", part="", stimulus=stimulus(0))
+    line.add_sample(replace(sample(1, 10_000), seconds=0.0, average_response_us=1e9))
+    assert len(list(impossible_samples(line))) == 1
+
+
 @pytest.mark.parametrize(("factor", "number"), [(0.99, 0), (1.04, 0), (1.1, 1), (1.82, 1)])
 def test_samples_with_impossible_response_times_are_a_warning(factor: float, number: int) -> None:
     """Of 128 outstanding I/Os in a minute, 128 minutes, and what the first ones took before it, but no more."""

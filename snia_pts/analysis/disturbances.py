@@ -198,7 +198,7 @@ def impossible_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
         sum_seconds = average_us * (line.read_ios[row] + line.write_ios[row]) / 1e6
         possible = seconds * (1 + _SAMPLE_SHARE) + line.maximum_response_us[row] / 1e6 + _LATE_SECONDS
         if sum_seconds > outstanding * possible:
-            sums.append((sum_seconds / seconds, row))
+            sums.append((sum_seconds / seconds if seconds else math.inf, row))
     if sums:
         mean, worst = max(sums)
         detail = (
