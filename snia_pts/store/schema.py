@@ -1,0 +1,155 @@
+"""The tables of a store.  Figures are those of ``assess``; units are part of the names, or stand beside the value."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+#: The names of all constraints, so that migrations can name them on both databases.
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+METADATA = MetaData(naming_convention=NAMES)
+#: SQLite numbers only rows of the type INTEGER by itself; its integers have 64 bits.
+_Key = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _of_run(name: str, *columns: Column[object]) -> Table:
+    """Return a table with several rows of a run, in order of ``number``."""
+    return Table(
+        name,
+        METADATA,
+        Column("run_id", _Key, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+        Column("number", Integer, primary_key=True, autoincrement=False),
+        *columns,
+    )
+
+
+#: A run.  ``key`` is the SHA-256 of the first line of its journal; ``journal_bytes`` and ``journal_crc32`` show whether
+#: it was resumed since.  Times are ISO 8601 in UTC.  Unknown texts are empty, unknown numbers NULL;
+#: ``steady`` is NULL if the test requires no steady state.
+RUN = Table(
+    "run",
+    METADATA,
+    Column("id", _Key, primary_key=True),
+    Column("key", Text, nullable=False, unique=True),
+    Column("journal_bytes", BigInteger, nullable=False),
+    Column("journal_crc32", BigInteger, nullable=False),
+    Column("folder", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("test", Text, nullable=False),
+    Column("test_class", Text, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("spec_sha256", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("vendor", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("serial", Text, nullable=False),
+    Column("firmware", Text, nullable=False),
+    Column("capacity_bytes", BigInteger, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("cpu", Text, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("suite_version", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("started", Text, nullable=False),
+    Column("finished", Text, nullable=False),
+    Column("ending", Text, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("steady", Boolean),
+    Column("conformant", Boolean, nullable=False),
+    Column("seed", BigInteger),
+    Index(None, "test", "model", "started"),
+    Index(None, "serial"),
+    Index(None, "spec_sha256", "model", "started"),
+)
+#: The name of a number: ``iops`` at ``RND 4 KiB 0/100``.  ``better`` is ``more``, ``less`` or NULL.
+METRIC = Table(
+    "metric",
+    METADATA,
+    Column("id", _Key, primary_key=True),
+    Column("test", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("better", Text),
+    UniqueConstraint("test", "metric", "at", "unit"),
+)
+#: A key figure of a run; ``rounds`` are the values of the rounds of its window, as doubles in little-endian order.
+FIGURE = Table(
+    "figure",
+    METADATA,
+    Column("run_id", _Key, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric_id", _Key, ForeignKey("metric.id"), primary_key=True),
+    Column("value", Float(53), nullable=False),
+    Column("steady", Boolean, nullable=False),
+    Column("rounds", LargeBinary, nullable=False),
+    Index(None, "metric_id", "run_id"),
+)
+#: The determination of a tracked variable in the last window of a series; NULL if it cannot be evaluated.
+DETERMINATION = _of_run(
+    "determination",
+    Column("series", Text, nullable=False),
+    Column("variable", Text, nullable=False),
+    Column("average", Float(53)),
+    Column("data_excursion_percent", Float(53)),
+    Column("slope_excursion_percent", Float(53)),
+    Column("steady", Boolean, nullable=False),
+)
+DEVIATION = _of_run(
+    "deviation",
+    Column("what", Text, nullable=False),
+    Column("standard", Text, nullable=False),
+    Column("actual", Text, nullable=False),
+    Column("clause", Text, nullable=False),
+)
+WARNING = _of_run("warning", Column("what", Text, nullable=False), Column("detail", Text, nullable=False))
+#: The judgement of a limit; ``value`` is NULL if it was not measured.
+LIMIT = _of_run(
+    "limit_judgement",
+    Column("metric", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("minimum", Float(53)),
+    Column("maximum", Float(53)),
+    Column("tolerance_percent", Float(53), nullable=False),
+    Column("value", Float(53)),
+    Column("met", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+#: The judgement of a key figure by the rule of ``regression_rule``, made when the run was stored and kept since.
+#: ``tolerance`` is on both sides of ``median``, the median of ``like_runs`` runs; both are NULL without a basis.
+REGRESSION_CHECK = Table(
+    "regression_check",
+    METADATA,
+    Column("run_id", _Key, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric_id", _Key, ForeignKey("metric.id"), primary_key=True),
+    Column("finding", Text, nullable=False),
+    Column("like_runs", Integer, nullable=False),
+    Column("median", Float(53)),
+    Column("tolerance", Float(53)),
+)
+#: What the operator says of a run, such as ``project``: no run folder has it, so a rebuild keeps it.
+LABEL = Table(
+    "label",
+    METADATA,
+    Column("run_id", _Key, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Index(None, "name", "value"),
+)

@@ -1,0 +1,106 @@
+"""What many runs say together: the trend of a metric over groups of runs, and its spread over the units of a model."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+#: A unit is an outlier if it is more standard deviations from the median than this; these are estimated from the median
+#: absolute deviation (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), with so many units or more.
+_OUTLIER_DEVIATIONS, _MAD_TO_DEVIATION, _MIN_UNITS = 3.5, 1.4826, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The values of a metric in a group of runs; ``deviation`` is the sample standard deviation, None for one value.
+
+    ``change_percent`` is the difference of its median from that of the first group, ``specifications`` the number of
+    different specifications of the test.
+    """
+
+    name: str
+    runs: int
+    median: float
+    mean: float
+    deviation: float | None
+    minimum: float
+    maximum: float
+    change_percent: float | None
+    specifications: int
+
+
+def trend(values: Iterable[tuple[str, float, str]]) -> tuple[Group, ...]:
+    """Return a group for each name, in the order in which they appear first.
+
+    ``values`` are name, value, and the digest of the test's specification.
+    """
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for name, value, spec in values:
+        groups.setdefault(name, []).append((value, spec))
+    first = statistics.median(value for value, _ in next(iter(groups.values()))) if groups else 0.0
+    return tuple(_group(name, members, first) for name, members in groups.items())
+
+
+def _group(name: str, members: Sequence[tuple[float, str]], first: float) -> Group:
+    values = [value for value, _ in members]
+    median = statistics.median(values)
+    return Group(
+        name=name,
+        runs=len(values),
+        median=median,
+        mean=statistics.fmean(values),
+        deviation=statistics.stdev(values) if len(values) > 1 else None,
+        minimum=min(values),
+        maximum=max(values),
+        change_percent=100 * (median - first) / first if first else None,
+        specifications=len({spec for _, spec in members}),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The spread of a metric over the units of a model: each unit counts with the mean of its runs.
+
+    ``outliers`` are the units that are far from the others; empty below five units.
+    """
+
+    units: int
+    mean: float
+    deviation: float | None
+    minimum: float
+    maximum: float
+    specifications: int
+    outliers: tuple[str, ...]
+
+    @property
+    def deviation_percent(self) -> float | None:
+        """The standard deviation in percent of the mean; None for one unit, or a mean of 0."""
+        return None if self.deviation is None or not self.mean else 100 * self.deviation / abs(self.mean)
+
+
+def spread(values: Iterable[tuple[str, float, str]]) -> Spread:
+    """Return the spread over units; ``values``, one or more, are serial number, value, digest of the specification."""
+    runs: dict[str, list[float]] = {}
+    specs = set()
+    for unit, value, spec in values:
+        runs.setdefault(unit, []).append(value)
+        specs.add(spec)
+    means = {unit: statistics.fmean(numbers) for unit, numbers in runs.items()}
+    return Spread(
+        units=len(means),
+        mean=statistics.fmean(means.values()),
+        deviation=statistics.stdev(means.values()) if len(means) > 1 else None,
+        minimum=min(means.values()),
+        maximum=max(means.values()),
+        specifications=len(specs),
+        outliers=_outliers(means),
+    )
+
+
+def _outliers(means: Mapping[str, float]) -> tuple[str, ...]:
+    if len(means) < _MIN_UNITS:
+        return ()
+    median = statistics.median(means.values())
+    deviation = _MAD_TO_DEVIATION * statistics.median(abs(value - median) for value in means.values())
+    return tuple(unit for unit, value in means.items() if abs(value - median) > _OUTLIER_DEVIATIONS * deviation)

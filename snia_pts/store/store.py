@@ -1,0 +1,388 @@
+"""A store of results as a value: add runs, and query them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from sqlalchemy import Column, Connection, Select, and_, func, select, update
+from sqlalchemy.exc import DataError, SQLAlchemyError
+
+from ..api.tables import Table, one_of
+from ..errors import RecordError, StoreError, UsageError
+from .database import DEFAULT, cause, failures_named, open_database, read_only, shown
+from .ingestion import Identity, Rows, in_utc, read, set_labels, stored_run, write
+from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
+from .statistics import Group, spread, trend
+
+Change = Literal["added", "replaced", "unchanged"]
+_TABLES_OF_RUN = (
+    ("determinations", "Determinations", DETERMINATION),
+    ("deviations", "Deviations", DEVIATION),
+    ("warnings", "Warnings", WARNING),
+    ("limits", "Limits", LIMIT),
+    ("labels", "Labels", LABEL),
+)
+_SPREAD = ("units", "mean", "deviation_percent", "minimum", "maximum", "specifications")
+_REGRESSION = (
+    "metric",
+    "at",
+    "unit",
+    "value",
+    "median",
+    "change_percent",
+    "tolerance_percent",
+    "like_runs",
+    "finding",
+)
+_AGAIN = "Add it again."
+_ONE_SELECT = "Give one SELECT statement; snia_pts/store/schema.py has the tables."
+#: The columns of ``runs``, in their order.
+_COLUMNS = tuple(column for column in RUN.c if column.name not in ("journal_bytes", "journal_crc32"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """The runs to query: each value that is given must be equal; ``number`` is that of the run in the store.
+
+    ``like`` is the number of a run: those with the same specification of the test, its overrides included.
+    Times are ISO 8601, in local time unless they name a zone; a run that started at ``since`` counts, one that started
+    at ``before`` does not.
+    """
+
+    number: int | None = None
+    like: int | None = None
+    test: str | None = None
+    model: str | None = None
+    serial: str | None = None
+    firmware: str | None = None
+    host: str | None = None
+    since: str | None = None
+    before: str | None = None
+    labels: Mapping[str, str] | None = None
+
+
+class Store:
+    """Results of many runs in a database.
+
+    ``url`` is the path of an SQLite file, or a URL such as ``postgresql://USER@HOST/NAME``; the default is
+    ``runs/store.sqlite``.  A ``with`` block closes it at its end.  ``create`` makes a missing file and missing tables.
+    Raises StoreError, UsageError and LibraryMissing.
+    """
+
+    def __init__(self, url: str | os.PathLike[str] = DEFAULT, *, create: bool = False) -> None:
+        self._url = os.fspath(url)
+        self._engine = open_database(self._url, create=create)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, path: str | os.PathLike[str], labels: Mapping[str, str] | None = None) -> Change:
+        """Add the run in a folder in one transaction; returns ``added``, ``replaced`` (its journal had changed since),
+        or ``unchanged``.
+
+        ``labels`` are added to the run.  Raises RecordError if the run is in progress, cannot be read, or differs from
+        its evidence, and StoreError.
+        """
+        identity, rows = read(Path(path), self._has)
+        with self._transaction() as connection:
+            stored = stored_run(connection, identity.key)
+            if rows is not None:
+                run_id = self._write(connection, rows, stored.id if stored else None)
+            elif stored is not None:
+                run_id = stored.id
+                connection.execute(update(RUN).where(RUN.c.id == run_id).values(folder=os.path.realpath(path)))
+            else:
+                raise StoreError(url=shown(self._url), reason="another process removed the run meanwhile", hint=_AGAIN)
+            set_labels(connection, run_id, labels or {})
+        return "unchanged" if rows is None else "replaced" if stored else "added"
+
+    def rebuild(self, on_failure: Callable[[Path, RecordError], object]) -> int:
+        """Replace the rows of every run by those of its folder, in the order of the starts; return how many were.
+
+        Numbers and labels of the runs stay; their key figures are judged again.  A run whose folder cannot be read,
+        or has another run now, keeps its rows and is passed to ``on_failure`` with the error.
+        """
+        with self._reading() as connection:
+            query = select(RUN.c.id, RUN.c.key, RUN.c.folder).order_by(RUN.c.started, RUN.c.id)
+            stored = connection.execute(query).all()
+        rebuilt = 0
+        for run_id, key, folder in stored:
+            path = Path(folder)
+            try:
+                identity, rows = read(path, lambda _identity: False)
+                if rows is None or identity.key != key:
+                    raise RecordError(path=path, reason="another run is there now", hint="Add the run where it is now.")
+                with self._transaction() as connection:
+                    self._write(connection, rows, run_id)
+            except RecordError as error:
+                on_failure(path, error)
+                continue
+            rebuilt += 1
+        return rebuilt
+
+    def _write(self, connection: Connection, rows: Rows, run_id: int | None) -> int:
+        """Write the rows of a run; raises RecordError if the database has no type for one of their values."""
+        try:
+            return write(connection, rows, run_id)
+        except (DataError, OverflowError, UnicodeEncodeError) as error:
+            path = Path(rows.run["folder"])
+            raise RecordError(path=path, reason=f"the store cannot have its values ({cause(error)})") from None
+
+    def _has(self, identity: Identity) -> bool:
+        """Return whether the store has a run in the state that its journal has now."""
+        with self._reading() as connection:
+            stored = stored_run(connection, identity.key)
+        return stored is not None and stored.journal == identity.journal
+
+    def runs(self, where: Filter | None = None) -> Table:
+        """Return the runs as a table, the newest first: a row for each, with the columns of the table ``run``."""
+        with self._reading() as connection:
+            found = connection.execute(
+                _filtered(select(*_COLUMNS), where).order_by(RUN.c.started.desc(), RUN.c.id.desc())
+            )
+            return _table("runs", "Runs", tuple(column.name for column in _COLUMNS), found.all())
+
+    def figures(self, where: Filter | None = None, *, metric: str | None = None, at: str | None = None) -> Table:
+        """Return the key figures of the runs as a table: a row for each figure of each run."""
+        query: Select[Any] = select(
+            RUN.c.id.label("run"),
+            RUN.c.started,
+            RUN.c.model,
+            RUN.c.serial,
+            RUN.c.firmware,
+            METRIC.c.metric,
+            METRIC.c.at,
+            METRIC.c.unit,
+            FIGURE.c.value,
+            FIGURE.c.steady,
+        )
+        query = _of_metric(query, metric, at)
+        with self._reading() as connection:
+            found = connection.execute(_filtered(query, where).order_by(RUN.c.started, RUN.c.id, METRIC.c.id))
+            return _table("figures", "Key figures", tuple(found.keys()), found.all())
+
+    def trend(self, metric: str, *, at: str, by: str = "firmware", where: Filter | None = None) -> Table:
+        """Return a row for each group of runs with equal ``by``, a column of the runs, in the order of their first run.
+
+        ``change_percent`` is the difference of a group's median from that of the first group, ``specifications`` the
+        number of different ones.  Only steady figures of finished runs count.  Raises UsageError for an unknown column,
+        metric or point.
+        """
+        column: Column[Any] = RUN.c[one_of(by, [column.name for column in _COLUMNS], "column of the runs")]
+        query = _steady(select(column, FIGURE.c.value, RUN.c.spec_sha256), metric, at)
+        with self._reading() as connection:
+            found: Sequence[Any] = connection.execute(_filtered(query, where).order_by(RUN.c.started, RUN.c.id)).all()
+            if not found:
+                self._require_metric(connection, metric, at)
+            groups = trend((str(name), value, spec) for name, value, spec in found)
+        names = [field.name for field in fields(Group)]
+        return _table("trend", f"{metric} at {at}, by {by}", [by, *names[1:]], [astuple(group) for group in groups])
+
+    def spread(self, model: str, *, metric: str | None = None, where: Filter | None = None) -> Table:
+        """Return a row for each metric of the drives of a model: the spread over its units, which are serial numbers.
+
+        Only steady figures of finished runs count, and only units with a serial number.  Raises UsageError for a model
+        without one.
+        """
+        columns = (METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, RUN.c.serial, FIGURE.c.value)
+        query = _steady(select(*columns, RUN.c.spec_sha256), metric).where(RUN.c.model == model, RUN.c.serial != "")
+        with self._reading() as connection:
+            found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, RUN.c.started)).all()
+            if not found:
+                models = connection.execute(select(RUN.c.model).distinct().order_by(RUN.c.model)).scalars().all()
+                one_of(model, [name for name in models if name != model], "model with steady figures")
+            rows = []
+            for key, group in groupby(map(tuple, found), key=itemgetter(slice(4))):
+                result = spread(values[4:] for values in group)
+                rows.append((*key, *(getattr(result, name) for name in _SPREAD), ", ".join(result.outliers)))
+        names = [column.name for column in columns[:4]]
+        return _table("spread", f"Spread over units of {model}", [*names, *_SPREAD, "outliers"], rows)
+
+    def regressions(self, where: Filter | None = None) -> Table:
+        """Return the key figures of the runs as they were judged when the runs were added, the newest run first.
+
+        ``finding`` is ``regression``, ``improvement``, ``unchanged`` or ``no basis``; ``median`` is that of the last
+        ``like_runs`` like runs, ``tolerance_percent`` what a figure may differ from it.  ``finding`` is missing for a
+        run that has none of the figures.
+        """
+        check = REGRESSION_CHECK.c
+        columns = (RUN.c.id.label("run"), *(RUN.c[name] for name in ("started", "test", "model", "serial", "firmware")))
+        query: Select[Any] = (
+            select(*columns, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, FIGURE.c.value, check.median)
+            .add_columns(check.tolerance, check.like_runs, check.finding)
+            .outerjoin_from(RUN, REGRESSION_CHECK, RUN.c.id == check.run_id)
+            .outerjoin(METRIC, METRIC.c.id == check.metric_id)
+            .outerjoin(FIGURE, and_(FIGURE.c.run_id == check.run_id, FIGURE.c.metric_id == check.metric_id))
+            .order_by(RUN.c.started.desc(), RUN.c.id.desc(), METRIC.c.id)
+        )
+        with self._reading() as connection:
+            found = connection.execute(_filtered(query, where)).all()
+            rows = []
+            for *facts, value, median, tolerance, like_runs, finding in found:
+                percent = (100 * (value - median) / median, 100 * tolerance / median) if median else (None, None)
+                rows.append((*facts, value, median, *percent, like_runs, finding))
+        names = [*(column.name for column in columns), *_REGRESSION]
+        return _table("regressions", "Regressions and improvements", names, rows)
+
+    def drives(self, where: Filter | None = None) -> Table:
+        """Return the drives as a table: a row for each model, serial number and firmware.
+
+        It has the number of its runs, the starts of the first and the last one, and the GB that all wrote together.
+        """
+        written = select(FIGURE.c.run_id, FIGURE.c.value.label("written_gb")).join(
+            METRIC, and_(METRIC.c.id == FIGURE.c.metric_id, METRIC.c.metric == "written_gb")
+        )
+        figures = written.subquery()
+        drive = (RUN.c.vendor, RUN.c.model, RUN.c.serial, RUN.c.firmware, RUN.c.capacity_bytes)
+        query: Select[Any] = (
+            select(
+                *drive,
+                func.count().label("runs"),
+                func.min(RUN.c.started).label("first"),
+                func.max(RUN.c.started).label("last"),
+                func.sum(figures.c.written_gb).label("written_gb"),
+            )
+            .outerjoin_from(RUN, figures, figures.c.run_id == RUN.c.id)
+            .group_by(*drive)
+            .order_by(RUN.c.model, RUN.c.serial, func.min(RUN.c.started), RUN.c.firmware)
+        )
+        with self._reading() as connection:
+            found = connection.execute(_filtered(query, where))
+            return _table("drives", "Drives", tuple(found.keys()), found.all())
+
+    def sql(self, statement: str) -> Table:
+        """Return the result of one SELECT statement of yours, which the database performs without the right to write.
+
+        Raises UsageError for another statement, one that fails, or two columns with one name.
+        """
+        with failures_named(self._url), read_only(self._engine) as connection:
+            try:
+                found = connection.exec_driver_sql(statement)
+                names, rows = tuple(found.keys()) if found.returns_rows else (), found.fetchall()
+            except (SQLAlchemyError, UnicodeEncodeError) as error:
+                raise UsageError(detail=f"The statement failed: {cause(error)}.", hint=_ONE_SELECT) from None
+        if len(set(names)) != len(names):
+            raise UsageError(detail="Two columns have the same name.", hint="Name them: SELECT a.id AS run, ...")
+        return _table("sql", "Result", names, [[_plain(value) for value in row] for row in rows])
+
+    def tables(self, where: Filter | None = None) -> dict[str, Table]:
+        """Return everything about the runs as tables, by name: ``runs``, ``figures``, ``determinations``, ..."""
+        found = {"runs": self.runs(where), "figures": self.figures(where), "regressions": self.regressions(where)}
+        with self._reading() as connection:
+            for name, title, table in _TABLES_OF_RUN:
+                columns = [column.label("run" if column.name == "run_id" else column.name) for column in table.c]
+                query = select(*columns).join_from(RUN, table, table.c.run_id == RUN.c.id)
+                query = _filtered(query, where).order_by(*table.primary_key.columns)
+                found[name] = _table(name, title, [column.name for column in columns], connection.execute(query).all())
+        return found
+
+    def _require_metric(self, connection: Connection, metric: str, at: str) -> None:
+        """Raise UsageError if no run has the metric at the point."""
+        metrics = connection.execute(select(METRIC.c.metric).distinct().order_by(METRIC.c.metric)).scalars().all()
+        one_of(metric, metrics, "metric")
+        points = connection.execute(select(METRIC.c.at).where(METRIC.c.metric == metric).distinct()).scalars().all()
+        one_of(at, points, f"point of {metric}")
+
+    def run(self, number: int) -> dict[str, Table]:
+        """Return everything about a run, by the name of its table: ``run``, ``figures``, ``determinations``, ...
+
+        Raises UsageError if the store has no such run.
+        """
+        with self._reading() as connection:
+            found = connection.execute(select(RUN).where(RUN.c.id == number))
+            tables = {"run": _table("run", "Run", tuple(found.keys()), found.all())}
+            if not len(tables["run"]):
+                raise UsageError(detail=f"The store has no run {number}.", hint="snia-pts store list shows all.")
+            for name, title, table in _TABLES_OF_RUN:
+                columns = [column for column in table.c if column.name not in ("run_id", "number")]
+                query = select(*columns).where(table.c.run_id == number).order_by(*table.primary_key.columns)
+                tables[name] = _table(name, title, [column.name for column in columns], connection.execute(query).all())
+        tables["figures"] = self.figures(Filter(number=number))
+        checks = self.regressions(Filter(number=number)).columns
+        judged = {name: checks[name] for name in _REGRESSION if checks["finding"] != (None,)}
+        tables["regressions"] = Table(name="regressions", title="Regressions and improvements", columns=judged)
+        return tables
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with failures_named(self._url), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with failures_named(self._url), self._engine.connect().execution_options(writes=False) as connection:
+            yield connection
+
+
+def _of_metric(query: Select[Any], metric: str | None, at: str | None = None) -> Select[Any]:
+    """Return a query of figures with their runs and metrics, of one metric, and at one point, if these are given."""
+    query = query.join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id).join(METRIC, FIGURE.c.metric_id == METRIC.c.id)
+    for column, value in ((METRIC.c.metric, metric), (METRIC.c.at, at)):
+        query = query if value is None else query.where(column == value)
+    return query
+
+
+def _steady(query: Select[Any], metric: str | None, at: str | None = None) -> Select[Any]:
+    """Return a query of the steady figures of finished runs."""
+    return _of_metric(query, metric, at).where(RUN.c.ending == "finished", FIGURE.c.steady)
+
+
+def _filtered(query: Select[Any], where: Filter | None) -> Select[Any]:
+    if where is None:
+        return query
+    if where.number is not None:
+        query = query.where(RUN.c.id == where.number)
+    if where.like is not None:
+        other = RUN.alias()
+        query = query.where(
+            RUN.c.spec_sha256 == select(other.c.spec_sha256).where(other.c.id == where.like).scalar_subquery()
+        )
+    for name in ("test", "model", "serial", "firmware", "host"):
+        if (value := getattr(where, name)) is not None:
+            query = query.where(RUN.c[name] == value)
+    if where.since is not None:
+        query = query.where(RUN.c.started >= _time(where.since))
+    if where.before is not None:
+        query = query.where(RUN.c.started < _time(where.before))
+    for name, value in (where.labels or {}).items():
+        labelled = select(LABEL.c.run_id).where(LABEL.c.name == name, LABEL.c.value == value)
+        query = query.where(RUN.c.id.in_(labelled))
+    return query
+
+
+def _time(text: str) -> str:
+    """Return a time as the store has it; raises UsageError if it is not ISO 8601."""
+    try:
+        return in_utc(text)
+    except ValueError:
+        hint = "For example 2026-01-31, or 2026-01-31T18:00+01:00."
+        raise UsageError(detail=f"{text!r} is not a time in ISO 8601.", hint=hint) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of any database as one of a table; binary values as hexadecimal digits."""
+    if isinstance(value, bytes | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Decimal):
+        return float(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _table(name: str, title: str, columns: Sequence[str], found: Sequence[Sequence[Any]]) -> Table:
+    values = zip(*found, strict=True) if found else ((),) * len(columns)
+    return Table(name=name, title=title, columns=dict(zip(columns, values, strict=True)))

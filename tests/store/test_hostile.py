@@ -1,0 +1,148 @@
+"""A store file that somebody damaged or forged, or a run with values that no database has, ends in a sentence."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from snia_pts.cli.main import main
+from snia_pts.errors import RecordError, RegressionUnknown, SniaPtsError
+from snia_pts.store.ingestion import rows
+from snia_pts.store.schema import METADATA
+from snia_pts.store.store import Filter, Store
+from tests.store.stored_runs import like, put, rows_of
+
+_CELLS = [(table.name, column.name) for table in METADATA.sorted_tables for column in table.columns]
+_VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(), st.binary(max_size=99))
+_QUERIES: tuple[Callable[[Store], object], ...] = (
+    lambda store: store.runs(),
+    lambda store: store.runs(Filter(since="2026-01-01")),
+    lambda store: store.figures(),
+    lambda store: store.regressions(),
+    lambda store: store.drives(),
+    lambda store: store.tables(),
+    lambda store: store.run(1),
+    lambda store: store.trend("iops", at="RND 4 KiB 0/100", by="firmware"),
+    lambda store: store.trend("iops", at="RND 4 KiB 0/100", by="seed"),
+    lambda store: store.spread("Simulated enterprise SATA SSD"),
+    lambda store: store.sql("SELECT * FROM run"),
+    lambda store: store.rebuild(lambda _path, _error: None),
+)
+_VERBS = (
+    ["list"],
+    ["list", "--json"],
+    ["show", "1"],
+    ["show", "1", "--json"],
+    ["regressions"],
+    ["regressions", "--json"],
+    ["drives", "--json"],
+    ["trend", "iops", "--at", "RND 4 KiB 0/100"],
+    ["spread", "Simulated enterprise SATA SSD", "--json"],
+    ["sql", "SELECT * FROM figure", "--json"],
+)
+
+
+@pytest.fixture(scope="session")
+def original(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in one file, with nothing in a write-ahead log."""
+    path = tmp_path_factory.mktemp("original") / "store.sqlite"
+    with Store(path, create=True) as store:
+        store.add(runs / "iops", {"project": "alpha"})
+        put(store, *(like(rows_of(runs / "iops"), day) for day in range(7)))
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    return path
+
+
+def query_everything(path: Path) -> int:
+    """Call every query and every verb; return how many queries gave a result."""
+    answered = 0
+    for query in _QUERIES:
+        with suppress(SniaPtsError), Store(path, create=True) as store:
+            query(store)
+            answered += 1
+    for verb in _VERBS:
+        assert main(["store", *verb, "--store", str(path)]) in {0, 2, 23, 24, RegressionUnknown.exit_code}
+    return answered
+
+
+_slow = settings(
+    max_examples=settings().max_examples // 10 or 1,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def test_the_original_answers_everything(original: Path, tmp_path: Path) -> None:
+    """So the other tests damage something that works."""
+    shutil.copyfile(original, tmp_path / "copy")
+    assert query_everything(tmp_path / "copy") == len(_QUERIES)
+
+
+@_slow
+@given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=50), st.booleans())
+def test_a_damaged_file(original: Path, tmp_path: Path, damages: list[tuple[int, int]], short: bool) -> None:
+    """Other bytes anywhere, or its end missing."""
+    content = bytearray(original.read_bytes())
+    for position, byte in damages:
+        content[position % len(content)] = byte
+    if short:
+        del content[damages[0][0] % len(content) :]
+    for old in tmp_path.iterdir():
+        old.unlink()
+    (tmp_path / "copy").write_bytes(content)
+    query_everything(tmp_path / "copy")
+
+
+@_slow
+@given(st.lists(st.tuples(st.sampled_from(_CELLS), _VALUES), min_size=1, max_size=5))
+def test_a_forged_file(original: Path, tmp_path: Path, forged: list[tuple[tuple[str, str], Any]]) -> None:
+    """Values of any type in any column: SQLite checks none."""
+    path = tmp_path / "copy"
+    for old in tmp_path.iterdir():
+        old.unlink()
+    shutil.copyfile(original, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for (table, column), value in forged:
+            try:
+                connection.execute(f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (value,))  # noqa: S608
+            except (sqlite3.Error, UnicodeEncodeError):
+                continue
+    connection.close()
+    query_everything(path)
+
+
+def test_a_store_with_two_versions(original: Path, tmp_path: Path) -> None:
+    """alembic's own error is a sentence, too."""
+    path = tmp_path / "copy"
+    shutil.copyfile(original, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO alembic_version VALUES ('0002')")
+    connection.close()
+    query_everything(path)
+
+
+@pytest.mark.parametrize("changes", [{"seed": 2**64}, {"model": "\ud800"}, {"capacity_bytes": 2**70}], ids=str)
+def test_a_run_whose_values_do_not_fit_is_refused(store: Store, runs: Path, changes: dict[str, Any]) -> None:
+    """The others are still added."""
+
+    def forged(*arguments: Any) -> Any:
+        made = rows(*arguments)
+        return replace(made, run={**made.run, **changes})
+
+    with patch("snia_pts.store.ingestion.rows", forged), pytest.raises(RecordError, match="the store cannot have"):
+        store.add(runs / "iops")
+    assert len(store.runs()) == 0
+    assert store.add(runs / "hir") == "added"
