@@ -33,8 +33,8 @@ from .purge import FillProof
 from .settings.write_cache import CLAUSE, WriteCache
 
 _LOGGER = logging.getLogger(__name__)
-#: The maximum number of repeats of a point if fio sizes count of its last I/Os.
-_MAX_REPEATS = 2
+#: The maximum number of repeats of a point if fio loses count of its last I/Os.
+MAX_REPEATS = 2
 
 
 class PurgeStrategy(Protocol):
@@ -44,7 +44,7 @@ class PurgeStrategy(Protocol):
     def requested(self) -> str: ...
 
     def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
-        """Purge a held target and prove it; see Purger."""
+        """Purge a claimed target and check on samples that its content changed; see Purger."""
         ...
 
 
@@ -58,12 +58,12 @@ class Laboratory:
         *,
         purger: PurgeStrategy,
         cache: WriteCache,
-        stage: HostConfigurator,
+        configurator: HostConfigurator,
         seed: int,
         evidence: Path,
     ) -> None:
         self._target = target
-        self._stage = stage
+        self._configurator = configurator
         self._cache = cache
         self._engine = engine
         self._purger = purger
@@ -76,8 +76,9 @@ class Laboratory:
     def perform(self, step: Step) -> Generator[Outcome, None, None]:
         """Perform a step and yield each outcome; closing the generator stops running programs.
 
-        Checks before each stimulus and with each sample that the target is still the claimed one.  Raises PurgeFailed,
-        DeviceFailed or HostFailed, with the kernel's messages about the drive.
+        Before each stimulus and with each sample, checks that the target is still the claimed one, and looks for other
+        runs that use its disks.  Raises PurgeFailed, DeviceFailed or HostFailed, with the kernel's messages about the
+        drive.
         """
         try:
             yield from self._checked_outcomes(step)
@@ -91,9 +92,10 @@ class Laboratory:
             for part in self._parts(step):
                 try:
                     self._target.require_same(step.label, part)
+                    self._target.other_runs.find()
                     outcome = next(outcomes, None)
-                except AnswerRejected as refusal:
-                    raise self._failure(step.label, part, refusal) from refusal
+                except AnswerRejected as rejection:
+                    raise self._failure(step.label, part, rejection) from rejection
                 except (OSError, MemoryError) as error:
                     raise HostFailed(step=step.label, what=part, reason=str(error) or "out of memory") from error
                 if outcome is None:
@@ -107,27 +109,27 @@ class Laboratory:
     def _require_content(self, step: Step, part: str) -> None:
         """Raise HostFailed if a file lost content other than by a purge since the last outcome."""
         if self._block is not None:
-            return  # Discards are counted in the telemetry.
-        now, before = read_content_state(self._target.descriptor), self._content
-        self._content = now
-        loss = now.loss_since(before) if now and before and not isinstance(step, Purge) else ""
+            return  # The telemetry counts the discards of a block device.
+        current, before = read_content_state(self._target.descriptor), self._content
+        self._content = current
+        loss = current.loss_since(before) if current and before and not isinstance(step, Purge) else ""
         if loss:
             reason = f"another program emptied {self._target.dut.path}: {loss}"
             raise HostFailed(step=step.label, what=part, reason=reason)
 
-    def _failure(self, step: str, part: str, refusal: AnswerRejected) -> DeviceFailed | HostFailed:
-        """Return the failure for a rejected answer; a changed target comes first in its reason."""
-        reason, device = refusal.reason, refusal.blame == "device"
+    def _failure(self, step: str, part: str, rejection: AnswerRejected) -> DeviceFailed | HostFailed:
+        """Return the failure for a rejected answer; if the target has changed, the reason says so first."""
+        reason, device = rejection.reason, rejection.blame == "device"
         try:
             self._target.require_same(step, part)
         except (DeviceFailed, HostFailed) as changed:
             reason, device = f"{changed.reason}; {reason}", device or isinstance(changed, DeviceFailed)
         if self._block is not None:
-            device = device or refusal.number == errno.ENOSPC  # All I/O is within the drive's reported size.
+            device = device or rejection.number == errno.ENOSPC  # All I/O is within the drive's reported size.
             if attribute(self._block / "ro") == "1":
                 reason, device = f"the device has become read-only; {reason}", True
-        failed = DeviceFailed if device else HostFailed
-        return failed(step=step, what=part, reason=reason)
+        error_class = DeviceFailed if device else HostFailed
+        return error_class(step=step, what=part, reason=reason)
 
     def _kernel_note(self) -> str:
         """Save the kernel's messages about the drive, and return a note with the last one."""
@@ -150,7 +152,7 @@ class Laboratory:
         yield from outcomes
 
     def _parts(self, step: Step) -> Iterator[str]:
-        """Yield the subject of each outcome, for error messages."""
+        """Yield, for each outcome, the name of what is performed, for error messages."""
         match step:
             case Purge():
                 yield self._purger.requested
@@ -170,7 +172,7 @@ class Laboratory:
             case Idle():
                 yield self._engine.idle(step.seconds)
             case Prepare():
-                yield self._stage.prepare(step)
+                yield self._configurator.prepare(step)
             case ContinuousStimulus() if step.sample_seconds is not None:
                 yield from self._engine.measure_continuous(step)
             case ContinuousStimulus() if step.phase == "WIPC" and _overwrites_range(step.stimulus):
@@ -187,10 +189,10 @@ class Laboratory:
             yield measurement
 
     def _measure(self, step: ContinuousStimulus | Round) -> Generator[Measurement, None, None]:
-        """Measure the stimuli of a step; a stimulus with a repeatable rejection is repeated at most twice.
+        """Measure the stimuli of a step; repeat one at most twice if its answer's rejection is ``repeatable``.
 
         If the next stimulus has already started, it is stopped and restarted after the repeat.  WIPC is not repeated
-        for a few I/Os that fio sizes count of, because its histogram is not reported.
+        if fio loses count of a few I/Os, because its histogram is not reported.
         """
         count, rejected = 0, list[RejectedAttempt]()
         while count < len(step.stimuli):
@@ -204,11 +206,11 @@ class Laboratory:
                     yield replace(measurement, rejected=tuple(rejected))
                     count, rejected = count + 1, []
                 return
-            except AnswerRejected as refusal:
-                if not refusal.repeatable or refusal.attempt is None or len(rejected) == _MAX_REPEATS:
+            except AnswerRejected as rejection:
+                if not rejection.repeatable or rejection.attempt is None or len(rejected) == MAX_REPEATS:
                     raise
-                rejected.append(refusal.attempt)
-                _LOGGER.warning("%s, %s is measured again: %s", step.label, step.stimuli[count].label, refusal.reason)
+                rejected.append(rejection.attempt)
+                _LOGGER.warning("%s, %s is measured again: %s", step.label, step.stimuli[count].label, rejection.reason)
             finally:
                 if isinstance(measurements, Generator):
                     measurements.close()
@@ -221,7 +223,7 @@ class Laboratory:
         return replace(outcome, remarks=outcome.remarks + remarks, deviations=outcome.deviations + deviations)
 
     def _purge_name(self) -> str:
-        """Return the name of a purge's evidence: numbered like the next stimulus, or 0 if it precedes all others."""
+        """Return the name of a purge's evidence: the next number, or 0 if there is none before."""
         has_earlier = last_number(self._evidence) or any(self._evidence.glob("00000-purge*"))
         return f"{last_number(self._evidence) + 1 if has_earlier else 0:05d}-purge"
 
@@ -271,15 +273,15 @@ def _actual_device(dut: Dut) -> str:
     return "a file through a file system" if dut.kind == "file" else dut.model
 
 
-def _sequential(spec: PatternSpec) -> Iterator[Deviation]:
-    """Yield how a sequential pattern deviates from one continuous stream: each start of fio starts a new one."""
+def _stream_deviations(spec: PatternSpec) -> Iterator[Deviation]:
+    """Yield how a sequential pattern deviates from one continuous stream: each start of fio starts a new stream."""
     if spec.pattern.access != "SEQ":
         return
     if isinstance(spec, WriteSaturationSpec) and spec.saturation.until_steady and 0 < spec.pattern.read_percent < 100:
         yield Deviation(
             what="stop at steady state",
             standard="the stimulus ends when steady state is reached, if not before",
-            actual="it continues to its amount or time: a mixed sequential stream cannot be split for the decision",
+            actual="it continues to its amount or time: a mixed sequential stream cannot be divided into parts",
             clause="PTS chapter 10, test loop",
         )
     if isinstance(spec, DemandSpec):
@@ -306,7 +308,7 @@ def _omitted_sizes(dut: Dut, spec: Spec) -> Iterator[Deviation]:
                     clause=f"PTS chapter {chapter}, block sizes",
                 )
         case PatternSpec():
-            yield from _sequential(spec)
+            yield from _stream_deviations(spec)
             shares = [size for size in spec.pattern.block_sizes if size.size_bytes % dut.logical_sector_bytes]
             if shares:
                 yield Deviation(

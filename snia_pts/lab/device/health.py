@@ -1,5 +1,7 @@
 """Read a drive's SMART log before and after a test, with nvme-cli or smartctl; OCP's log page C0h is read raw.
 
+Of a SATA drive, hdparm also reads what it supports.
+
 It is not part of the test: a missing tool, or a drive that does not answer, is recorded and does not stop the run.
 """
 
@@ -22,7 +24,7 @@ from ...model.health import Health, HealthText, HealthValue, Role, Unit
 from ...units import GB, GIB, MAX_QUANTITY, MIB
 from ..evidence import pre_run_path
 from ..process import program as process
-from . import ocp_log
+from . import ata_features, ocp_log
 
 _TIMEOUT_SECONDS = 20.0
 _MAX_FIGURES, _MAX_TEXT = 200, 120
@@ -109,6 +111,8 @@ def read_health(dut: Dut, evidence: Path) -> Health | None:
         figures += page.figures
         texts += page.texts
         unread += page.unread
+    if dut.bus == "SATA" and not timed_out:
+        texts += _read_ata_features(dut, evidence, evidence_names, unread)
     return Health(
         read_at=datetime.now().astimezone().isoformat(timespec="milliseconds"),
         figures=tuple(figures),
@@ -116,6 +120,25 @@ def read_health(dut: Dut, evidence: Path) -> Health | None:
         evidence=tuple(evidence_names),
         texts=tuple(texts),
     )
+
+
+def _read_ata_features(
+    dut: Dut, evidence: Path, evidence_names: list[str], unread: list[str]
+) -> tuple[HealthText, ...]:
+    """Return what a SATA drive supports; adds the name of the evidence, or the reason why it could not be read."""
+    path = pre_run_path(evidence, "health-identify")
+    try:
+        finished = process.run(("hdparm", "-I", dut.path), evidence=path, timeout_seconds=_TIMEOUT_SECONDS)
+    except (SniaPtsError, OSError) as error:
+        unread.append(_one_line(str(error)))
+        return ()
+    evidence_names.append(f"{path.name}.process.json")
+    texts = ata_features.parse(finished.stdout)
+    if finished.timed_out:
+        unread.append(f"hdparm had no answer in {_TIMEOUT_SECONDS:g} s")
+    elif not texts:
+        unread.append(_one_line(f"hdparm -I: its output lists no features ({finished.error_summary})"))
+    return texts
 
 
 def _read_ocp_page(dut: Dut, evidence: Path, evidence_names: list[str]) -> ocp_log.Decoded:

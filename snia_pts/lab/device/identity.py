@@ -21,6 +21,7 @@ from ...units import MAX_QUANTITY, capacity, exact_capacity, whole_number
 
 ROOT = Path("/")
 _UNKNOWN_NAME = "Check the name with snia-pts devices; snia-pts never creates a file below /dev."
+_OTHER_PATH = "Use a path of this mount namespace."
 _SYSFS_SECTOR_BYTES = 512
 _GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 _BTRFS_INFORMATION, _BTRFS_INFORMATION_BYTES = 0x8400941F, 1024  # BTRFS_IOC_FS_INFO of linux/btrfs.h
@@ -105,6 +106,8 @@ def resolved(path: Path) -> Path:
     except FileNotFoundError:
         reason = "it is a relative path, and the working directory was removed"
         raise TargetUnfit(path=path, reason=reason, hint="Give an absolute path.") from None
+    except OSError as error:  # the root or working directory of another user's process in /proc
+        raise TargetUnfit(path=path, reason=f"{error.filename}: {error.strerror}", hint=_OTHER_PATH) from None
     original, target = path, real
     if _is_missing(path):
         if path.is_symlink():
@@ -116,7 +119,7 @@ def resolved(path: Path) -> Path:
     if _node_numbers(original) != _node_numbers(target):
         kind = "file" if original == path else "folder"
         reason = f"it leads to another {kind} than its resolved path {real}"
-        raise TargetUnfit(path=path, reason=reason, hint="Use a path of this mount namespace.")
+        raise TargetUnfit(path=path, reason=reason, hint=_OTHER_PATH)
     return _kernel_node(real)
 
 

@@ -15,7 +15,7 @@ from ...text import one_line
 from ...units import MAX_QUANTITY
 
 SOURCE = "OCP log C0h"
-#: The oldest Log Page Version in the table: every version has its fields.
+#: The oldest Log Page Version in the table; all later versions have its fields, too.
 _OLDEST = 2
 
 

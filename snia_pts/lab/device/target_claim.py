@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import (
@@ -46,6 +46,7 @@ from .file_target import (
 )
 from .fio_name import require_fio_name
 from .identity import ROOT, attribute, block_directory, raw_attribute, read_dut, resolved, trait, traits
+from .other_runs import OtherRuns, announced
 from .processes import Processes, read_processes
 from .refusals import require_free, require_sole_name, require_spare, stack_of, usage_sentence
 from .storage import Layer, device_path, identity_of, layers, partitions, read_backings
@@ -65,16 +66,19 @@ class Target:
     """A target that is claimed for the whole run: no other process can mount, wipe or test it.
 
     ``traits`` are the files of sysfs, with their contents, that identify a device.  ``created_by_suite`` is True for a
-    file that snia-pts created, ``new`` if it created the file for this run.  ``unchecked`` describes what could not be
-    examined for lack of permission, or cannot be seen from this host.
+    file that snia-pts created, ``new`` if it created the file for this run.  ``size_bytes`` is the size that
+    ``resized`` gives a file; None if it keeps its own.  ``unchecked`` describes what could not be examined for lack of
+    permission, or cannot be seen from this host.  ``other_runs`` finds other runs on its disks.
     """
 
     dut: Dut
     descriptor: int
     created_by_suite: bool = False
     new: bool = False
+    size_bytes: int | None = None
     traits: tuple[tuple[Path, bytes], ...] = ()
     unchecked: tuple[str, ...] = ()
+    other_runs: OtherRuns = field(default_factory=lambda: OtherRuns({}))
 
     def require_same(self, step: str, what: str) -> None:
         """Raise DeviceFailed or HostFailed, in ``step``, if the path no longer leads to the claimed target, or if that
@@ -87,6 +91,16 @@ class Target:
         if change:
             failure = DeviceFailed if change == _DISAPPEARED and self.dut.kind != "file" else HostFailed
             raise failure(step=step, what=what, reason=f"{self.dut.path} {change}")
+
+    def resized(self) -> Target:
+        """Give a file the requested size; return the target, which keeps this size from now on.  Raises TargetUnfit.
+
+        Call it after all checks that may refuse the run: a refused run must not change the file.
+        """
+        if self.size_bytes is None:
+            return self
+        resize(self.descriptor, Path(self.dut.path), self.size_bytes)
+        return replace(self, size_bytes=None)
 
     def remove(self) -> str:
         """Remove a file that snia-pts created; return why it was not removed, or nothing if it is gone."""
@@ -151,9 +165,9 @@ def claim_target(
 ) -> Iterator[Target]:
     """Claim the target at ``path`` for the block, or refuse it.
 
-    The target is a drive, a file created by snia-pts, or a new file of ``size_bytes``.  ``overwrite`` also allows any
-    other file, ``discard_data`` a drive with file systems or partitions that are not in use.  Raises TargetMissing,
-    TargetBusy, TargetNotOurs, TargetUnfit.
+    The target is a drive, a file created by snia-pts, or a new file of ``size_bytes``; an existing file gets this size
+    by ``Target.resized``.  ``overwrite`` also allows any other file, ``discard_data`` a drive with file systems or
+    partitions that are not in use.  Raises TargetMissing, TargetBusy, TargetNotOurs, TargetUnfit.
     """
     real = _real_path(path)
     read_dut(real, size_bytes=size_bytes, root=root)  # refuses anything but a whole drive or a regular file
@@ -178,18 +192,18 @@ def claim_target(
                     require_no_signature(real)
                 if size_bytes is not None and not created_by_suite:
                     require_whole(real, descriptor, size_bytes)
-                if size_bytes is not None:
-                    resize(descriptor, real, size_bytes)
             device_traits = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if is_device else ()
             unchecked = (*usage.unchecked, *unclaimed, *_remote(stack))
-            dut = read_dut(real, root=root)
+            dut = read_dut(real, size_bytes=size_bytes, root=root)
             target = Target(
                 dut=dut,
                 descriptor=descriptor,
+                size_bytes=size_bytes,
                 traits=device_traits,
                 created_by_suite=created_by_suite,
                 new=new,
                 unchecked=unchecked,
+                other_runs=claims.enter_context(announced(real, root)),
             )
             change = _change(real, os.fstat(descriptor))
             if change:

@@ -54,8 +54,9 @@ _LATE_COUNT_SECONDS = 0.005
 _MIN_EXPECTED_IOS = 50
 _FAILED_IO = re.compile(r"^fio: (?:io_u error|pid=\d+.*\berr=[1-9]).*$", re.MULTILINE)
 _CAPPED_DEPTH = "queue depth will be capped at 1"
-#: Of so many I/Os, and of so many for each outstanding one, this share must have at least half the queue depth.  All of
-#: some 250 honest answers had 98 % or more, with three busy loops on two cores 93 %.
+#: If an answer has this many I/Os, and this many for each outstanding one, then at least this percentage of them must
+#: have been submitted with half the queue depth outstanding.  Some 250 true answers had 98 % or more, with three busy
+#: loops on two cores 93 %.
 _DEPTH_IOS, _DEPTH_IOS_EACH, _DEPTH_PERCENT = 1000, 10, 50.0
 #: fio counts all depths from here on together.
 _DEEPEST_LEVEL = 64
@@ -106,7 +107,8 @@ def accept(
         _require_runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
         if stimulus.passes is None:
             _require_common_runtime(read, write)
-        require_outstanding(stimulus, (read, write))
+        if stimulus.timed:
+            require_outstanding(stimulus, (read, write))
         _require_sync_calls(stimulus, read, write, jobs)
         for job in jobs:
             _require_depth_kept(stimulus, job)
@@ -206,9 +208,10 @@ def _require_depth_kept(stimulus: Stimulus, job: Mapping[str, Any]) -> None:
 
 
 def _require_groups(stimulus: Stimulus, document: Mapping[str, Any]) -> None:
-    """Raise AnswerRejected unless each of several sequential threads is a job, and all other threads are one group.
+    """Raise AnswerRejected if the answer does not have the expected number of job groups.
 
-    Old answers also have one group for sequential threads; their global options contain ``group_reporting``.
+    Several sequential threads are a group each; all other threads are one group.  Older answers have one group for
+    sequential threads, too; their global options contain ``group_reporting``.
     """
     groups, grouped = len(document["jobs"]), (document.get("global options") or {}).get("group_reporting") == "1"
     expected = 1 if stimulus.streams < 2 or grouped else sum(1 for _ in sections(stimulus))
@@ -221,7 +224,7 @@ def _require_amounts(
 ) -> None:
     """Check that there are bytes and I/Os, and that they are as requested; raises AnswerRejected if not.
 
-    If fio does not reach the amount and reports no error, fio failed, unless it counted ``short_ios``.
+    If fio reports no error but did not reach the amount, fio failed, or the device if there are ``short_ios``.
     """
     ios, total = read.ios + write.ios, read.transferred_bytes + write.transferred_bytes
     if not ios or not total:
@@ -274,12 +277,12 @@ def _require_runtime(
 def _require_common_runtime(read: Transfers, write: Transfers) -> None:
     """Check that fio measured the reads and the writes of a mix over the same time; raises AnswerRejected if not.
 
-    Of several passes, fio leaves out those before the first read, or the first write.
+    If there are several passes, fio measures the reads from the pass with the first read, and the writes likewise.
     """
     if not read.ios or not write.ios:
         return
     difference_ms = abs(read.runtime_ms - write.runtime_ms)
-    # A thread may do reads or writes alone, and ends with its last I/O.
+    # A thread may do only reads or only writes; its runtime ends with its last I/O.
     tolerance_ms = _RUNTIME_TOLERANCE_MS + max(read.response_max_ns, write.response_max_ns) / 1e6
     if difference_ms > tolerance_ms + _RUNTIME_TOLERANCE * max(read.runtime_ms, write.runtime_ms):
         raise AnswerRejected(
@@ -306,9 +309,9 @@ def _require_sync_calls(
 ) -> None:
     """Check that fio counted a sync call after as many writes as an option says, and that their times are possible.
 
-    The call after the last writes of a thread may be missing.  There may be more calls: until the next write, fio 3.33
-    repeats the call after each read, and after each restart of the thread at the beginning of its range.  With more
-    outstanding I/Os, fio does fewer calls.
+    The call after the last writes of a thread may be missing.  There may be more calls: fio 3.33 repeats a call after
+    each read, and after each restart of the thread at the beginning of its range, until the next write.  With more than
+    one outstanding I/O, fio does fewer calls, which are not checked.
     Raises AnswerRejected if the number or the times are wrong.
     """
     if stimulus.outstanding_ios > 1:
@@ -323,7 +326,7 @@ def _require_sync_calls(
     if not expected - threads <= calls <= expected + read.ios + threads + restarts:
         reason = f"fio reports {calls} sync calls after {write.ios} writes, expected {expected}"
         raise AnswerRejected("host", reason)
-    if sync and dict(stimulus.options).get("ioengine") in SYNCHRONOUS_ENGINES:  # others sync beside their next write
+    if sync and dict(stimulus.options).get("ioengine") in SYNCHRONOUS_ENGINES:  # others sync during the next write
         require_sync_times(stimulus, (read, write), sync)
 
 

@@ -21,10 +21,8 @@ from ...units import KIB, exact_capacity
 from . import sampling
 from .job import AnswerRejected, count_threads
 from .numbers import bin_counts, integer, number
-from .sampling import lower_edge_ns
+from .sampling import LAST_BIN_NS, is_midpoint, lower_edge_ns
 
-#: The midpoint of fio's last bin, which has no upper edge.
-_LAST_BIN_NS = 17_112_760_320
 #: fio computes a running mean in double precision and prints six decimal places.
 _MEAN_SHARE, _MEAN_NS = 1e-6, 1e-3
 #: fio prints rates in whole bytes, and in I/Os with six digits.
@@ -32,11 +30,12 @@ _RATE_SHARE, _RATE = 1e-9, 1.0
 #: A runtime is in whole milliseconds, and a thread's response times start slightly earlier than its runtime.
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
 _MANY_IOS = 1000
-#: fio needs some microseconds from the completion of an I/O to the start of the next one, or as long as refilling its
-#: buffer takes, which with so many outstanding I/Os happens beside the others.
+#: Between the completion of an I/O and the start of the next one, fio needs some microseconds, or the time to refill
+#: the buffer.  With this many outstanding I/Os, the others continue in that time.
 _LONG_RESPONSE_NS, _MANY_OUTSTANDING = 50_000, 4
-#: These microseconds are negligible for small blocks if the runtime has so much time for each outstanding I/O, times
-#: the number of threads, which may share one CPU; with many outstanding I/Os, which wait for each other, much more.
+#: For small blocks, this time is negligible if runtime x outstanding I/Os / I/Os is at least the first value times the
+#: number of threads, which may share one CPU.  With many outstanding I/Os, which wait for each other, it must also be
+#: at least the second value.
 _LONG_TURN_NS, _LONG_DEEP_TURN_NS, _SMALL_BLOCK_BYTES = 100_000, 1_000_000, 16 * KIB
 #: The share of the outstanding I/Os that the response times must account for.  True answers have 0.86 and more, but a
 #: point of 0.1 s on an overloaded host had 0.41, and was measured again.
@@ -45,12 +44,20 @@ _LEAST_OUTSTANDING = 0.5
 _OPTIONS_WITHOUT_PAUSES = {"fsync", "fdatasync", "direct", "sync", "ioengine"}
 
 
+def _response_bins(counts: Mapping[str, object]) -> dict[int, int]:
+    """Return how many response times are in each bin, by midpoint; raises AnswerRejected if fio has no such bin."""
+    bins = bin_counts(counts)
+    if unknown := [midpoint for midpoint in bins if not is_midpoint(midpoint)]:
+        raise disagreement(f"fio has no bin of response times with the midpoint {unknown[0]} ns")
+    return bins
+
+
 def require_response_times(response: Mapping[str, Any], ios: int, what: str) -> None:
     """Check that count, minimum, mean, maximum and bins of the response times match ``ios`` I/Os.
 
     Raises AnswerRejected if they do not.
     """
-    bins = bin_counts(response["bins"])
+    bins = _response_bins(response["bins"])
     if not all(count > 0 for count in bins.values()):
         raise disagreement(f"a bin of the {what} has no response times")
     if not response["N"] == sum(bins.values()) == ios:
@@ -78,7 +85,7 @@ def require_running_mean(response: Mapping[str, Any]) -> None:
     The counters of running totals may be from different moments.  fio copies the mean before the bins, so the bins
     contain every I/O that the mean includes.
     """
-    bins, mean = bin_counts(response.get("bins", {})), number(response["mean"])
+    bins, mean = _response_bins(response.get("bins", {})), number(response["mean"])
     tolerance = _MEAN_SHARE * mean + _MEAN_NS
     if bins and not lower_edge_ns(min(bins)) - tolerance <= mean <= upper_edge_ns(max(bins)) + tolerance:
         raise disagreement(f"the mean response time is {mean:g} ns, but the bins are {min(bins)} to {max(bins)} ns")
@@ -179,7 +186,7 @@ def _keeps_queue_full(stimulus: Stimulus) -> bool:
 
 def upper_edge_ns(midpoint_ns: int) -> float:
     """Return the longest time in fio's bin with this midpoint; infinity for the last bin."""
-    return math.inf if midpoint_ns >= _LAST_BIN_NS else sampling.upper_edge_ns(midpoint_ns)
+    return math.inf if midpoint_ns >= LAST_BIN_NS else sampling.upper_edge_ns(midpoint_ns)
 
 
 def disagreement(reason: str, *, repeatable: bool = False) -> AnswerRejected:

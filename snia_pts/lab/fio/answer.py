@@ -30,6 +30,10 @@ _CACHE_NOT_FLUSHED = "fio: only root may flush block devices. Cache flush bypass
 _MAX_MESSAGES, _MAX_MESSAGE_LENGTH = 5, 200
 
 
+#: The response times of I/Os of which fio measured none.
+NO_TIMES: Mapping[str, Any] = {"min": 0, "max": 0, "mean": 0.0, "N": 0}
+
+
 class StatusStream:
     """Split fio's output into answers: one document each, with the text that precedes it.
 
@@ -128,32 +132,52 @@ def engine_cpu_percent(output: str) -> float | None:
 def side_transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncounted: int) -> Transfers:
     """Parse the result of the reads or the writes, and check that it is consistent."""
     response = side["lat_ns"]
+    if not stimulus.timed:
+        return count_transfers(side)
     if not (side["total_ios"] or side["io_bytes"] or response.get("N")):
         return NO_TRANSFERS
     bins = bin_counts(response["bins"])
-    ios, transferred_bytes = _counts(stimulus, side, uncounted)
-    transfers = Transfers(
-        ios=ios,
-        transferred_bytes=transferred_bytes,
-        runtime_ms=integer(side["runtime"]),
-        response_min_ns=integer(response["min"]),
-        response_mean_ns=number(response["mean"]),
-        response_max_ns=integer(response["max"]),
-        histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
-    )
-    require_plausible(
-        transfers.ios,
-        transfers.transferred_bytes,
-        transfers.runtime_ms,
-        transfers.response_min_ns,
-        transfers.response_mean_ns,
-        transfers.response_max_ns,
-    )
-    require_response_times(response, ios, what)
+    counts = side_counts(stimulus, side, uncounted)
+    histogram = Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()]))
+    transfers = build_transfers(side, response, counts, histogram)
+    require_response_times(response, transfers.ios, what)
     return transfers
 
 
-def _counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tuple[int, int]:
+def count_transfers(side: Mapping[str, Any]) -> Transfers:
+    """Return the transfers of a side of a job whose response times fio did not measure."""
+    counts = integer(side["total_ios"]), integer(side["io_bytes"])
+    return build_transfers(side, NO_TIMES, counts, Histogram()) if any(counts) else NO_TRANSFERS
+
+
+def build_transfers(
+    side: Mapping[str, Any],
+    times: Mapping[str, Any],
+    counts: tuple[int, int],
+    histogram: Histogram,
+    percentiles_ns: tuple[tuple[float, float], ...] = (),
+) -> Transfers:
+    """Return the transfers of a side of a job from its ``counts`` of I/Os and bytes and its response ``times``.
+
+    Raises ValueError if a number is not plausible, and the errors of malformed values.
+    """
+    ios, transferred_bytes = counts
+    runtime_ms, least, most = integer(side["runtime"]), integer(times["min"]), integer(times["max"])
+    mean = number(times["mean"])
+    require_plausible(ios, transferred_bytes, runtime_ms, least, mean, most)
+    return Transfers(
+        ios=ios,
+        transferred_bytes=transferred_bytes,
+        runtime_ms=runtime_ms,
+        response_min_ns=least,
+        response_mean_ns=mean,
+        response_max_ns=most,
+        histogram=histogram,
+        percentiles_ns=percentiles_ns,
+    )
+
+
+def side_counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tuple[int, int]:
     """Return the I/Os and bytes of the reads or the writes without the ``uncounted`` I/Os.
 
     fio may or may not have included the bytes of uncounted I/Os.  After a ramp, the I/Os are those that completed in
@@ -193,7 +217,7 @@ def combine(parts: Sequence[Transfers]) -> Transfers:
 
 def job_uncounted_ios(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
     """Return how many I/Os fio started without a response time; 0 if these exceed the queue depth of one thread."""
-    if stimulus.ramp_seconds:
+    if stimulus.ramp_seconds or not stimulus.timed:
         return 0
     counts = [integer(job[side]["total_ios"]) - integer(job[side]["lat_ns"].get("N", 0)) for side in ("read", "write")]
     return sum(counts) if min(counts) >= 0 and sum(counts) <= stimulus.queue_depth else 0
@@ -210,7 +234,7 @@ def stream_bytes(stimulus: Stimulus, output: str) -> tuple[int, ...]:
     if len(jobs) < 2:
         return ()
     return tuple(
-        sum(_counts(stimulus, job[side], job_uncounted_ios(stimulus, job))[1] for side in ("read", "write"))
+        sum(side_counts(stimulus, job[side], job_uncounted_ios(stimulus, job))[1] for side in ("read", "write"))
         for job in jobs
     )
 

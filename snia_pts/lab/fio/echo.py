@@ -5,7 +5,7 @@ Measured facts (fio 3.33 and 3.39; the source of 3.42 does the same):
 * ``global options`` and ``job options`` contain each option as written; a group has those of its last job.  Jobs that
   are not grouped are in the order of their sections.
 * fio expands a variable in a file name; escaped colons stay escaped.
-* fio may echo an option that has two names by its other name (``ba`` for ``blockalign``).
+* fio echoes an option that has two names by its main name (``ba`` for ``blockalign``).
 * fio echoes every option of the job file, and those of the command line that start and end its threads.
 * ``jobname`` is the name of the section; a group has that of its first job.
 """
@@ -22,7 +22,9 @@ from .answer import parse_answer, reject_unreadable
 from .job import TARGET, AnswerRejected
 
 _SECTION = re.compile(r"^\[(.+)\]$", re.MULTILINE)
-#: fio has one name for each of these, and echoes it; the suite always writes them.
+#: The main names of options that the suite writes by another name.
+_MAIN_NAMES = {"blockalign": "ba"}
+#: The suite always writes these, whatever the options of a stimulus.
 _REQUIRED = ("filename", "direct", "ioengine", "iodepth", "rw", "randseed")
 #: Of the options that a stimulus may have, fio is known to echo these as written.
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
@@ -44,9 +46,9 @@ def require_origin(job_text: str, answer: str, version: str, target: str = "", i
 def require_echo(job_text: str, answer: str, target: str = "", ignored: Collection[str] = ()) -> None:
     """Check that the options echoed in ``answer`` are those of the job file, except the ``ignored`` ones.
 
-    ``target`` is the value of the target's variable.  The options on which a result depends most must be in the echo.
-    Because fio may echo an option by its other name, each other option that the echo does not have allows one that the
-    job file does not have.  Raises AnswerRejected on a difference.
+    ``target`` is the value of the target's variable.  Every option must be in the echo, and no other.  Because fio may
+    echo an ``ignored`` one by its main name, each of these that the echo does not have allows one that the job file
+    does not have.  Raises AnswerRejected on a difference.
     """
     document = parse_answer(answer)
     with reject_unreadable("fio's output"):
@@ -75,15 +77,19 @@ def ignored_options(stimulus: Stimulus) -> frozenset[str]:
     return frozenset(dict(stimulus.options).keys() - _ECHOED_AS_WRITTEN)
 
 
-def job_differences(expected_text: str, actual_text: str) -> Iterator[str]:
-    """Yield a sentence for each option in which two job files differ, and for the first line, which has the target."""
+def job_differences(expected_text: str, actual_text: str, *, only_common: bool = False) -> Iterator[str]:
+    """Yield a sentence for each option in which two job files differ, and for the first line, which has the target.
+
+    With ``only_common``, only options that both have are compared: another version of the suite may write others.
+    """
     expected_line, actual_line = (text.partition("\n")[0] for text in (expected_text, actual_text))
-    if expected_line != actual_line:
+    if expected_line != actual_line and not only_common:
         yield f"expected {expected_line}, got {actual_line}"
     absent = dict[str, str]()
     for expected, actual in zip_longest(_sections(expected_text), _sections(actual_text), fillvalue=absent):
         for name in expected | actual:
-            if expected.get(name) != actual.get(name):
+            is_compared = not only_common or (name in expected and name in actual)
+            if is_compared and expected.get(name) != actual.get(name):
                 yield f"expected {_option(name, expected)}, got {_option(name, actual)}"
 
 
@@ -93,18 +99,18 @@ def _option(name: str, options: Mapping[str, str]) -> str:
 
 def _difference(expected: Mapping[str, str], actual: Mapping[str, Any], target: str, ignored: Collection[str]) -> str:
     """Return the first option that differs, with both values; "" if there is no difference."""
-    missing = expected.keys() - actual.keys()
+    missing = 0
     for name, text in expected.items():
-        value = text.replace(f"${{{TARGET}}}", target)
-        if name in ignored:
-            continue
-        if name in actual and actual[name] not in (text, value):
-            return f"expected {name}={value}, got {name}={actual[name]}"
-        if name in missing and name in _REQUIRED:
-            return f"expected {name}={value}, got none"
-    unknown = [name for name in actual if name not in expected and name not in _HOOKS]
-    if len(unknown) > len(missing):
-        return f"expected no other option, got {', '.join(f'{name}={actual[name]}' for name in unknown)}"
+        main_name, value = _MAIN_NAMES.get(name, name), text.replace(f"${{{TARGET}}}", target)
+        if main_name not in actual:
+            if name not in ignored or name in _REQUIRED:
+                return f"expected {name}={value}, got none"
+            missing += 1
+        elif name not in ignored and actual[main_name] not in (text, value):
+            return f"expected {name}={value}, got {name}={actual[main_name]}"
+    unknown = actual.keys() - {_MAIN_NAMES.get(name, name) for name in expected} - _HOOKS
+    if len(unknown) > missing:
+        return f"expected no other option, got {', '.join(f'{name}={actual[name]}' for name in sorted(unknown))}"
     return ""
 
 

@@ -26,10 +26,11 @@ from ..device.identity import block_directory
 from ..engine import Guard, allow
 from ..evidence import last_number
 from ..observation.clocks import Moment, read_moment
+from ..observation.interval_files import IntervalFiles
 from ..observation.telemetry import Observer, observe
 from ..process import program as process
 from ..process.staged import StagedProgram
-from .kernel_counters import require_counted
+from .kernel_counters import has_holes, is_counted_by_process, require_counted, require_process_bytes
 from .point import IdleGap, PointPipeline, PreparedPoint
 from .probe import fio_version
 from .sampling import Sampler, Totals
@@ -82,6 +83,7 @@ class FioEngine:
         self._stall_seconds = stall_seconds
         self.version = version or fio_version(evidence)
         self._path, self._descriptor = path, descriptor
+        self._counted_by_process = is_counted_by_process(path)
         self._evidence = evidence
         self._seed = seed
         self._tick = tick
@@ -241,7 +243,14 @@ class FioEngine:
         except BaseException:
             files.close()
             raise
-        return PreparedPoint(stimulus=stimulus, files=files, seed=seed, program=program, sampled=sampled)
+        return PreparedPoint(
+            stimulus=stimulus,
+            files=files,
+            seed=seed,
+            program=program,
+            sampled=sampled,
+            had_holes=self._counted_by_process and has_holes(self._path, self._descriptor),
+        )
 
     def _release(self, point: PreparedPoint, before: Guard) -> None:
         """Let a prepared fio do its I/O, at the end of a requested idle time.
@@ -252,7 +261,8 @@ class FioEngine:
         self._wait_until(due_ns - _CHECKS_NS)
         self._require_awake()
         before(point.stimulus)
-        idle_block = self._observer.start()
+        point.intervals = IntervalFiles(point.files.path, point.stimulus.ramp_seconds)
+        idle_block = self._observer.start(point.intervals, _expected_seconds(point.stimulus))
         # The page cache writes data of a cached stimulus later.
         point.idle_block = None if self._last_cached else idle_block
         self._last_cached = point.stimulus.cached
@@ -319,7 +329,7 @@ class FioEngine:
         """Return the measurement of a fio that has exited; raises fio.AnswerRejected if its answer is invalid."""
         moment, finished = self._require_awake(), point.program.finished
         raw = point.files.answer()
-        point.files.close()
+        point.close_files()
         answer = raw.decode("utf-8", "replace")
         checksum = hashlib.sha256(raw).hexdigest()
         try:
@@ -346,6 +356,8 @@ class FioEngine:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
         if telemetry.block is not None and self._observer.counts_every_byte:
             require_counted(point.stimulus, read, write, telemetry, self._path)
+        if self._counted_by_process:
+            require_process_bytes(point.stimulus, read, write, finished, self._path, had_holes=point.had_holes)
         program_overhead_ns = overhead_ns(point.stimulus, read, write, finished)
         measurement = Measurement(
             stimulus=point.stimulus,
@@ -392,6 +404,11 @@ def _compressed(path: Path) -> Iterator[gzip.GzipFile]:
     """Create a gzip file."""
     with create(path) as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1) as compressed:
         yield compressed
+
+
+def _expected_seconds(stimulus: Stimulus) -> float:
+    """Return how long a stimulus takes; infinite if that is not known."""
+    return stimulus.ramp_seconds + (stimulus.seconds or 0) if stimulus.ends_by_time else math.inf
 
 
 def _node(path: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from ...errors import SniaPtsError
 from ...model.steps import Stimulus
 from ...model.telemetry import BlockStatistics
 from .. import fio
+from ..observation.interval_files import IntervalFiles
 from ..process import program as process
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class IdleGap:
 class PreparedPoint:
     """A stimulus with its fio, the gap before its I/O, and the block layer's statistics of that gap (set on release).
 
-    A ``sampled`` fio writes running totals to its standard output, and has exited by ``exited_ns``.
+    A ``sampled`` fio writes running totals to its standard output, and has exited by ``exited_ns``.  ``had_holes``
+    tells whether the target had them when the point was prepared.
     """
 
     stimulus: Stimulus
@@ -45,17 +47,25 @@ class PreparedPoint:
     seed: int
     program: process.Program
     sampled: bool = False
+    had_holes: bool = False
     exited_ns: int = 0
     engine_restarted: bool = False
     gap: IdleGap = field(default_factory=IdleGap)
     idle_block: BlockStatistics | None = None
+    intervals: IntervalFiles | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.program.end()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close the files that the suite keeps open for the point."""
         self.files.close()
+        if self.intervals is not None:
+            self.intervals.close()
 
 
 class PointPipeline:

@@ -103,10 +103,7 @@ def choose_io_engine(
         except fio.AnswerRejected as refusal:
             errors.append(f"{io_engine}: {refusal.reason}")
             continue
-        try:
-            fio.require_origin(text, answer, version, finished.environment.get(fio.TARGET, ""))
-        except fio.AnswerRejected as refusal:
-            raise HostFailed(step="the preparation", what="fio", reason=refusal.reason, hint=_EXCHANGED) from None
+        _require_origin(text, answer, version, finished.environment.get(fio.TARGET, ""))
         return io_engine
     raise TargetUnfit(
         path=path,
@@ -115,13 +112,21 @@ def choose_io_engine(
     )
 
 
-def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
+def _require_origin(text: str, answer: str, version: str, target: str = "") -> None:
+    """Raise HostFailed unless the fio with this ``version`` gave ``answer`` to a probe's job file."""
+    try:
+        fio.require_origin(text, answer, version, target)
+    except fio.AnswerRejected as refusal:
+        raise HostFailed(step="preparation", what="fio", reason=refusal.reason, hint=_EXCHANGED) from None
+
+
+def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path, version: str) -> bool:
     """Return whether io_uring may register the buffers of ``stimuli`` with the kernel, which locks their memory.
 
     If the kernel limits locked memory (RLIMIT_MEMLOCK, without the capability CAP_IPC_LOCK), the limit applies to all
     programs of a user together.  The probe therefore registers as much as the largest stimulus needs, twice, because
     the next point is prepared while one runs.  If that is too much to probe quickly, the result is False.  Does no I/O
-    on the target.
+    on the target.  Raises HostFailed if the answer is not that of the fio with this ``version``, or of another job.
     """
     threads, depth, block_bytes = 1, 1, 4 * KIB
     limit_bytes = _lockable_bytes()
@@ -147,6 +152,7 @@ def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
         fio.accept_finished(probe, finished, answer)
     except fio.AnswerRejected:
         return False
+    _require_origin(text, answer, version)
     return True
 
 

@@ -6,7 +6,7 @@ Measured facts behind the rules (fio 3.33, and the source of 3.42; some two thou
   host suspends that thread in between, a counter copied later includes all I/Os done since then: bytes were 421 I/Os
   behind the count at queue depth 1.  Therefore no fixed tolerance is valid.
 * Two rules always hold.  A counter exceeds one copied later by at most the outstanding I/Os, and no counter is less
-  than in the previous answer.  Likewise, fio reads the runtime after it printed the previous answer and before this
+  than in the previous answer.  fio reads the runtime after it printed the previous answer, and before it prints this
   one.
 * A maximum never decreases.
 """

@@ -18,6 +18,8 @@ from ...model.measurement import NINES, Sample
 
 #: fio has fewer bins than this.
 _MAX_BINS = 2048
+#: The midpoint of fio's last bin, which has no upper edge.
+LAST_BIN_NS = 17_112_760_320
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,13 @@ def _maximum_ns(previous: Totals, totals: Totals, histogram: Histogram) -> int:
         return totals.response_max_ns
     highest = max((midpoint for midpoint, _ in histogram.bins), default=0)
     return min(upper_edge_ns(highest), totals.response_max_ns)
+
+
+@lru_cache(maxsize=_MAX_BINS)
+def is_midpoint(time_ns: int) -> bool:
+    """Return whether a time is the midpoint of one of fio's bins; see ``upper_edge_ns``."""
+    half_width = 1 << max(0, time_ns.bit_length() - 8)
+    return time_ns <= LAST_BIN_NS and (time_ns < 128 or time_ns % (2 * half_width) == half_width)
 
 
 @lru_cache(maxsize=_MAX_BINS)

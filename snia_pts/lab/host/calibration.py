@@ -1,8 +1,8 @@
 """Calibrate the host before the run: measure its I/O engine on a null target that takes no time, never on the drive.
 
 The null target is ``/dev/null``, with real system calls by the run's fio engine, threads, queue depth, block size and
-random data.  Reads are measured as writes with unfilled buffers: a character device can only answer a read by writing
-the bytes with a CPU, which a drive does by itself.
+random data.  Reads are measured as writes with unfilled buffers: for a read from a character device, a CPU writes the
+bytes, which a drive transfers by DMA.
 """
 
 from __future__ import annotations

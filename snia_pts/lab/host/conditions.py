@@ -43,7 +43,7 @@ class Conditions:
     def setting_changes(self, evidence: Path) -> tuple[str, ...]:
         """Return a sentence for each setting that has changed since the conditions were applied; reads only.
 
-        After the write cache, the settings whose present value affects results come first.
+        The write cache comes first, then the settings whose current value affects results, then the others.
         ``evidence`` is the folder of the evidence files.
         """
         changes = sorted(
@@ -104,9 +104,9 @@ def conditions_applied(
 
 
 def _tuned_block(target: Target, root: Path) -> Path | None:
-    """Return the sysfs folder of a target; None for a file, and for an array, whose settings a new one does not have.
+    """Return the sysfs folder of a target whose settings --tune may change; None if it has disappeared.
 
-    Also None for a drive that has disappeared.
+    None for a file, and for an array: each purge creates a new array, which does not keep the settings.
     """
     if target.dut.kind == "file" or target.dut.array:
         return None

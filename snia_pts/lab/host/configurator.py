@@ -22,6 +22,8 @@ from .settings_list import find
 _DROP_CACHES = "proc/sys/vm/drop_caches"
 #: Kinds of setting that change as a side effect of another one.
 _SIDE_EFFECTS = {"scheduler": "requests", "governor": "energy preference"}
+#: The schedulers of Linux before 5.0, and those that replaced them.
+_SUCCESSORS = {"noop": "none", "cfq": "bfq", "deadline": "mq-deadline"}
 #: Page cache, dentries and inodes.
 _DROP_ALL = b"3"
 
@@ -65,7 +67,8 @@ class HostConfigurator:
             for setting in self._required(name):
                 if value not in (supported := self._values(setting)):
                     reason = f"{setting.name} cannot be {value}; this host supports {', '.join(supported) or 'none'}"
-                    raise TargetUnfit(path=self._path, reason=reason, hint="Choose other values for the axis.")
+                    hint = _successor_hint(name, value, supported) or "Choose other values for the axis."
+                    raise TargetUnfit(path=self._path, reason=reason, hint=hint)
         if (cold or settings) and not os.access(self._root / _DROP_CACHES, os.W_OK):
             reason = "only root may change host settings and empty the page cache, as the test requires"
             raise TargetUnfit(path=self._path, reason=reason, hint="Run it as root.")
@@ -100,8 +103,9 @@ class HostConfigurator:
                     setting.write(value)
             except OSError as error:
                 raise HostFailed(step=step.label, what=setting.name, reason=error.strerror or str(error)) from None
-            if (now := setting.read()) != value:
-                raise HostFailed(step=step.label, what=setting.name, reason=f"it is {now} after it was set to {value}")
+            if (actual := setting.read()) != value:
+                reason = f"it is {actual} after it was set to {value}"
+                raise HostFailed(step=step.label, what=setting.name, reason=reason)
 
     def _settings(self, name: str) -> tuple[Setting, ...]:
         places = [self._block.name] if name == "scheduler" and self._block else []
@@ -129,6 +133,15 @@ class HostConfigurator:
             return tuple(attribute(folder / "scaling_available_governors").split())
         listed = attribute(self._root / "sys/block" / setting.place / "queue/scheduler")
         return tuple(listed.replace("[", "").replace("]", "").split())
+
+
+def _successor_hint(name: str, value: str, supported: Sequence[str]) -> str:
+    """Return the hint for a scheduler that the kernel no longer has; empty for any other value."""
+    successor = _SUCCESSORS.get(value) if name == "scheduler" else None
+    if successor is None:
+        return ""
+    load = "" if successor in supported else f", after modprobe {successor}"
+    return f"Linux 5.0 replaced {value} by {successor}: use {successor}{load}."
 
 
 def _disk(block: Path) -> Path:

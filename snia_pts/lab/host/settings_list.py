@@ -116,8 +116,8 @@ def find(kind: str, place: str, root: Path = ROOT) -> Setting | None:
             return cache_class(place=place, root=root) if re.fullmatch(cache_class.PLACE_PATTERN, place) else None
     if kind in registries.SETTINGS:
         return cast("Setting | None", registries.load(registries.SETTINGS, kind)(place, root))
-    known = KINDS.get(kind)
-    return FileSetting(kind=kind, place=place, root=root) if known and re.fullmatch(known.places, place) else None
+    is_valid = kind in KINDS and re.fullmatch(KINDS[kind].places, place)
+    return FileSetting(kind=kind, place=place, root=root) if is_valid else None
 
 
 def selected_value(text: str) -> str:
@@ -127,6 +127,6 @@ def selected_value(text: str) -> str:
 
 
 def identity(block: Path) -> str:
-    """Return a text that identifies a block device, so that it differs for a later device of that name; or its size."""
+    """Return a text that distinguishes a block device from later devices of the same name; if unknown, its size."""
     facts = "; ".join(text for name in _IDENTITY_FILES if (text := attribute(block / name)))
     return facts or attribute(block / "size")

@@ -15,7 +15,7 @@ _MAX_LINES = 200
 #: The components of a drive's sysfs path that the kernel uses as names of the drive, its port or its controller.
 _NAME = re.compile(r"ata\d+|nvme\d+|\d+:\d+:\d+:\d+|virtio\d+|mmc\d+|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 _CONTROLLER = re.compile(r"nvme\d+")
-#: Kernel messages about lost I/Os; fio may only see a long response time.
+#: Kernel messages about resets and timeouts, in which I/Os may be lost; fio may only see a long response time.
 _RESET = re.compile(r"\breset|\btime(d )?out|\blink (is )?down|\boffline", re.IGNORECASE)
 
 

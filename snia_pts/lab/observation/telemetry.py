@@ -17,14 +17,18 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from operator import itemgetter, sub
+from dataclasses import dataclass, replace
+from operator import add, itemgetter, sub
 from pathlib import Path
 from typing import NamedTuple
 
 from ...model.telemetry import BlockStatistics, TelemetrySample
 from ...units import MAX_QUANTITY
 from ..device.identity import ROOT, attribute, block_directory
+from ..device.mounts import mount_of
+from ..device.storage import devices_of_mount
+from .interval_files import IntervalFiles
+from .process_io import ProcessObserver
 
 _SECTOR_BYTES = 512
 #: The space for one CPU's line of /proc/stat.
@@ -38,8 +42,10 @@ _TEMPERATURE_SECONDS = {"nvme": 10.0, "drivetemp": 60.0}
 _MIN_CELSIUS, _MAX_CELSIUS = -100.0, 300.0
 _PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ERRORS = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
-#: From /sys/block/*/stat: I/Os and sectors read and written, ms with an I/O in flight, and the sum of ms of all I/Os.
-_COLUMNS, _MIN_COLUMNS = itemgetter(0, 2, 4, 6, 9, 10), 11
+#: From /sys/block/*/stat: I/Os, merges and sectors read and written.
+_COLUMNS, _MIN_COLUMNS = itemgetter(0, 1, 2, 4, 5, 6), 11
+#: The sums of ms of all reads and of all writes, ms with an I/O in flight, and the sum of ms of all I/Os.
+_TIMES = itemgetter(3, 7, 9, 10)
 #: The column of sectors discarded, since Linux 4.18.
 _DISCARDED = 13
 #: The kernel's millisecond counters wrap to 0 at this value: with 512 I/Os in flight, after two hours.
@@ -84,24 +90,24 @@ class _Statistics:
 
     def __init__(self, path: Path) -> None:
         self._file = CounterFile(path)
-        self._previous = (0, 0)
-        self._wrapped_ms = [0, 0]
+        self._previous = (0, 0, 0, 0)
+        self._wrapped_ms = [0, 0, 0, 0]
 
     def read(self) -> tuple[int, ...]:
-        """Return the ``_COLUMNS`` since boot, with ``_DISCARDED`` before the two times.
+        """Return the ``_COLUMNS`` since boot, ``_DISCARDED``, and the ``_TIMES``.
 
         () if the file does not exist or has fewer columns.
         """
         numbers = _numbers(self._file.read())
         if len(numbers) < _MIN_COLUMNS:
             return ()
-        *amounts, busy_ms, queued_ms = _COLUMNS(numbers)
-        for index, (current, previous) in enumerate(zip((busy_ms, queued_ms), self._previous, strict=True)):
+        times = _TIMES(numbers)
+        for index, (current, previous) in enumerate(zip(times, self._previous, strict=True)):
             if current < previous:
                 self._wrapped_ms[index] += _WRAP_MS
-        self._previous = busy_ms, queued_ms
+        self._previous = times
         discarded = numbers[_DISCARDED] if len(numbers) > _DISCARDED else 0
-        return (*amounts, discarded, busy_ms + self._wrapped_ms[0], queued_ms + self._wrapped_ms[1])
+        return (*_COLUMNS(numbers), discarded, *map(add, times, self._wrapped_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +128,19 @@ class Observer:
     and ``total`` at its end.  ``start_idle`` begins an idle time that does not follow a stimulus.
     """
 
-    def __init__(self, block: Path | None, root: Path = ROOT) -> None:
-        """Observe the host and the drive with the sysfs folder ``block``; for None (a file) only the host."""
+    def __init__(self, block: Path | None, root: Path = ROOT, *, underlying: Path | None = None) -> None:
+        """Observe the host and the drive with the sysfs folder ``block``; for a file its ``underlying`` device."""
         self._cpus = CounterFile(root / "proc/stat", _CPU_LINE_BYTES * (2 + (os.cpu_count() or 1)))
         self._throttle_files = [CounterFile(path) for path in _throttle_counts(root)]
-        has_statistics = block is not None and attribute(block / "queue/iostats") != "0"
-        self._block = _Statistics(block / "stat") if block is not None and has_statistics else None
+        counted = block or underlying
+        has_statistics = counted is not None and attribute(counted / "queue/iostats") != "0"
+        self._block = _Statistics(counted / "stat") if counted is not None and has_statistics else None
+        self._device = counted.name.replace("!", "/") if counted is not None else ""
         self._queue = block / "queue" if self._block is not None and block is not None else None
+        self._is_target = block is not None
+        self._processes = ProcessObserver(root)
+        self._intervals: IntervalFiles | None = None
+        self._interval_start_ns, self._interval_block = 0, tuple[int, ...]()
         self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
         driver, sensor = _sensor(block) if block is not None else ("", None)
         self._sensor = CounterFile(sensor, 64) if sensor is not None else None
@@ -142,7 +154,7 @@ class Observer:
 
     @property
     def counts_every_byte(self) -> bool:
-        """Whether the kernel counts every byte that the device transfers, before the program learns of it.
+        """Whether the kernel counts every byte that the device transfers, before it reports the I/O's completion.
 
         It does so for devices with request queues of their own.  For others (md, most of dm, NVMe multipath) some
         kernels count only a part; with 32 bits the counters wrap.
@@ -155,24 +167,32 @@ class Observer:
         """Take the reading at the start of an idle time."""
         self._idle_start = self._read()
 
-    def start(self) -> BlockStatistics | None:
+    def start(self, intervals: IntervalFiles | None = None, seconds: float = math.inf) -> BlockStatistics | None:
         """Take the reading before the first I/O of a stimulus; return the statistics of the idle time before it.
 
-        None if the start of that time is not known, or if the kernel keeps no statistics of the device.
+        None if the start of that time is not known, or if the kernel keeps no statistics of the target.  ``intervals``
+        gets the statistics of each interval between two ticks.  The stimulus is expected to take ``seconds``.
         """
         self._first = self._last = self._read()
+        self._processes.start(self._first.taken_ns + 1e9 * seconds)
+        self._intervals = intervals
+        self._interval_start_ns, self._interval_block = self._first.taken_ns, self._first.block
         idle_start, self._idle_start = self._idle_start, None
         is_fresh = self._celsius_age_ns(self._first.taken_ns) <= 2 * self._interval_ns
         self._celsius = self._max_celsius = self._lap_max_celsius = self._celsius if is_fresh else None
-        if idle_start is None:
+        if idle_start is None or not self._is_target:
             return None
-        return _block(idle_start.block, self._first.block, (self._first.taken_ns - idle_start.taken_ns) / 1e9)
+        seconds = (self._first.taken_ns - idle_start.taken_ns) / 1e9
+        return _block(self._device, idle_start.block, self._first.block, seconds)
 
     def tick(self) -> None:
-        """Read the drive's temperature if that is due.  Call this only while the drive does I/O."""
+        """End an interval; read the drive's temperature if that is due.  Call this only while the drive does I/O."""
         now = time.monotonic_ns()
         if self._block is not None:
-            self._block.read()  # Detect each wrap of a counter.
+            self._end_interval(now, self._block.read())  # This also detects each wrap of a counter.
+        processes = self._processes.tick()
+        if self._intervals is not None:
+            self._intervals.add_processes(processes)
         if self._sensor is None or self._celsius_age_ns(now) < self._interval_ns:
             return
         self._celsius, self._celsius_read_ns = _celsius(self._sensor.read()), now
@@ -182,16 +202,46 @@ class Observer:
     def _celsius_age_ns(self, now_ns: int) -> float:
         return math.inf if self._celsius_read_ns is None else now_ns - self._celsius_read_ns
 
+    def _end_interval(self, now_ns: int, block: tuple[int, ...]) -> None:
+        """Pass the statistics since the end of the previous interval on; the next one starts now."""
+        seconds = (now_ns - self._interval_start_ns) / 1e9
+        statistics = _block(self._device, self._interval_block, block, seconds)
+        self._interval_start_ns, self._interval_block = now_ns, block
+        if statistics is not None and self._intervals is not None:
+            self._intervals.add(statistics, seconds)
+
     def lap(self) -> TelemetrySample:
         """Return the telemetry since the last lap, or since the start."""
         previous, self._last = self._last, self._read()
         max_celsius, self._lap_max_celsius = self._lap_max_celsius, self._celsius
-        return _difference(previous, self._last, max_celsius)
+        return self._difference(previous, self._last, max_celsius)
 
     def total(self) -> TelemetrySample:
         """Return the telemetry since the start; the idle time after the stimulus starts now."""
         self._idle_start = self._read()
-        return _difference(self._first, self._idle_start, self._max_celsius)
+        self._end_interval(self._idle_start.taken_ns, self._idle_start.block)
+        self._intervals = None
+        processes, unreadable = self._processes.total()
+        telemetry = self._difference(self._first, self._idle_start, self._max_celsius)
+        return replace(telemetry, processes=processes, unreadable_processes=unreadable)
+
+    def _difference(self, before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
+        busy = {name: busy_percent(before.cpus.get(name, ZERO_CPU_TIMES), times) for name, times in after.cpus.items()}
+        single = [percent for name, percent in busy.items() if name != b"cpu" and percent is not None]
+        seconds = (after.taken_ns - before.taken_ns) / 1e9
+        all_before, all_after = (reading.cpus.get(b"cpu", ZERO_CPU_TIMES) for reading in (before, after))
+        statistics = _block(self._device, before.block, after.block, seconds)
+        return TelemetrySample(
+            seconds=seconds,
+            cpu_percent=busy.get(b"cpu"),
+            busiest_cpu_percent=max(single, default=None),
+            block=statistics if self._is_target else None,
+            celsius=celsius,
+            throttlings=_increase(before.throttlings, after.throttlings),
+            link_errors=_increase(before.link_errors, after.link_errors),
+            stolen_percent=_percent(all_after.stolen - all_before.stolen, all_after.total - all_before.total),
+            underlying=None if self._is_target else statistics,
+        )
 
     def _read(self) -> _Reading:
         return _Reading(
@@ -207,9 +257,23 @@ def observe(path: str, root: Path = ROOT) -> Observer:
     """Return an observer of the target at ``path``."""
     try:
         status = Path(path).stat()
+        if stat.S_ISBLK(status.st_mode):
+            return Observer(block_directory(status.st_rdev, root), root)
+        return Observer(None, root, underlying=underlying_device(Path(path).resolve(), root))
     except OSError:
         return Observer(None, root)
-    return Observer(block_directory(status.st_rdev, root) if stat.S_ISBLK(status.st_mode) else None, root)
+
+
+def underlying_device(path: Path, root: Path = ROOT) -> Path | None:
+    """Return the sysfs folder of the device below the file system of a file; of a partition, that of its disk.
+
+    None if the file system is on several devices, or does not report them.
+    """
+    mount = mount_of(path, root)
+    devices = devices_of_mount(mount, root) if mount else []
+    if len(devices) != 1:
+        return None
+    return devices[0].parent if (devices[0] / "partition").exists() else devices[0]
 
 
 # -- Find the kernel's files ------------------------------------------------------------------------------------------
@@ -231,7 +295,7 @@ def _throttle_counts(root: Path) -> Iterator[Path]:
 
 
 def _devices(block: Path) -> Iterator[Path]:
-    """Yield the device of a disk; a multipath NVMe disk has none of its own, so yield its controllers too."""
+    """Yield the device of a disk; for a multipath NVMe disk, whose device is virtual, also its controllers."""
     device = (block / "device").resolve()
     yield device
     yield from (path.resolve() for path in sorted(device.glob("nvme[0-9]*")) if path.is_symlink())
@@ -311,29 +375,9 @@ def _greater(one: float | None, other: float | None) -> float | None:
     return max((value for value in (one, other) if value is not None), default=None)
 
 
-def _difference(before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
-    busy = {name: busy_percent(before.cpus.get(name, ZERO_CPU_TIMES), times) for name, times in after.cpus.items()}
-    single = [percent for name, percent in busy.items() if name != b"cpu" and percent is not None]
-    seconds = (after.taken_ns - before.taken_ns) / 1e9
-    return TelemetrySample(
-        seconds=seconds,
-        cpu_percent=busy.get(b"cpu"),
-        busiest_cpu_percent=max(single, default=None),
-        block=_block(before.block, after.block, seconds),
-        celsius=celsius,
-        throttlings=_increase(before.throttlings, after.throttlings),
-        link_errors=_increase(before.link_errors, after.link_errors),
-        stolen_percent=_stolen_percent(before.cpus.get(b"cpu", ZERO_CPU_TIMES), after.cpus.get(b"cpu", ZERO_CPU_TIMES)),
-    )
-
-
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     """Return how busy a CPU was between two readings; None if no time passed."""
     return _percent(after.busy - before.busy, after.total - before.total)
-
-
-def _stolen_percent(before: CpuTimes, after: CpuTimes) -> float | None:
-    return _percent(after.stolen - before.stolen, after.total - before.total)
 
 
 def _percent(part: int, total: int) -> float | None:
@@ -345,14 +389,15 @@ def _increase(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else min(MAX_QUANTITY, max(0, after - before))
 
 
-def _block(before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> BlockStatistics | None:
+def _block(device: str, before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> BlockStatistics | None:
     """Return the statistics between two readings; None if the kernel keeps none of this device."""
     if not any(after) or len(before) != len(after) or seconds <= 0:
         return None
     increases = list(map(sub, after, before))
     if min(increases) < 0 or max(increases) > MAX_QUANTITY // _SECTOR_BYTES:  # Another device now has this name.
         return None
-    reads, read_sectors, writes, written_sectors, discarded_sectors, busy_ms, queued_ms = increases
+    reads, read_merges, read_sectors, writes, write_merges, written_sectors, discarded_sectors = increases[:-4]
+    read_ms, write_ms, busy_ms, queued_ms = increases[-4:]
     return BlockStatistics(
         read_ios=reads,
         write_ios=writes,
@@ -361,4 +406,9 @@ def _block(before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> B
         queue=queued_ms / 1000 / seconds,
         busy_percent=min(100.0, busy_ms / 10 / seconds),
         discarded_bytes=discarded_sectors * _SECTOR_BYTES,
+        read_merges=read_merges,
+        write_merges=write_merges,
+        read_ms=read_ms,
+        write_ms=write_ms,
+        device=device,
     )

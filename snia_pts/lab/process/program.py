@@ -1,4 +1,4 @@
-"""Start programs: the only module that does.
+"""Starts programs that end with the suite.
 
 Programs are started from argument lists, never through shell strings, each in its own process group.  They have a
 wall-clock limit and get SIGTERM before SIGKILL.  Command, output, exit code and times are kept as evidence.  When the
@@ -45,7 +45,7 @@ Tick = Callable[[float, int], None]
 _LOGGER = logging.getLogger(__name__)
 #: How long a program may take to report that it is ready, or to end after SIGTERM.
 _GRACE_SECONDS = 15.0
-#: How long a report is put off that a program cannot give now.
+#: How long a report is postponed if the program cannot give it yet.
 _POSTPONED_SECONDS = 0.05
 #: How much of stdout and stderr the evidence keeps.
 _MAX_TEXT_BYTES = 1 << 20
@@ -71,8 +71,9 @@ class Finished:
     The times of a StagedProgram are those of its threads' work.  ``exit_code`` is negative for a signal.  ``timed_out``
     is true if the suite ended the program at its limit.  ``stopped_seconds`` is how long the program was stopped from
     outside (SIGSTOP); None if it was not.  ``unkillable_pid`` is the process ID of a program that hangs in the kernel
-    and could not be killed.  ``descriptors`` maps the descriptor names that the program got to the names of the files;
-    ``environment`` holds the variables set for it.
+    and could not be killed.  ``read_bytes`` and ``written_bytes`` are what it transferred from and to storage, as the
+    kernel counts them (/proc/PID/io); None if unknown.  ``descriptors`` maps the descriptor names that the program got
+    to the names of the files; ``environment`` holds the variables set for it.
     """
 
     argv: tuple[str, ...]
@@ -85,6 +86,8 @@ class Finished:
     ended_monotonic_ns: int
     stdout: str
     stderr: str
+    read_bytes: int | None = None
+    written_bytes: int | None = None
     descriptors: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -103,7 +106,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """When a program is asked for a report: at the first ``count`` multiples of ``seconds`` from its start on."""
+    """The times at which a program must report: the first ``count`` multiples of ``seconds`` after its start."""
 
     seconds: float
     count: int
@@ -194,6 +197,8 @@ class Program:
         self.started_ns = self._ended_ns = self._stopped_ns = 0
         self._stopped_since: int | None = None
         self._unkillable_pid: int | None = None
+        self._read_bytes: int | None = None
+        self._written_bytes: int | None = None
         self._ready = self._stopped = self.timed_out = False
         with ExitStack() as cleanup:
             self._stdout_pipe, self._stdout = _create_stdout(listen, stdout_file)
@@ -246,7 +251,7 @@ class Program:
         return False
 
     def start(self) -> None:
-        """Start the program, and watch for its being stopped; ends the program on an error."""
+        """Start the program, and detect when another process stops it; ends the program on an error."""
         try:
             self._cleanup.enter_context(self._child_signals.listening(self._check_stopped))
             self._start()
@@ -292,6 +297,8 @@ class Program:
                 ended_monotonic_ns=self._ended_ns,
                 stdout=_text(self._stdout) if self._keep_stdout else "",
                 stderr=_text(self._stderr),
+                read_bytes=self._read_bytes,
+                written_bytes=self._written_bytes,
                 descriptors={f"{DESCRIPTORS}{number}": name for name, number in self._descriptors.items()},
                 environment=self._environment,
             )
@@ -304,9 +311,9 @@ class Program:
     ) -> Iterator[bytes]:
         """Wait until the program ends; yield its standard output meanwhile if ``listen`` was set.
 
-        The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends as soon as
-        another process stopped the program (SIGSTOP), even if it was continued since.  The program gets SIGUSR1 when
-        ``reports`` are due, once for all that are overdue; not before it can handle the signal.
+        The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends if another
+        process stops the program (SIGSTOP), even if it is continued at once.  When ``reports`` are due, the program
+        gets one SIGUSR1 for all of them, as soon as it can handle the signal.
         """
         readable = {descriptor for descriptor in (self._stdout_pipe,) if descriptor is not None}
         for descriptor in self._wait(readable, timeout_seconds, tick, reports):
@@ -315,7 +322,8 @@ class Program:
     def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
         """Wait until the program's I/O has ended, as ``iter_stdout`` does; return the time (monotonic ns).
 
-        Returns None if only the end of the program tells that; it has ended then, unless the wait was cut short.
+        Returns None if the program does not report the end of its I/O.  The program itself has then ended, except after
+        a timeout or a stop by another process.
         """
         for _ in self.iter_stdout(timeout_seconds, tick):
             pass
@@ -353,6 +361,8 @@ class Program:
                         report_due = reports.due_after(self._elapsed())
                 yield from (descriptor for descriptor in ready if descriptor in readable)
                 if ready == [pidfd]:
+                    # The kernel keeps the counters of an ended process until it is waited for.
+                    self._read_bytes, self._written_bytes = _storage_bytes(self._process.pid)
                     self._process.wait()
                     return
                 # A program that ended in time has not timed out, even if the suite was stopped until after the limit.
@@ -363,7 +373,7 @@ class Program:
                     due = self._elapsed() + 1.0
                     self._check_stopped()
                     if tick is not None:
-                        tick(self._elapsed(), _written_bytes(self._process.pid))
+                        tick(self._elapsed(), _storage_bytes(self._process.pid)[1] or 0)
         finally:
             os.close(pidfd)
 
@@ -394,10 +404,10 @@ class Program:
             self._control_socket.shutdown(socket.SHUT_WR)  # a start gate that reads only now gets EOF and exits
         # The program has inherited this thread's signal mask.
         sigterm_blocked = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        for number in (signal.SIGKILL,) if sigterm_blocked else (signal.SIGTERM, signal.SIGKILL):
-            for sent in (number, signal.SIGCONT):  # a stopped process handles SIGTERM only after SIGCONT
+        for end_signal in (signal.SIGKILL,) if sigterm_blocked else (signal.SIGTERM, signal.SIGKILL):
+            for number in (end_signal, signal.SIGCONT):  # a stopped process handles SIGTERM only after SIGCONT
                 with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, sent)
+                    os.killpg(self._process.pid, number)
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
                 self._process.wait(timeout=_GRACE_SECONDS)
                 break
@@ -423,7 +433,7 @@ def run(
 
 
 def _log_end(finished: Finished, evidence: str) -> None:
-    """Log how a program ended.  Its arguments, which may contain a password of a drive, stand only in the evidence."""
+    """Log how a program ended.  Its arguments, which may contain a password of a drive, are only in the evidence."""
     failed = finished.exit_code != 0 or finished.timed_out
     level = logging.WARNING if failed or finished.unkillable_pid is not None else logging.INFO
     remarks = (
@@ -452,9 +462,10 @@ def _blocked(signals: Sequence[signal.Signals]) -> Iterator[None]:
 
 
 def _create_stdout(listen: bool, file: Path | None) -> tuple[int | None, int]:
-    """Create the file that a program writes its standard output to; return the end to read from, and that to write to.
+    """Create the file for a program's standard output; return a descriptor to read from, if any, and one to write to.
 
-    To listen it is a pipe, large enough that the program does not block on the suite; else ``file``, or a memory file.
+    With ``listen`` it is a pipe, large enough that the program does not block on the suite; otherwise ``file``, or a
+    file in memory.
     """
     if file is not None:
         with create(file, replace=True) as created:
@@ -467,14 +478,17 @@ def _create_stdout(listen: bool, file: Path | None) -> tuple[int | None, int]:
     return reader, writer
 
 
-def _written_bytes(pid: int) -> int:
-    """Return the bytes that a process has written to storage, as the kernel counts them; 0 if unknown."""
+def _storage_bytes(pid: int) -> tuple[int | None, int | None]:
+    """Return the bytes that a process and its ended children have read from storage, and written to it.
+
+    Each is None if the kernel does not report it.
+    """
     try:
         text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
     except OSError:
-        return 0
-    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-    return int(fields.get("write_bytes", 0))
+        return None, None
+    counts = {name: int(value) for name, value in (line.split(": ", 1) for line in text.splitlines())}
+    return counts.get("read_bytes"), counts.get("write_bytes")
 
 
 def _text(descriptor: int) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from .inherited import InheritedFiles
 from .program import CHUNK_BYTES, ChildSignalListener, Program, Reports, Tick
 
-#: Like Program's start gate; passes the control socket on as descriptor 3, for the start gates of the threads.
+#: The start gate of the program.  Unlike that of Program, it passes on the control socket, as descriptor 3, for the
+#: start gates of the threads.
 _THREADED_START_GATE = 'echo >&0 && read -r word && exec "$@" 3<&0 </dev/null'
 #: Shell command that each thread runs before its work: its start gate.  It fails on EOF; then the thread must not work.
 THREAD_READY = "echo >&3 && read -r word <&3"
@@ -22,7 +23,8 @@ THREAD_READY = "echo >&3 && read -r word <&3"
 THREAD_DONE = "echo >&3"
 #: How long threads may take to become ready.
 _READY_SECONDS = 60.0
-#: A thread is gone so long after its report: fio 3.33 adds to the runtime of one that just finished if asked meanwhile.
+#: The time from a thread's report to its exit.  A status request in this time makes fio 3.33 add to the thread's
+#: runtime.
 _GONE_NS = 100_000_000
 #: A process whose threads have closed the control socket exits within this time.
 _EXIT_SECONDS = 2.0
@@ -87,7 +89,7 @@ class StagedProgram(Program):
     def may_restart(self) -> bool:
         """Whether the program ended by itself, with all of its threads ready, or none.
 
-        One with some threads ready, or that waits without a report, does other work than requested.
+        If only some threads are ready, or if none reports before the timeout, its jobs are not those requested.
         """
         return self.ready_threads == self._threads or not (self.ready_threads or self._hung)
 
@@ -100,8 +102,8 @@ class StagedProgram(Program):
     def thread_spread_ns(self) -> int | None:
         """The time from the first thread's report of its end to the last one's.
 
-        None of one thread, or where a report is missing.  Threads that work for the same time end as far apart as they
-        started, and by what each had outstanding.
+        None for a single thread, or if a report is missing.  Threads that work for the same time end as far apart as
+        they started, plus or minus the time of their outstanding I/Os.
         """
         if self._threads == 1 or not self._released or self._working:
             return None
@@ -128,7 +130,7 @@ class StagedProgram(Program):
         return self._ended_ns or None
 
     def _note_ends(self) -> int:
-        """Read the reports of threads that have done their work, and return their number; 0 at the socket's end."""
+        """Read the reports of threads that have done their work; return their number, 0 if the socket is closed."""
         reports, now = self._read_reports(self._working), time.monotonic_ns()
         if reports:
             self._first_done_ns, self._last_done_ns = self._first_done_ns or now, now
@@ -149,7 +151,7 @@ class StagedProgram(Program):
         return self.ready_threads == self._threads
 
     def _read_reports(self, expected: int) -> int:
-        """Return how many reports of threads arrived, of those ``expected``; 0 at the socket's end."""
+        """Return how many reports of threads arrived, at most ``expected``; 0 if the threads have closed the socket."""
         try:
             return len(os.read(self._control_socket.fileno(), expected))
         except ConnectionResetError:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+from ... import registries
 from ...errors import TargetUnfit, ToolMissing
 from ...model.dut import Dut
 from ...temporary import temporary_folder
@@ -34,8 +36,8 @@ def choose(tools: Tools, requested: str, command: str | None = None) -> Method |
         return None
     elif requested == AUTO:
         return _best(tools)
-    elif requested in METHODS and METHODS[requested].fits(tools):
-        method = METHODS[requested]
+    elif (named := _named(requested)) and named.fits(tools):
+        method = named
     else:
         raise _unfit(tools, f"purge method {requested} is not available for it")
     try:
@@ -60,7 +62,20 @@ def is_command_of(title: str, argv: Sequence[str]) -> bool:
     """Return whether a command is that of the method with a title."""
     if title.startswith(generic.VENDOR_TITLE):
         return title.removeprefix(generic.VENDOR_TITLE).startswith(argv[0])
-    return any(method.title == title and {*method.words} <= {*argv} for method in METHODS.values())
+    return any(method.title == title and {*method.words} <= {*argv} for method in _known_methods())
+
+
+def _known_methods() -> Iterator[Method]:
+    """Yield all methods, also those of the plugins that are loaded."""
+    yield from METHODS.values()
+    yield from filter(None, map(_named, registries.PURGE_METHODS))
+
+
+def _named(name: str) -> Method | None:
+    """Return the method of a name, which may be that of a plugin; None if there is none."""
+    if name in registries.PURGE_METHODS:
+        return cast("Method", registries.load(registries.PURGE_METHODS, name))
+    return METHODS.get(name)
 
 
 def _best(tools: Tools) -> Method:

@@ -66,7 +66,7 @@ def vendor(command: str) -> Method:
             raise MethodUnavailable("the device reports no serial number to pass to the command")
         if tools.dut.kind == "file":  # Tools.run replaces {device} by the name of the open descriptor
             return PurgeCapability(command=tuple(words), by_descriptor=True)
-        # One pass: the device's path may contain {serial}.
+        # All placeholders are replaced in one pass, because the device's path may contain the text {serial}.
         return PurgeCapability(command=tuple(_PLACEHOLDER.sub(lambda match: values[match[0]], word) for word in words))
 
     title = f"{VENDOR_TITLE}{' '.join(words)}"

@@ -30,7 +30,7 @@ _USE_DEV_HINT = "Name the device by its path in /dev, or choose blkdiscard or ov
 
 
 class MethodUnavailable(Exception):
-    """The device does not support a method; if there is a ``remedy``, it does, but not in its present state."""
+    """The device cannot be purged by a method; ``remedy`` says which change of its state would allow it, if any."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -49,8 +49,8 @@ class MethodFailed(Exception):
 class PurgeCapability:
     """A method that the device supports: the command that purges, and the device's estimate in seconds.
 
-    If there is a ``caveat``, the method is used only by name, not by ``auto``.  With ``by_descriptor``, the command
-    only opens the target's path, so it is given the suite's open descriptor instead.
+    If there is a ``caveat``, the method is used only by name, not by ``auto``.  ``by_descriptor`` is True if
+    the command uses the target's path only to open it; then it gets the suite's open descriptor instead of the path.
     """
 
     command: tuple[str, ...]
@@ -101,8 +101,9 @@ class Tools:
     ) -> process.Finished:
         """Run a program that changes the device; raises MethodFailed if it fails or times out.
 
-        With ``by_descriptor`` it gets the open descriptor and, unless it is a vendor's, the claim.  Otherwise it opens
-        the device by its path, which must be in a folder such as ``/dev`` where only root can create entries.
+        With ``by_descriptor`` it gets the open descriptor and, unless it is a vendor's, inherits those that lock the
+        device.  Otherwise it opens the device by its path, which must be in a folder such as ``/dev`` where only root
+        can create entries.
         """
         evidence = self.evidence_path(name) if name else self._evidence
         files: dict[str, int] = {}
@@ -210,10 +211,10 @@ class Method:
     """A purge method.
 
     ``name`` is the value of --purge, ``title`` the name in the report, ``standard`` whether the standard names it.
-    ``words`` are in each of its commands and together in none of another method.
+    ``words`` identify its commands: each of its commands contains all of them, and no command of another method does.
     ``fits`` decides from sysfs alone whether the method applies.  ``query`` queries the device, without changing it;
-    raises MethodUnavailable.  ``prepare`` readies the device before the proof's pattern is written, ``perform`` purges;
-    both raise MethodFailed.  A method that is not ``automatic`` is used only by name.
+    raises MethodUnavailable.  ``prepare`` prepares the device before the suite writes the pattern that proves the
+    purge, ``perform`` purges; both raise MethodFailed.  A method that is not ``automatic`` is used only by name.
     """
 
     name: str

@@ -127,7 +127,7 @@ def _require_single_namespace(tools: Tools, controller: dict[str, Any], what: st
 
 
 def _controller_path(tools: Tools) -> str:
-    """Return the namespace's controller: the tool formats all namespaces through it, and this is the only one."""
+    """Return the path of the namespace's controller, through which nvme-cli formats all namespaces of the drive."""
     parent = (tools.block / "device").resolve()
     controllers = [parent] if re.fullmatch(r"nvme\d+", parent.name) else sorted(parent.glob("nvme*"))
     for controller in controllers:

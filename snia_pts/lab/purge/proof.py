@@ -1,6 +1,7 @@
-"""The proof of a purge: a pattern in blocks spread over the whole capacity, present before it and gone after it.
+"""Prove that a purge or a preconditioning wrote to the whole target, from sample blocks spread over its capacity.
 
-The proof of preconditioning: each of such blocks has another content after it than before it.
+A purge is proved by a pattern that the blocks contain before it and not after it; a preconditioning by blocks that all
+have changed and that all differ from each other.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ _PURGE = "purge"
 
 
 class Proof:
-    """A pattern in blocks of a claimed target, at ``offsets``; ``is_written`` says whether it was written.
+    """The pattern in the sample blocks of a claimed target, before and after a purge.
 
-    Each block has its own pattern: a drive with less memory than its capacity would store several in one place.
+    ``offsets`` are the byte offsets of the blocks, ``is_written`` whether ``write`` has succeeded.  Each block has its
+    own pattern, so that a counterfeit drive that maps several blocks to one place is detected.
     """
 
     def __init__(self, target: Target, seed: int) -> None:
         self._target = target
-        source = random.Random(seed)  # noqa: S311 - a pattern, no secret
+        source = random.Random(seed)  # noqa: S311 - a pattern is not a secret
         self.offsets = sample_offsets(target.dut.capacity_bytes, source)
         self._patterns = {offset: source.randbytes(_BLOCK_BYTES) for offset in self.offsets}
         self.is_written = False
@@ -57,22 +59,32 @@ class Proof:
 
 
 class FillProof:
-    """Blocks of the range of a ``stimulus`` that overwrites it, read before it; afterwards each must differ."""
+    """The content of sample blocks before a ``stimulus`` that overwrites their range with random data.
+
+    After it, each block must have changed, and differ from all others.  Equal blocks are not random data, and a drive
+    that compresses or deduplicates would not store them.
+    """
 
     def __init__(self, target: Target, stimulus: Stimulus, seed: int, step: str) -> None:
         self._target, self._step = target, step
-        source = random.Random(seed)  # noqa: S311 - places, no secret
+        source = random.Random(seed)  # noqa: S311 - offsets are not a secret
         first, block_bytes = stimulus.range_offset_bytes, stimulus.largest_block_bytes
         written_bytes = stimulus.range_bytes // block_bytes * block_bytes
         self._offsets = [first + offset for offset in sample_offsets(written_bytes, source)]
         self._before = self._read()
 
     def require_written(self) -> None:
-        """Raise HostFailed if a block was not overwritten, DeviceFailed or HostFailed if one cannot be read."""
-        unchanged = sum(map(eq, self._before, self._read()))
-        if unchanged:
-            reason = f"{unchanged} of {len(self._offsets)} blocks of the range were not overwritten"
-            raise HostFailed(step=self._step, what=self._target.dut.path, reason=reason)
+        """Raise HostFailed if a block was not overwritten, or not with random data.
+
+        Raises DeviceFailed or HostFailed if a block cannot be read.
+        """
+        after = self._read()
+        unchanged, equal = sum(map(eq, self._before, after)), len(after) - len(set(after))
+        if unchanged or equal:
+            finding = f"{unchanged} of {len(after)} blocks of the range were not overwritten"
+            if not unchanged:
+                finding = f"{equal} of {len(after)} blocks of the range are equal to another one, expected random data"
+            raise HostFailed(step=self._step, what=self._target.dut.path, reason=finding)
 
     def _read(self) -> list[bytes]:
         with _direct(self._target) as descriptor:
@@ -80,9 +92,9 @@ class FillProof:
 
 
 def sample_offsets(capacity_bytes: int, source: random.Random) -> tuple[int, ...]:
-    """Return the pattern's byte offsets: the first and the last block, and a random one of each part between.
+    """Return byte offsets of sample blocks: the first and the last block, and a random one of each part between.
 
-    The parts are of equal size.  Blocks at equal distances could all lie in the stripes that a partial purge clears.
+    The parts are of equal size.  The blocks are not at equal distances, because a partial purge could clear just those.
     """
     blocks = capacity_bytes // _BLOCK_BYTES
     count = min(_SAMPLES, blocks)
@@ -94,9 +106,9 @@ def sample_offsets(capacity_bytes: int, source: random.Random) -> tuple[int, ...
 
 
 def count_survivors(descriptor: int, dut: Dut, patterns: Mapping[int, bytes]) -> int:
-    """Return in how many blocks, by byte offset, any 512-byte sector of their pattern is still there.
+    """Return in how many blocks at least one 512-byte sector of the pattern survived; the keys are byte offsets.
 
-    One surviving sector is enough: a block that is half cleared has not been purged.
+    A block that is only partly cleared has not been purged.
     """
     return sum(_survives(_read(descriptor, dut, offset), pattern) for offset, pattern in patterns.items())
 
@@ -117,7 +129,7 @@ def _direct(target: Target) -> Iterator[int]:
 
 
 def _flush(target: Target) -> None:
-    """Write out the host's page cache: the kernel does not discard what still has dirty pages."""
+    """Write out the host's page cache: the kernel does not discard blocks with dirty pages."""
     try:
         os.fsync(target.descriptor)
     except OSError as error:

@@ -41,13 +41,13 @@ def _format(tools: Tools) -> PurgeCapability:
     protection_types = [attribute(file) for file in (tools.block / "device/scsi_disk").glob("*/protection_type")]
     if any(protection_type not in ("", "0") for protection_type in protection_types):
         raise MethodUnavailable(
-            "it is formatted with protection information, which Format Unit would have to set again",
+            "the drive is formatted with protection information, which Format Unit would remove",
             "Name another method.",
         )
     commands = _commands(tools)
     if commands and _FORMAT_UNIT not in commands:
         raise MethodUnavailable("the drive does not support Format Unit")
-    # Format Unit is mandatory for disks, but a drive that cannot list its commands may accept one that it ignores.
+    # Format Unit is mandatory for disks.  A drive that does not list its commands may accept and ignore it.
     caveat = "" if commands else "the drive does not report its supported commands"
     return PurgeCapability(command=("sg_format", "--format", "--quick", "--early", tools.dut.path), caveat=caveat)
 

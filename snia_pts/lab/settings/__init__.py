@@ -1,1 +1,1 @@
-"""What is changed outside the suite for a run, and put back after it."""
+"""Settings of the host and of drives that a run changes and restores."""

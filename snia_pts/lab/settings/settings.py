@@ -1,42 +1,46 @@
 """Change settings outside the suite for the duration of a run, and restore them afterwards, even if the run was killed.
 
-Before the first change, a restore file records the original values: in the state directory (``state_dir.py``), and as
-``settings.json`` in the run folder.  Both are locked while the run lasts, so an unlocked one was left by a killed run.
+Before the first change, restore files (``restore_files.py``) record the original values.
 The first run that needs a setting owns it until that run ends.  Another run may use the owner's value, and is refused
 if it needs another one.
-Anybody may have written the file in a run folder, so root follows it only if the state directory has an identical one.
 A setting is restored only if the suite knows it, if it accepts the value, and if the drive is the one of the record.
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import signal
-import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
-from pydantic import TypeAdapter, ValidationError
-
-from ...errors import HostFailed, RunFolderError, TargetBusy
-from ...files import keep_folder_open, remove, replace_file, shell_quoted
+from ...errors import HostFailed, TargetBusy
+from ...files import shell_quoted
 from ..device.identity import ROOT
-from .state_dir import boot_id, locked_state_dir, restore_file_name
+from .restore_files import (
+    MANUAL_HINT,
+    RESTORE_FILE,
+    ChangeRecord,
+    Owners,
+    RestoreFile,
+    content,
+    find_owners,
+    is_active,
+    open_restore_file,
+    read_restore_file,
+    remove_restore_files,
+    restore_files,
+    trusted_contents,
+    write_restore_files,
+)
+from .state_dir import boot_id, locked_state_dir
 
 _LOGGER = logging.getLogger(__name__)
-RESTORE_FILE = "settings.json"
-_MAX_BYTES = 1 << 20
-_NOT_A_RESTORE_FILE = "it is not a restore file of this suite"
 _UNREADABLE = "its value cannot be read"
-_NO_COPY = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
-_MANUAL_HINT = "Restore the settings by hand (see docs/host.rst), then remove that file."
 
 
 class Setting(Protocol):
@@ -98,37 +102,6 @@ class AppliedChange:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRecord:
-    """A change as stored in a restore file."""
-
-    kind: str
-    place: str
-    drive: str
-    before: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFile:
-    """The contents of a restore file: run folder and process, the host's boot ID, and the changes in order."""
-
-    format: Literal[1] = 1
-    run: str
-    pid: int = 0
-    boot: str
-    changes: tuple[ChangeRecord, ...]
-
-
-#: The restore files of active runs, and their records, by kind, place and drive of the setting that the run owns.
-_Owners = dict[tuple[str, str, str], tuple[RestoreFile, ChangeRecord]]
-
-
-@cache
-def _type_adapter() -> TypeAdapter[RestoreFile]:
-    return TypeAdapter(RestoreFile)
-
-
 @contextmanager
 def applied(
     changes: Sequence[Change], folder: Path, *, find: Find, report: Callable[[str], None], root: Path = ROOT
@@ -142,13 +115,10 @@ def applied(
     """
     with ExitStack() as stack:
         with _signals_blocked(), locked_state_dir(root) as state_dir:
-            plans, failures = _plan(changes, _owners(state_dir))
+            plans, failures = _plan(changes, find_owners(state_dir))
             if plans:
                 contents = _restore_file(folder, plans, root)
-                with _removed_on_error(folder, state_dir):
-                    if state_dir is not None:
-                        _write_restore_file(state_dir / restore_file_name(folder), contents, stack)
-                    _write_restore_file(folder / RESTORE_FILE, contents, stack)
+                write_restore_files(folder, state_dir, contents, stack)
                 stack.callback(_restore_at_end, folder, contents.changes, find=find, report=report, root=root)
             outcomes = tuple(_apply(plan) for plan in plans if plan.before != plan.change.value)
         yield (*outcomes, *failures)
@@ -162,8 +132,8 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     """
     messages: list[str] = []
     with _signals_blocked(), locked_state_dir(root) as state_dir:
-        trusted = _trusted_contents(state_dir)
-        for path in _restore_files(state_dir):
+        trusted = trusted_contents(state_dir)
+        for path in restore_files(state_dir):
             messages += _restore_from(path, None, state_dir, find, root)
         for folder in folders:
             if not os.path.lexists(folder / RESTORE_FILE):
@@ -171,7 +141,7 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
             lines = _restore_from(folder / RESTORE_FILE, folder, state_dir, find, root, trusted)
             if os.path.lexists(folder / RESTORE_FILE):
                 reason = "; ".join(lines) or "the run is still active"
-                raise HostFailed(step="settings", what=folder / RESTORE_FILE, reason=reason, hint=_MANUAL_HINT)
+                raise HostFailed(step="settings", what=folder / RESTORE_FILE, reason=reason, hint=MANUAL_HINT)
             messages += lines
     return tuple(messages)
 
@@ -190,10 +160,10 @@ def changes_since_kill(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[
     lines: list[str] = []
     with ExitStack() as stack, suppress(OSError, ValueError):  # restore reports what is wrong with the file
         state_dir = stack.enter_context(locked_state_dir(root))
-        descriptor = stack.enter_context(_open(folder / RESTORE_FILE))
-        if _is_active(descriptor):
+        descriptor = stack.enter_context(open_restore_file(folder / RESTORE_FILE))
+        if is_active(descriptor):
             return ()
-        contents = _read_restore_file(descriptor, find, _trusted_contents(state_dir))
+        contents = _read_checked(descriptor, find, trusted_contents(state_dir))
         if contents.boot != boot_id(root):
             return ()
         for record in contents.changes:
@@ -206,24 +176,24 @@ def changes_since_kill(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[
     return tuple(dict.fromkeys(lines))
 
 
-def _plan(changes: Sequence[Change], owners: _Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
+def _plan(changes: Sequence[Change], owners: Owners) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
     """Return the changes of the settings that this run will own, with the values to restore, and the failures.
 
     Raises TargetBusy if another run owns a setting and has another value for it.
     """
     plans, failures = [], []
-    # A setting comes after those that change with it; the error is to name the setting itself.
+    # Settings that change as a side effect come before their cause; check the cause first, so that the error names it.
     for change in reversed(changes):
         setting = change.setting
         if owner := owners.get((setting.kind, setting.place, setting.drive)):
             _require_same_value(change, *owner)
-        elif (now := setting.read()) is None:
+        elif (current := setting.read()) is None:
             failures.append(AppliedChange(change=change, before="", error="it cannot be read"))
-        elif not setting.accepts(now):
-            error = f"it is {now}, which could not be restored"
-            failures.append(AppliedChange(change=change, before=now, error=error))
+        elif not setting.accepts(current):
+            error = f"it is {current}, which could not be restored"
+            failures.append(AppliedChange(change=change, before=current, error=error))
         else:
-            plans.append(AppliedChange(change=change, before=now))
+            plans.append(AppliedChange(change=change, before=current))
     return plans[::-1], tuple(failures)
 
 
@@ -269,7 +239,7 @@ def _restore_at_end(
         if pending:
             report("snia-pts host --restore tries again")
         else:
-            _remove_restore_files(folder, state_dir)
+            remove_restore_files(folder, state_dir)
 
 
 def _restore_from(
@@ -286,15 +256,15 @@ def _restore_from(
     None, the file must have one of these contents.
     """
     try:
-        with _open(path) as descriptor:
-            if _is_active(descriptor):
+        with open_restore_file(path) as descriptor:
+            if is_active(descriptor):
                 return []
-            contents = _read_restore_file(descriptor, find, trusted)
+            contents = _read_checked(descriptor, find, trusted)
             run = folder or Path(contents.run)
             changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
             restored, skipped, pending = _restore_changes(changes, find)
             if not pending:
-                _remove_restore_files(run, state_dir, only=None if folder else _content(descriptor))
+                remove_restore_files(run, state_dir, only=None if folder else content(descriptor))
                 path.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         return [f"{path} is ignored: {error.strerror if isinstance(error, OSError) else error}"]
@@ -302,58 +272,14 @@ def _restore_from(
     return messages + skipped + pending
 
 
-def _restore_files(state_dir: Path | None) -> list[Path]:
-    """Return the paths of the restore files in the state directory."""
-    return sorted(state_dir.glob("*.json")) if state_dir else []
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[int]:
-    """Open a restore file; raises OSError, also for a symlink."""
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _is_active(descriptor: int) -> bool:
-    """Return whether the run of a restore file is active; if not, lock the file until it is closed."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
-
-
-def _content(descriptor: int) -> bytes:
-    """Return the content of a restore file; raises ValueError if another user may have written it."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-        raise ValueError(_NOT_A_RESTORE_FILE)
-    if status.st_uid not in (0, os.geteuid()):
-        raise ValueError("another user wrote it")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ValueError("other users may change it")
-    return os.pread(descriptor, _MAX_BYTES, 0)
-
-
-def _content_of(path: Path) -> bytes:
-    with _open(path) as descriptor:
-        return _content(descriptor)
-
-
-def _trusted_contents(state_dir: Path | None) -> Collection[bytes] | None:
-    """Return the contents of the restore files in the state directory; None for other users than root.
-
-    Root follows a restore file in a run folder only if it has one of these contents.
-    """
-    if os.geteuid() != 0:
-        return None
-    contents = set()
-    for path in _restore_files(state_dir):
-        with suppress(OSError, ValueError):
-            contents.add(_content_of(path))
+def _read_checked(descriptor: int, find: Find, trusted: Collection[bytes] | None) -> RestoreFile:
+    """Return the contents of a restore file; raises ValueError, with the reason, if it must not be followed."""
+    contents = read_restore_file(descriptor, trusted)
+    for record in contents.changes:
+        setting = find(record.kind, record.place)
+        values = (record.before, record.value) if record.value else (record.before,)
+        if setting is None or not all(map(setting.accepts, values)):
+            raise ValueError(f"it contains a setting that this suite does not change ({record.kind[:40]!a})")
     return contents
 
 
@@ -431,81 +357,6 @@ def _restore_file(folder: Path, plans: Iterable[AppliedChange], root: Path) -> R
         for plan in plans
     )
     return RestoreFile(run=str(folder), pid=os.getpid(), boot=boot_id(root), changes=tuple(changes))
-
-
-def _write_restore_file(path: Path, contents: RestoreFile, stack: ExitStack) -> None:
-    """Write a restore file and lock it until ``stack`` closes; raises HostFailed if one exists already."""
-    if os.path.lexists(path):
-        reason = "it has the changes of another run, which are not restored yet"
-        raise HostFailed(step="settings", what=path, reason=reason, hint=_MANUAL_HINT)
-    try:
-        replace_file(path, _type_adapter().dump_json(contents, indent=1))
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)  # NFS locks only files open for writing
-        stack.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except (OSError, RunFolderError) as error:
-        detail = getattr(error, "strerror", None) or error
-        reason = f"cannot record the original settings ({detail}); nothing was changed"
-        hint = "Free some disk space, or choose another folder."
-        raise HostFailed(step="settings", what=path, reason=reason, hint=hint) from None
-
-
-@contextmanager
-def _removed_on_error(folder: Path, state_dir: Path | None) -> Iterator[None]:
-    """Remove the first restore file if the second could not be written, unless one existed before."""
-    existed = os.path.lexists(folder / RESTORE_FILE) or bool(
-        state_dir and os.path.lexists(state_dir / restore_file_name(folder))
-    )
-    try:
-        yield
-    except HostFailed:
-        if not existed:
-            _remove_restore_files(folder, state_dir)
-        raise
-
-
-def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] | None) -> RestoreFile:
-    """Return the contents of a restore file; raises ValueError, with the reason, if it must not be followed."""
-    data = _content(descriptor)
-    if trusted is not None and data not in trusted:
-        raise ValueError(_NO_COPY)
-    contents = _parse(data)
-    for record in contents.changes:
-        setting = find(record.kind, record.place)
-        values = (record.before, record.value) if record.value else (record.before,)
-        if setting is None or not all(map(setting.accepts, values)):
-            raise ValueError(f"it contains a setting that this suite does not change ({record.kind[:40]!a})")
-    return contents
-
-
-def _parse(data: bytes) -> RestoreFile:
-    try:
-        return _type_adapter().validate_json(data, strict=True)
-    except ValidationError:
-        raise ValueError(_NOT_A_RESTORE_FILE) from None
-
-
-def _owners(state_dir: Path | None) -> _Owners:
-    owners: _Owners = {}
-    for path in _restore_files(state_dir):
-        with suppress(OSError, ValueError), _open(path) as descriptor:
-            if _is_active(descriptor):
-                contents = _parse(_content(descriptor))
-                owners |= {(item.kind, item.place, item.drive): (contents, item) for item in contents.changes}
-    return owners
-
-
-def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | None = None) -> None:
-    """Remove a run's two restore files; unless ``only`` is None, the run folder's must have this content.
-
-    The run folder's is removed first: if this process is killed in between, the other one remains, which root trusts.
-    """
-    with suppress(OSError, ValueError, RunFolderError), keep_folder_open(folder):
-        path = folder / RESTORE_FILE
-        if only is None or _content_of(path) == only:
-            remove(path)
-    if state_dir is not None:
-        (state_dir / restore_file_name(folder)).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -131,14 +131,14 @@ class NvmeCache(_Cache):
             return WriteCacheStatus(state="unknown", source="not reported by nvme id-ctrl")
         except OSError as error:
             return WriteCacheStatus(state="unknown", source=str(error.strerror))
-        return self._feature()
+        return self._feature_status()
 
     def read(self) -> str | None:
         """See Setting; only for a controller that has a write cache."""
-        state = self._feature().state
+        state = self._feature_status().state
         return state if self.accepts(state) else None
 
-    def _feature(self) -> WriteCacheStatus:
+    def _feature_status(self) -> WriteCacheStatus:
         try:
             text = self._run("read", "nvme", "get-feature", self._device, "--feature-id=6").stdout
         except OSError as error:
@@ -180,21 +180,21 @@ class ScsiCache(_Cache):
     def status(self, *, refresh: bool = True) -> WriteCacheStatus:
         """Query an ATA drive's IDENTIFY data, of which the kernel has a copy; or rescan a SCSI drive's mode page."""
         if not refresh:
-            return WriteCacheStatus(state=self._kernel, source=_KERNEL)
+            return WriteCacheStatus(state=self._kernel_state, source=_KERNEL)
         if attribute(self._device / "vendor") == "ATA":
             try:
                 output = self._run("read", "hdparm", "-W", f"/dev/{self.place}").stdout
             except OSError as error:
-                return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; {error.strerror}")
+                return WriteCacheStatus(state=self._kernel_state, source=f"{_KERNEL}; {error.strerror}")
             match = re.search(r"write-caching = +([01]) ", output)
             if match is None:
-                return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; not reported by the drive")
+                return WriteCacheStatus(state=self._kernel_state, source=f"{_KERNEL}; not reported by the drive")
             return WriteCacheStatus(state="enabled" if match[1] == "1" else "disabled", source="ATA IDENTIFY")
         try:
             (self._device / "rescan").write_text("1")
         except OSError as error:
-            return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; rescan failed ({error.strerror})")
-        return WriteCacheStatus(state=self._kernel, source="SCSI caching mode page")
+            return WriteCacheStatus(state=self._kernel_state, source=f"{_KERNEL}; rescan failed ({error.strerror})")
+        return WriteCacheStatus(state=self._kernel_state, source="SCSI caching mode page")
 
     def write(self, value: str) -> None:
         """See Setting; read caching stays as it is."""
@@ -218,7 +218,7 @@ class ScsiCache(_Cache):
         return next(iter(sorted(self._device.glob("scsi_disk/*/cache_type"))), None)
 
     @property
-    def _kernel(self) -> CacheState:
+    def _kernel_state(self) -> CacheState:
         return _STATES.get(attribute(self._file), "unknown") if self._file else "unknown"
 
 

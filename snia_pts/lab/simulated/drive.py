@@ -75,9 +75,9 @@ class SimulatedDrive:
         self._chunk_bytes = preset.drive.capacity_bytes / _CHUNKS
         self._moved_bytes = self._written_bytes = 0.0
         self._drift_phase = 0.0
-        self._refresh()
+        self._reset()
 
-    def _refresh(self) -> None:
+    def _reset(self) -> None:
         self._mapped = 0.0
         self._pending_chunks = 0.0
         self._clean_bytes = 0.0
@@ -98,7 +98,7 @@ class SimulatedDrive:
         if self.preset.faults.purge_keeps_data:
             return False
         self._ftl.purge()
-        self._refresh()
+        self._reset()
         return True
 
     def idle(self, seconds: float) -> None:
@@ -121,7 +121,7 @@ class SimulatedDrive:
     def start(self, stimulus: Stimulus) -> None:
         """Start a stimulus: set the position of a sequential one."""
         if stimulus.access == "SEQ":
-            start = stimulus.start_bytes  # several streams go over the range as one would: FTLs see little difference
+            start = stimulus.start_bytes  # several streams are simulated as one: the difference for the FTL is small
             self._position = float(start if isinstance(start, int) else sum(start))
 
     def _step(self, stimulus: Stimulus, seconds: float, max_bytes: float, result: Slice) -> float:
@@ -164,20 +164,20 @@ class SimulatedDrive:
         programmed_kib = media.mapping_kib * (units if streaming else math.ceil(units))
         program_us = programmed_kib / media.program_kib * media.program_us / self._gain()
         amplification = self._amplification()
-        copied_us = (amplification - 1) * programmed_kib / media.page_kib * media.read_us / 4
-        merged_us = media.read_us if not streaming and size < media.mapping_kib * KIB else 0.0
+        copy_us = (amplification - 1) * programmed_kib / media.page_kib * media.read_us / 4
+        merge_us = media.read_us if not streaming and size < media.mapping_kib * KIB else 0.0
         positioning_us = 0.0 if streaming else media.positioning_us / (1 + _SORTING * math.log2(stimulus.total_oio))
-        write_unit_us = program_us * amplification + copied_us + merged_us + positioning_us
-        flushed = not controller.protected and self.preset.drive.write_cache == "disabled"
+        write_unit_us = program_us * amplification + copy_us + merge_us + positioning_us
+        waits_for_medium = not controller.protected and self.preset.drive.write_cache == "disabled"
         return _Costs(
             read_unit_us=sense_us + positioning_us,
             write_unit_us=write_unit_us,
             bytes=size,
             read_us=controller.read_us + media.read_us * mapped + positioning_us + size / controller.read_mb_per_second,
             write_us=controller.write_us
-            + merged_us
+            + merge_us
             + size / controller.write_mb_per_second
-            + (media.program_us + positioning_us if flushed else 0.0),
+            + (media.program_us + positioning_us if waits_for_medium else 0.0),
         )
 
     def _amplification(self) -> float:
@@ -205,9 +205,9 @@ class SimulatedDrive:
         speed = (1 - self._slowdown()) * (1 + self.preset.noise_percent / 100 * float(self._random.standard_normal()))
         limit = min(limits)
         waiting_us = self._waiting_us(costs, reads, writes)
-        alone = 1e6 * stimulus.total_oio / (reads * (costs.read_us + waiting_us) + writes * costs.write_us)
+        latency_limit = 1e6 * stimulus.total_oio / (reads * (costs.read_us + waiting_us) + writes * costs.write_us)
         speed = max(0.05, speed)
-        iops = speed * (limit**-_SHARPNESS + alone**-_SHARPNESS) ** (-1 / _SHARPNESS)
+        iops = speed * (limit**-_SHARPNESS + latency_limit**-_SHARPNESS) ** (-1 / _SHARPNESS)
         transferred = 1.0 if controller.half_duplex else max(reads, writes)
         return min(iops, controller.link_mb_per_second * MB / costs.bytes / transferred), speed * limit
 
@@ -235,21 +235,22 @@ class SimulatedDrive:
         read_ios, write_ios = ios
         total_us = 1e6 * seconds * stimulus.total_oio
         reads, writes = stimulus.read_percent / 100, 1 - stimulus.read_percent / 100
-        alone_us = (costs.read_us + self._waiting_us(costs, reads, writes), costs.write_us)
+        read_us, write_us = costs.read_us + self._waiting_us(costs, reads, writes), costs.write_us
         unit_us = read_ios * costs.read_unit_us + write_ios * costs.write_unit_us
-        queued = max(0.0, total_us - read_ios * alone_us[0] - write_ios * alone_us[1]) / max(1e-9, unit_us)
-        read_us, write_us = alone_us[0] + queued * costs.read_unit_us, alone_us[1] + queued * costs.write_unit_us
-        exact = total_us / (read_ios * read_us + write_ios * write_us)
-        collecting = self._flash and self._amplification() > 1.05
+        queue_factor = max(0.0, total_us - read_ios * read_us - write_ios * write_us) / max(1e-9, unit_us)
+        read_us, write_us = read_us + queue_factor * costs.read_unit_us, write_us + queue_factor * costs.write_unit_us
+        correction = total_us / (read_ios * read_us + write_ios * write_us)
+        is_collecting = self._flash and self._amplification() > 1.05
         read_shape = Shape(sigma=0.06 + 0.3 * load, late_share=0.0002 + 0.004 * writes, late_factor=4.0)
         write_shape = Shape(
-            sigma=0.06 + 0.3 * load, late_share=0.004 if collecting else 0.0003, late_factor=9.0 if collecting else 4.0
+            sigma=0.06 + 0.3 * load,
+            late_share=0.004 if is_collecting else 0.0003,
+            late_factor=9.0 if is_collecting else 4.0,
         )
         block = costs.bytes
-        result.read.add(read_ios, round(read_ios * block), 1000 * read_us * exact, read_shape, self._random.random())
-        result.write.add(
-            write_ios, round(write_ios * block), 1000 * write_us * exact, write_shape, self._random.random()
-        )
+        read_ns, write_ns = 1000 * read_us * correction, 1000 * write_us * correction
+        result.read.add(read_ios, round(read_ios * block), read_ns, read_shape, self._random.random())
+        result.write.add(write_ios, round(write_ios * block), write_ns, write_shape, self._random.random())
 
     def _wear(self, stimulus: Stimulus, written: float, moved: float, seconds: float) -> None:
         """Update the drive's state after writes."""

@@ -15,8 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Blocks beyond the over-provisioning: one free block, and the empty halves of the two open blocks (host writes and
-#: garbage collection).
+#: Blocks beyond the over-provisioning: one is free, and the two open blocks (host writes, garbage collection) are half
+#: empty on average.
 _RESERVE = 2
 #: The number of collected blocks over which write amplification is averaged.
 _AVERAGED_BLOCKS = 12
@@ -41,8 +41,8 @@ class Ftl:
         self._valid = np.zeros(self.blocks, dtype=np.int64)
         self._closed = np.zeros(self.blocks, dtype=bool)
         self._free = list(range(self.blocks - 1, -1, -1))
-        self._open = self._open_free_block()
-        self._collecting = self._open_free_block()
+        self._host_block = self._open_free_block()
+        self._gc_block = self._open_free_block()
         self.programmed = self.host_written = 0
         self.write_amplification = 1.0
 
@@ -53,36 +53,37 @@ class Ftl:
 
     def trim(self, first: int, count: int) -> None:
         """Unmap ``count`` chunks from ``first`` on."""
-        self._invalidate(np.arange(first, first + count))
+        self._invalidate(self._page_of_chunk[first : first + count])
         self._page_of_chunk[first : first + count] = -1
 
     def write(self, chunks: NDArray[np.int64]) -> None:
         """Write chunks in this order; a chunk may occur more than once."""
         written = 0
         while written < len(chunks):
-            if self._open[1] == self.pages:
-                self._close(self._open[0])
+            if self._host_block[1] == self.pages:
+                self._close(self._host_block[0])
                 self._make_room()
-                self._open = self._open_free_block()
-            piece = chunks[written : written + self.pages - self._open[1]]
-            self._program(self._open, piece)
+                self._host_block = self._open_free_block()
+            piece = chunks[written : written + self.pages - self._host_block[1]]
+            self._program(self._host_block, piece)
             self.host_written += len(piece)
             written += len(piece)
 
     def _program(self, block: list[int], chunks: NDArray[np.int64]) -> None:
         """Fill the next pages of an open block."""
-        self._invalidate(np.unique(chunks))
         first = block[0] * self.pages + block[1]
         pages = np.arange(first, first + len(chunks))
+        old_pages = self._page_of_chunk[chunks]
         self._page_of_chunk[chunks] = pages  # If a chunk occurs twice, its last page is valid.
         is_valid = self._page_of_chunk[chunks] == pages
+        self._invalidate(old_pages[is_valid])
         self._chunk_of_page[pages[is_valid]] = chunks[is_valid]
         self._valid[block[0]] += np.count_nonzero(is_valid)
         block[1] += len(chunks)
         self.programmed += len(chunks)
 
-    def _invalidate(self, chunks: NDArray[np.int64]) -> None:
-        pages = self._page_of_chunk[chunks]
+    def _invalidate(self, pages: NDArray[np.int64]) -> None:
+        """Mark pages as stale; each occurs once, and -1 is no page."""
         pages = pages[pages >= 0]
         self._chunk_of_page[pages] = -1
         self._valid -= np.bincount(pages // self.pages, minlength=self.blocks)
@@ -100,11 +101,11 @@ class Ftl:
         stale_count = self.pages - len(valid)
         self._average(self.pages / stale_count if stale_count else float(self.pages))
         while len(valid):
-            if self._collecting[1] == self.pages:
-                self._close(self._collecting[0])
-                self._collecting = self._open_free_block()
-            room = self.pages - self._collecting[1]
-            self._program(self._collecting, valid[:room])
+            if self._gc_block[1] == self.pages:
+                self._close(self._gc_block[0])
+                self._gc_block = self._open_free_block()
+            room = self.pages - self._gc_block[1]
+            self._program(self._gc_block, valid[:room])
             valid = valid[room:]
         self._closed[victim] = False
         self._free.append(victim)

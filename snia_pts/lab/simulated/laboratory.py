@@ -49,7 +49,7 @@ class SimulatedLaboratory:
         self._preset = preset
         self._seed = seed
         self._evidence = evidence
-        # A run's facts store its start in whole milliseconds.
+        # The journal stores the start of a run in whole milliseconds.
         self._started = started.replace(microsecond=started.microsecond // 1000 * 1000)
         self._clock_ns = 0
         self._ended_ns: int | None = None
@@ -61,7 +61,7 @@ class SimulatedLaboratory:
         return self._started + timedelta(microseconds=self._clock_ns / 1000)
 
     def perform(self, step: Step) -> Iterator[Outcome]:
-        """Perform a step and yield each outcome; raises PurgeFailed or DeviceFailed for a fault of the preset."""
+        """Perform a step and yield each outcome; raises PurgeFailed or DeviceFailed where the preset has a fault."""
         match step:
             case Purge():
                 yield self._purge(step)

@@ -21,12 +21,12 @@ Positive = Annotated[float, Ge(1e-3), Le(1e9)]
 Microseconds = Annotated[float, Ge(0), Le(1e8)]
 Bytes = Annotated[float, Ge(0), Le(1e18)]
 Percent = Annotated[float, Ge(0), Le(100)]
-#: A smaller drive would be overwritten too often per day for the model to compute.
+#: A smaller drive would be filled so often that the simulation of a day of writes takes too long.
 _MIN_FILL_SECONDS = 20
 #: Noise rarely exceeds this multiple of its standard deviation.
 _MAX_DEVIATIONS = 4
-#: The share of the slowest part's speed that remains if another part is hardly faster, and the minimum share under
-#: faults (which take away at most 95 %).
+#: Parts that are hardly faster than the slowest one reduce the speed to 80 % of the slowest part's.  Faults and noise
+#: leave at least 5 % of it.
 _COMBINED_SHARE, _MIN_SHARE = 0.8, 0.05
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -123,9 +123,9 @@ class Controller:
 class Faults:
     """The simulated faults; 0 disables a fault.
 
-    ``drift_percent`` varies the speed by this much, without end.  ``throttle_percent`` reduces the speed after
-    ``throttle_after_bytes`` were written.  After ``error_after_bytes`` were transferred, reads and writes fail; after
-    ``hang_after_bytes`` they never complete.
+    ``drift_percent`` makes the speed vary by this percentage during the whole run.  ``throttle_percent`` reduces the
+    speed after ``throttle_after_bytes`` were written.  After ``error_after_bytes`` were transferred, reads and writes
+    fail; after ``hang_after_bytes`` they never complete.
     """
 
     __pydantic_config__ = _STRICT

@@ -60,7 +60,7 @@ class Tally:
         """Add ``ios`` I/Os with a mean response time; ``luck`` (0 to 1) decides the rounding.
 
         The times in the bins have that mean.  Many I/Os are distributed over the bins by shares.  A few I/Os are drawn
-        one by one and scaled to the mean, because one late I/O more or less would contradict it.
+        one by one and scaled to the mean, because a single late I/O would change it.
         """
         if not ios:
             return
@@ -82,7 +82,7 @@ class Tally:
     def bins(self) -> dict[str, int]:
         """The counts by fio's bin midpoints."""
         filled = np.flatnonzero(self.counts)
-        return {str(_MIDPOINTS[index]): int(self.counts[index]) for index in filled}
+        return dict(zip(map(str, _MIDPOINTS[filled].tolist()), self.counts[filled].tolist(), strict=True))
 
     @property
     def extremes_ns(self) -> tuple[int, int]:

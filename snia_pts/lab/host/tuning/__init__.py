@@ -70,9 +70,12 @@ def low_latency(block: Path | None, root: Path = ROOT) -> Iterator[Mapping[str, 
 
 
 def to_host_settings(
-    now: Iterable[Finding], earlier: Iterable[Finding], outcomes: Sequence[AppliedChange], errors: Mapping[str, str]
+    findings: Iterable[Finding],
+    earlier: Iterable[Finding],
+    outcomes: Sequence[AppliedChange],
+    errors: Mapping[str, str],
 ) -> tuple[HostSetting, ...]:
-    """Return the settings for the report as they are ``now``, each with its earlier value if the run changed it.
+    """Return the settings in ``findings`` for the report, each with its ``earlier`` value if the run changed it.
 
     ``outcomes`` are the outcomes of the changes; ``errors`` has those of ``low_latency``, by name.
     """
@@ -85,7 +88,7 @@ def to_host_settings(
             before.get(finding.name, "") if finding.name in changed else "",
             errors.get(finding.name, ""),
         )
-        for finding in now
+        for finding in findings
     )
 
 

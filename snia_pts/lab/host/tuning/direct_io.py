@@ -31,7 +31,7 @@ class _Buffer(NamedTuple):
 
 
 def direct_io(path: Path, root: Path = ROOT) -> Finding:
-    """Return whether the target, or anything that it is built on, buffers direct I/O; for a new file, its folder.
+    """Return whether the target (for a new file, its folder), or anything that it is built on, buffers direct I/O.
 
     Only what the kernel reports is known: the mode of loop devices, and the type and options of file systems.
     """

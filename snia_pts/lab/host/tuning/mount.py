@@ -15,14 +15,14 @@ _REASON = "the I/O passes through it; results are comparable only if it is the s
 
 
 def mount(path: str, root: Path = ROOT) -> tuple[Finding, ...]:
-    """Return findings on the type of file system that a path is on, its mount options, and its disk's scheduler."""
+    """Return findings on the file system of a path: its type, its mount options, and its disk's scheduler."""
     real_path = Path(path).resolve()
-    mounted = mount_of(real_path, root)
-    if mounted is None:
+    mount_point = mount_of(real_path, root)
+    if mount_point is None:
         return (unknown_finding("file system", NOT_REPORTED),)
     return (
-        finding("file system", mounted.kind, "noted", _REASON),
-        finding("mount options", ",".join(mounted.options), "noted", _REASON),
+        finding("file system", mount_point.kind, "noted", _REASON),
+        finding("mount options", ",".join(mount_point.options), "noted", _REASON),
         *_scheduler(real_path, root),
     )
 

@@ -20,7 +20,7 @@ _KERNEL_FLAGS: tuple[tuple[str, str, Mapping[str, str], str], ...] = (
         "cache flushes",
         "write_cache",
         {"write back": "sent to the drive", "write through": "not sent to the drive"},
-        "the kernel sends a flush, as for fsync, only to a drive that it takes to have a volatile write cache",
+        "the kernel sends flushes, as for fsync, only if it treats the drive's write cache as volatile",
     ),
     (
         "media",
@@ -49,18 +49,18 @@ def queue(block: Path) -> Iterator[Finding]:
 
 def scheduler(block: Path) -> Finding:
     """Inspect the scheduler of the disk with the sysfs folder ``block``."""
-    now, place = selected_value(attribute(block / "queue/scheduler")), block.name
-    if not now:
+    current, place = selected_value(attribute(block / "queue/scheduler")), block.name
+    if not current:
         return unknown_finding("scheduler", NOT_REPORTED)
     reason = "a scheduler sorts, delays and locks; a drive with its own queue is up to five times faster without one"
-    if now == "none":
-        return finding("scheduler", now, "good", "I/Os reach the drive as fio submits them", recommended="none")
+    if current == "none":
+        return finding("scheduler", current, "good", "I/Os reach the drive as fio submits them", recommended="none")
     # Changing the scheduler also changes the number of requests.
     desired = (
         DesiredSetting(kind="requests", place=place),
         DesiredSetting(kind="scheduler", place=place, value="none"),
     )
-    return finding("scheduler", now, "affects results", reason, recommended="none", desired=desired)
+    return finding("scheduler", current, "affects results", reason, recommended="none", desired=desired)
 
 
 def _merging(block: Path) -> Finding:
@@ -76,22 +76,24 @@ def _merging(block: Path) -> Finding:
 
 
 def _max_io_size(block: Path) -> Finding:
-    now = whole_number(attribute(block / "queue/max_sectors_kb"))
+    current = whole_number(attribute(block / "queue/max_sectors_kb"))
     supported = whole_number(attribute(block / "queue/max_hw_sectors_kb"))
-    if now is None or supported is None:
+    if current is None or supported is None:
         return unknown_finding("largest I/O", NOT_REPORTED)
-    if now >= _MAX_IO_KIB:
+    if current >= _MAX_IO_KIB:
         return finding(
-            "largest I/O", f"{now} KiB", "good", "I/Os of 1024 KiB reach the drive unsplit", recommended="1024 KiB"
+            "largest I/O", f"{current} KiB", "good", "I/Os of 1024 KiB reach the drive unsplit", recommended="1024 KiB"
         )
     reason = "larger I/Os are split"
-    if now >= supported:
+    if current >= supported:
         return finding(
-            "largest I/O", f"{now} KiB", "noted", f"{reason}: it is the drive's maximum", recommended="1024 KiB"
+            "largest I/O", f"{current} KiB", "noted", f"{reason}: it is the drive's maximum", recommended="1024 KiB"
         )
     better = min(supported, _MAX_IO_KIB)
     desired = [DesiredSetting(kind="largest I/O", place=block.name, value=str(better))]
-    return finding("largest I/O", f"{now} KiB", "affects results", reason, recommended=f"{better} KiB", desired=desired)
+    return finding(
+        "largest I/O", f"{current} KiB", "affects results", reason, recommended=f"{better} KiB", desired=desired
+    )
 
 
 def _requests(block: Path) -> Finding:
@@ -128,7 +130,10 @@ def _statistics(block: Path) -> Finding:
 
 
 def other_io(before: tuple[int, int] | None, after: tuple[int, int] | None) -> Finding:
-    """Return whether other processes use the drive, from ``ios`` before and after a moment without the suite's I/O."""
+    """Return the finding whether other processes use the drive.
+
+    ``before`` and ``after`` are the results of ``ios`` at the start and at the end of a time without I/O of the suite.
+    """
     if before is None or after is None:
         return unknown_finding("other I/O", NOT_REPORTED)
     completed, outstanding = after[0] - before[0], after[1]
