@@ -20,7 +20,7 @@ def checksums(result: TestResult) -> bytes:
         if not measurement.reported
     ]
     if imported := result.facts.imported:
-        files = [(imported.sha256, f"evidence/{imported.file}")]
+        files = [(file.sha256, f"evidence/{file.name}") for file in imported.files]
     return "".join(_line(sha256, path) for sha256, path in files).encode("utf-8", "backslashreplace")
 
 

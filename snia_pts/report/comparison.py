@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from ..model.description import Name, display_value
 from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
     CONFIDENCE_PERCENT,
+    MIN_INTERVAL_ROUNDS,
     SPREAD_RUNS,
     ComparedFigure,
     ContextDifference,
@@ -25,15 +29,17 @@ from ..results.comparison import (
 from ..results.result import TestResult
 from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
+from ..text import printable
 from ..units import counted
 from .figures import figure as figures
 from .figures import matrices, overlays
+from .figures.style import overlay_styles
 from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
 from .registry import build, further_pages
 from .sections.steady_state import slug
 from .sections.summary import SIMULATED, shortcomings, verdict
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 _METRICS = {
     "iops": "IOPS",
     "mb_per_second": "Throughput (MB/s)",
+    "finish_seconds": "Time for one pass (s)",
     "average_response_ms": "Average response time (ms)",
     "response_99_percent_ms": "Response time, 99 % (ms)",
     "response_99.999_percent_ms": "Response time, 99.999 % (ms)",
@@ -50,6 +57,8 @@ _METRICS = {
     "write_iops": "Write IOPS of mixed points",
     "sync_99_percent_ms": "Sync calls, 99 % (ms)",
 }
+#: The properties of a drive that name its run, the most telling first.
+_NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
 #: With more named points, a comparison has figures and matrices only; single points are in the data.
 MAX_POINTS = 60
 #: The number of runs in one table, beside the first.
@@ -88,12 +97,10 @@ def _header(results: Sequence[TestResult]) -> Header:
     headers, marks = [build(result).header for result in results], {simulated(result) for result in results}
     mark = marks.pop() if len(marks) == 1 else ""
     title = f"{results[0].facts.spec.title} Test - Comparison of {len(results)} Runs{mark}"
-    started, ended = min(result.facts.started for result in results), max(result.finished for result in results)
     first = headers[0]
-    dates = first.dates.rows[0]
     return Header(
         test=replace(first.test, rows=((title,),)),
-        dates=replace(first.dates, rows=((dates[0], when(started), dates[2], when(ended)),)),
+        dates=_merged([header.dates for header in headers]),
         standard=_merged([header.standard for header in headers]),
         names=_merged([header.names for header in headers]),
         heads=first.heads,
@@ -151,7 +158,7 @@ def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> I
             certainty = (
                 f", {change.significant} of {change.judged} significant at {CONFIDENCE_PERCENT:g} %"
                 if change.judged
-                else ", significance unknown without repeats"
+                else f", significance unknown with fewer than {MIN_INTERVAL_ROUNDS} repeats"
             )
             yield (
                 f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
@@ -172,7 +179,7 @@ def _cause(entries: Sequence[Entry], possible: Sequence[ContextDifference]) -> s
     if not possible:
         return (
             "No compared property differs (drive, host, suite, settings, deviations; not seed and command line): "
-            "differences are noise, or come from factors not compared."
+            "a difference may be noise, or come from factors not compared."
         )
     if len(possible) == 1:
         values = "; ".join(_values_with_labels(entries, possible[0].values))
@@ -193,22 +200,50 @@ def _runs(entries: Sequence[Entry]) -> Table:
     spec = entries[0].result.facts.spec
     columns = (
         Column(heading="", width=4),
-        Column(heading="Run", width=30),
-        Column(heading="Drive", width=24),
-        Column(heading="Verdict", width=24),
-        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=18),
+        Column(heading="Run", width=24),
+        Column(heading="Started, finished", width=18),
+        Column(heading="Drive", width=22),
+        Column(heading="Verdict", width=18),
+        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=14),
     )
     rows = tuple(
         (
             entry.label,
             entry.path,
-            " ".join(filter(None, (entry.result.facts.dut.model, entry.result.facts.dut.serial))) or UNKNOWN,
+            f"{when(entry.result.facts.started)} - {when(entry.result.finished)}",
+            " ".join(filter(None, (_drive(entry, "model"), _drive(entry, "serial")))) or UNKNOWN,
             verdict(entry.result),
             _conformance(entry.result),
         )
         for entry in entries
     )
     return Table(kind="texts", columns=columns, rows=rows, title="Runs")
+
+
+def _drive(entry: Entry, name: Name) -> str:
+    return display_value(entry.result.facts.dut, entry.result.facts.about, name)
+
+
+def run_names(entries: Sequence[Entry]) -> dict[str, str]:
+    """Return a name for each run, by its letter: ``B: NEW-FIRMWARE, SIM2``.
+
+    It has the properties of the drives that differ: model, firmware, serial number; and the name of the run folder, if
+    drives are equal.
+    """
+    properties = [[_drive(entry, name) for entry in entries] for name in _NAMES]
+    properties = [values for values in properties if len(set(values)) > 1]
+    drives = list(zip(*properties, strict=True))
+    if len(set(drives)) < len(entries):
+        properties.append([PurePath(entry.path).name for entry in entries])
+    names = zip(*properties, strict=True)
+    return {
+        entry.label: printable(f"{entry.label}: {', '.join(filter(None, name))}")
+        for entry, name in zip(entries, names, strict=True)
+    }
+
+
+def _key(entries: Sequence[Entry]) -> Prose:
+    return Prose(text="; ".join(run_names(entries).values()))
 
 
 def _conformance(result: TestResult) -> str:
@@ -236,8 +271,9 @@ def _explanation(entries: Sequence[Entry]) -> str:
     text = (
         f"Differences are relative to run {entries[0].label}, in percent of its value. The interval is the "
         f"{CONFIDENCE_PERCENT:g} % confidence interval of the ratio of both values, from {_basis(entries)} "
-        "(Welch); an asterisk marks intervals that exclude 0. Each value is tested separately: even without a real "
-        "difference, about 1 in 20 is marked. The intervals apply to these runs, not to all drives of a model."
+        "(Welch); an asterisk marks intervals that exclude 0. With fewer than three there is no interval. Each value "
+        "is tested separately: even without a real difference, about 1 in 20 is marked. The intervals apply to these "
+        "runs, not to all drives of a model."
     )
     if len(entries) >= SPREAD_RUNS:
         text += " The spread is from the minimum to the maximum, in percent of the median."
@@ -265,44 +301,44 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     for metric, heading in _METRICS.items():
         rows = [figure for figure in figures if figure.metric == metric]
         if rows and metric != redundant:
-            yield Page(title=f"{heading} by Run", blocks=tuple(_tables(entries, rows)), flows=True)
+            yield Page(title=f"{heading} by Run", blocks=(_key(entries), *_tables(entries, rows)), flows=True)
 
 
 def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Table]:
-    """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs."""
+    """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs.
+
+    All values have the same number of decimals.
+    """
+    runs = [[figure and figure.value for figure in run] for run in zip(*(row.figures for row in rows), strict=True)]
+    medians = [statistics.median(row.values) if row.values else None for row in rows]
+    texts = iter(aligned([*itertools.chain(*runs), *medians]))
+    *values, median_texts = [list(itertools.islice(texts, len(rows))) for _ in (*runs, medians)]
     others = range(1, len(entries))
     for start in range(0, len(others), RUNS_PER_TABLE):
         shown = others[start : start + RUNS_PER_TABLE]
-        last = shown[-1] == others[-1]
-        parts = [_columns(entries, figure, shown, last) for figure in rows]
-        headings = ("Point", *(heading for heading, _ in parts[0]))
-        width = 76 // (len(headings) - 1)
-        columns = (
-            Column(heading=headings[0], width=24),
-            *(Column(heading=heading, align="right", width=width) for heading in headings[1:]),
-        )
-        cells = tuple((figure.at, *(cell for _, cell in part)) for figure, part in zip(rows, parts, strict=True))
-        yield Table(kind="numbers", columns=columns, rows=cells)
+        columns = {"Point": [row.at for row in rows], entries[0].label: values[0]}
+        for index in shown:
+            columns |= {entries[index].label: values[index], f"{entries[index].label} (%)": _changes(rows, index)}
+            if len(entries) == 2:
+                columns["Interval (%)"] = [_interval(row.differences[index]) for row in rows]
+        if shown[-1] == others[-1] and len(entries) >= SPREAD_RUNS:
+            columns |= {"Median": median_texts, "Spread (%)": [_spread(row) for row in rows]}
+        width = 76 // (len(columns) - 1)
+        headings = (Column(heading="Point", width=24), *number_columns(dict.fromkeys(list(columns)[1:], width)))
+        yield Table(kind="numbers", columns=headings, rows=tuple(zip(*columns.values(), strict=True)))
 
 
-def _columns(
-    entries: Sequence[Entry], compared: ComparedFigure, shown: Sequence[int], last: bool
-) -> list[tuple[str, str]]:
-    """Return headings and cells of a figure: run A, the runs ``shown``, the interval (two runs only), the spread."""
-    values = aligned([figure.value if figure else None for figure in compared.figures], digits=4)
-    columns = [(entries[0].label, values[0])]
-    for index in shown:
-        label, change = entries[index].label, compared.differences[index]
-        percent = NOT_APPLICABLE if change is None else f"{'* ' if change.significant else ''}{change.percent:+.1f}"
-        columns += [(label, values[index]), (f"{label} (%)", percent)]
-        if len(entries) == 2:
-            columns.append(("Interval (%)", _interval(change)))
-    if last and len(entries) >= SPREAD_RUNS:
-        spread, median = compared.spread_percent, NOT_APPLICABLE
-        if compared.values:
-            median = aligned([*compared.values, statistics.median(compared.values)], digits=4)[-1]
-        columns += [("Median", median), ("Spread (%)", NOT_APPLICABLE if spread is None else thousands(spread, 1))]
-    return columns
+def _changes(rows: Sequence[ComparedFigure], index: int) -> list[str]:
+    """Return the difference of the run with ``index`` from the first in percent, with an asterisk if significant."""
+    changes = [row.differences[index] for row in rows]
+    return [
+        NOT_APPLICABLE if change is None else f"{'* ' if change.significant else ''}{change.percent:+.1f}"
+        for change in changes
+    ]
+
+
+def _spread(row: ComparedFigure) -> str:
+    return NOT_APPLICABLE if row.spread_percent is None else thousands(row.spread_percent, 1)
 
 
 def _interval(change: Difference | None) -> str:
@@ -316,7 +352,8 @@ def _interval(change: Difference | None) -> str:
 
 def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
     if further := further_pages(entries[0].result.facts.spec.test):
-        yield from further.comparison({entry.label: entry.result for entry in entries})
+        for page in further.comparison({entry.label: entry.result for entry in entries}):
+            yield replace(page, blocks=(_key(entries), *page.blocks))
     yield from _convergence(entries)
     yield from _matrix(entries)
     yield from _time_lines(entries)
@@ -329,7 +366,7 @@ def _page(title: str, name: str, caption: str, draw: partial[Drawing]) -> Page:
 
 def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
     """Yield a page for each tracked variable: its value in every round, one line per run."""
-    rule = loop_rule(entries[0].result.facts.spec)
+    rule, names = loop_rule(entries[0].result.facts.spec), run_names(entries)
     parts = dict.fromkeys(loop.part for entry in entries for loop in entry.result.loops)
     for number, part in enumerate(parts, start=1):
         loops = {entry.label: entry.result.loop(part) for entry in entries}
@@ -337,10 +374,10 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
             series: dict[str, dict[int, float]] = {}
             for label, loop in loops.items():
                 if loop and loop.complete and _measures(loop.complete[0], tracked):
-                    series[label] = {
+                    series[names[label]] = {
                         measured_round.number: measured_round.value(tracked) for measured_round in loop.complete
                     }
-            first = next((entry for entry in entries if entry.label in series), None)
+            first = next((entry for entry in entries if names[entry.label] in series), None)
             if first is None:
                 continue
             loop = first.result.loop(part)
@@ -349,7 +386,15 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
                 f"{METRICS[tracked.metric].label} by Round - {f'{part}: ' if part and part not in label else ''}{label}"
             )
             caption = f"{METRICS[tracked.metric].heading} of every complete round, one line per run."
-            draw = partial(figures.convergence, series, (), metric=METRICS[tracked.metric], legend="Run", log=False)
+            draw = partial(
+                figures.convergence,
+                series,
+                (),
+                heading=METRICS[tracked.metric].heading,
+                legend="Run",
+                log=False,
+                styles=overlay_styles(list(names.values())),
+            )
             yield _page(title, f"rounds-{slug(f'{number} {label}' if part else label)}", caption, draw)
 
 
@@ -368,8 +413,9 @@ def _matrix(entries: Sequence[Entry]) -> Iterator[Page]:
     if not isinstance(spec, RoundsSpec) or spec.test == "throughput":
         return
     grids = [matrices.reduced(entry.result.loops, matrices.iops) for entry in entries]
+    draw_lines = partial(figures.matrix_lines, heading="IOPS", styles=overlay_styles(range(len(entries))))
     all_values = [value for grid in grids for value in grid.values()]
-    runs = figures.Side(title="Run", keys=tuple(range(len(entries))), labels=tuple(entry.label for entry in entries))
+    runs = figures.Side(title="Run", keys=tuple(range(len(entries))), labels=tuple(run_names(entries).values()))
     merged = {point: value for grid in grids for point, value in grid.items()}
     measured, _ = matrices.measured_sizes(matrices.sizes(spec.rounds), merged)
     if len(measured.keys) < 2:
@@ -382,13 +428,15 @@ def _matrix(entries: Sequence[Entry]) -> Iterator[Page]:
             if (size, share) in grid
         }
         if values:
-            draw = partial(figures.matrix_lines, values, measured, runs, heading="IOPS", scale=all_values)
+            draw = partial(draw_lines, values, measured, runs, scale=all_values)
             caption = "IOPS against block size, one line per run; the scale is the same for all R/W mixes."
             yield _page(f"IOPS - R/W {mix(share)}", f"matrix-{share}", caption, draw)
 
 
 def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
     """Yield a page for each continuous stimulus: IOPS over time, one line per run."""
+    names = run_names(entries)
+    styles = overlay_styles(list(names.values()))
     stimuli = dict.fromkeys(
         (line.phase, line.part)
         for entry in entries
@@ -397,8 +445,10 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
     )
     for number, (phase, part) in enumerate(stimuli, start=1):
         lines = {entry.label: entry.result.time_line(phase, part) for entry in entries}
-        series = {label: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1}
+        series = {
+            names[label]: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1
+        }
         name = f"{part}, {phase}" if part else phase
         caption = "IOPS of every sample, one line per run; time is relative to the start of the stimulus."
-        draw = partial(overlays.over_time, series, heading="IOPS", legend="Run")
+        draw = partial(overlays.over_time, series, heading="IOPS", legend="Run", styles=styles)
         yield _page(f"IOPS over Time - {name}", f"time-{number}", caption, draw)

@@ -16,10 +16,12 @@ from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
 
 #: Longer values are truncated in the header: about three lines, in em.  The page Provenance has them in full.
-MAX_VALUE_EM = 27.0
+MAX_VALUE_EM = 26.0
 _NARROW = frozenset("fijlrtI1 .,:;|!'()[]/-")
 _WIDE = frozenset("mwMWOQG@%&")
 
+#: Widths of the names and values of the four blocks, in percent: every name fits on one line.
+_BLOCK_WIDTHS = (13, 14, 10, 15, 11, 13, 11, 13)
 _HEADS = ("Test Platform", "Device Under Test", "Setup Parameters", "Test Parameters")
 #: rst2pdf fills in the numbers; other formats omit the field.
 PAGE_OF_TOTAL = "###Page### of ###Total###"
@@ -48,13 +50,7 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         ),
         standard=_row(
             "standard",
-            ("center", 12),
-            ("center", 23),
-            ("center", 33),
-            ("center", 6),
-            ("center", 12),
-            ("center", 6),
-            ("center", 8),
+            *(("center", width) for width in (11, 31, 31, 4, 10, 5, 8)),
         )(
             spec.publisher,
             spec.document,
@@ -72,7 +68,7 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             "Tested By:",
             short(result.facts.about.operator),
         ),
-        heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
+        heads=_row("banner", ("center", 27), ("center", 25), ("center", 24), ("center", 24))(*_HEADS),
         blocks=_blocks(_platform(result), _device(result), setup, parameters),
     )
 
@@ -166,13 +162,14 @@ def _blocks(*blocks: Rows) -> Table:
         tuple(cell for name, value in line for cell in (name, short(value) if name else ""))
         for line in itertools.zip_longest(*blocks, fillvalue=("", ""))
     )
-    columns = tuple(Column(width=width, align="left") for width in (12, 14, 10, 15, 12, 13, 11, 13))
+    columns = tuple(Column(width=width, align="left") for width in _BLOCK_WIDTHS)
     return Table(kind="blocks", columns=columns, rows=rows, headed=False)
 
 
 def _platform(result: TestResult) -> Rows:
     platform = result.facts.platform
     imported = result.facts.imported
+    version = imported.version if imported else platform.suite_version
     cpus = f" ({platform.cpus} CPUs)" if platform.cpus else ""
     return (
         ("Ref Test Platform", f"{platform.hostname}{' (until resumed: see warnings)' * _host_changed(result)}"),
@@ -181,7 +178,7 @@ def _platform(result: TestResult) -> Rows:
         ("Memory", capacity(platform.memory_bytes) if platform.memory_bytes else ""),
         ("Operating System", platform.operating_system),
         ("Test SW", f"{imported.tool if imported else 'snia-pts'}, {platform.engine}"),
-        ("Test SW ver", f"{imported.version if imported else platform.suite_version}, {platform.engine_version}"),
+        ("Test SW ver", ", ".join(dict.fromkeys((version, platform.engine_version)))),
         ("Test S/N", result.facts.run_id),
         ("HBA", result.facts.about.hba),
         ("PCIe", ""),
@@ -205,7 +202,7 @@ def _host_changed(result: TestResult) -> bool:
 
 def _device(result: TestResult) -> Rows:
     dut, settings = result.facts.dut, result.facts.platform.settings
-    purges = "; ".join(dict.fromkeys(purge.label for _, purge in result.purges))
+    purges = "; ".join(dict.fromkeys(purge.label.partition(" (proven on ")[0] for _, purge in result.purges))
     cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, dut.write_cache)
     source = "" if dut.simulated else f", {dut.write_cache_source.partition(';')[0]}"
     return (
@@ -248,7 +245,7 @@ def none_or_not_reported(result: TestResult) -> str:
 def notes(result: TestResult) -> str:
     """Return the last line of the setup block: the number of deviations."""
     count = len(result.deviations)
-    return f"NOT PTS CONFORMANT: {count} deviation{'s' * (count != 1)}" if count else "no deviation"
+    return f"NOT conformant: {count} deviation{'s' * (count != 1)}" if count else "no deviation"
 
 
 def conditioned_amount(result: TestResult, spec: RoundsSpec, parts: int = 1) -> str:

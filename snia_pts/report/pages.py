@@ -32,30 +32,52 @@ class Figure:
     height: float = FIGURE_HEIGHT
 
 
+ProseKind = Literal["good", "bad", "lead", "note", "heading"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prose:
     """A paragraph; ``kind`` is its style."""
 
     form: ClassVar[str] = "prose"
     text: str
-    kind: Literal["good", "bad", "lead", "note", "heading"] = "note"
+    kind: ProseKind = "note"
 
 
 Block = Figure | Table | Prose
 
+#: Letters in a line of prose, and the most lines of a page that is short.
+_LINE_LETTERS, _SHORT_LINES = 130, 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a report; ``flows``: it may continue on the next page."""
+    """A page of a report; ``flows``: it may continue on the next page, ``brief``: the PDF has a short header on it."""
 
     title: str
     blocks: tuple[Block, ...]
     flows: bool = False
+    brief: bool = False
+
+    @property
+    def lines(self) -> int | None:
+        """The approximate number of lines if it has only tables and prose; None if it has a figure."""
+        counts = [
+            2 + len(block.rows) if isinstance(block, Table) else 1 + len(block.text) // _LINE_LETTERS
+            for block in self.blocks
+            if not isinstance(block, Figure)
+        ]
+        return sum(counts) if len(counts) == len(self.blocks) else None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it may begin below the page before it, if there is room: its own would be nearly empty."""
+        return self.lines is not None and self.lines <= _SHORT_LINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The header of every page (PTS 2.0.2 chapter 5).
+    """The header of every page (PTS 2.0.2 chapter 5); a page that continues a section has a short one in the PDF.
 
     ``dates``, ``test``, ``standard`` and ``names`` are the banner's rows, ``heads`` and ``blocks`` the four
     blocks of facts.
@@ -67,6 +89,12 @@ class Header:
     names: Table
     heads: Table
     blocks: Table
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Test, model and serial number: what the short header of a continuation page shows."""
+        serials = (row[3] for row in self.blocks.rows if row[2] == "S/N")
+        return self.test.rows[0][0], self.names.rows[0][3], next(serials, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 from .. import registries
 from ..results.result import TestResult
+from .figures.figure import PointMatrix
 from .header import Rows, header
 from .pages import Page, Report
 from .sections.telemetry import telemetry_pages
@@ -47,6 +48,10 @@ class FurtherTestPages(TestPages, Protocol):
 
     def plots(self, result: TestResult[Any], /) -> Iterator[tuple[str, list[dict[str, Any]], dict[str, Any]]]:
         """Yield the title, traces and layout of each figure of the interactive page, for plotly."""
+        ...
+
+    def point_matrices(self, result: TestResult[Any], /) -> Iterator[PointMatrix]:
+        """Yield the matrices of the workbook."""
         ...
 
     def comparison(self, results: Mapping[str, TestResult[Any]], /) -> Iterator[Page]:

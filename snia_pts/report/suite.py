@@ -20,7 +20,15 @@ from ..spec.reader import read_specification, versions
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .sections.summary import SIMULATED, elapsed_seconds, limit_blocks, lower_bound_prefix, shortcomings, verdict
+from .sections.summary import (
+    SIMULATED,
+    elapsed_seconds,
+    limit_blocks,
+    lower_bound_prefix,
+    shortcomings,
+    verdict,
+    verdict_kind,
+)
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 from .writing import OUTPUTS, USUAL, render, replace_files
 
@@ -144,7 +152,7 @@ def _line(test: str, result: TestResult, report: str | None) -> TestLine:
         title=result.facts.spec.title,
         verdict=verdict(result),
         achieved=result.achieved,
-        steady=result.steady,
+        steady=result.steady_so_far,
         ending=result.ending,
         conformance="yes" if result.conformant else f"NO, {shortcomings(result)}",
         key_figures=tuple(key_figures(result)),
@@ -171,7 +179,7 @@ def key_figures(result: TestResult) -> Iterator[str]:
         yield from _tracked(loop)
     if isinstance(spec, CrossStimulusSpec):
         yield from _recovered(result)
-    elif isinstance(spec, WriteSaturationSpec) and not result.steady:
+    elif isinstance(spec, WriteSaturationSpec) and not result.steady_so_far:
         yield from _at_end(result)
     elif result.sampling and result.sampling.window:
         (tracked, state), *_ = result.sampling.window.determinations
@@ -268,7 +276,8 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     if summary.simulated:
         yield SIMULATED
     good = summary.finished and all(line.achieved for line in summary.lines)
-    yield Prose(text=summary.verdict, kind="good" if good else "bad")
+    steady = all(line.steady for line in summary.lines)
+    yield Prose(text=summary.verdict, kind=verdict_kind(achieved=good, steady=steady))
     conformant = all(line.conformance == "yes" for line in summary.lines)
     if conformant and not good:
         yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import registries
 from ..errors import ReportError, RunFolderError
 from ..files import create_file, keep_folder_open, make_folder, remove, remove_folder, replace_file
 from ..results.result import TestResult
@@ -18,7 +19,7 @@ from ..trusted_paths import private_path, require_private
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
 from .formats.isolation import isolated
-from .written_files import recorded, written
+from .written_files import list_path, recorded, written
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -132,10 +133,8 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     format is unknown, a file cannot be written, or a page differs from its planned layout; existing files are then
     unchanged.
     """
-    unknown = [name for name in formats if name not in OUTPUTS and name not in DATA_OUTPUTS]
-    if unknown:
-        available = ", ".join((*OUTPUTS, *DATA_OUTPUTS))
-        raise ReportError(reason=f"unknown format {', '.join(unknown)}; formats: {available}")
+    if unknown := [name for name in formats if name not in known_formats()]:
+        raise ReportError(reason=f"unknown format {', '.join(unknown)}; formats: {', '.join(known_formats())}")
     from .registry import build
 
     files: dict[str, bytes] = {}
@@ -143,6 +142,8 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
         for name in DATA_OUTPUTS:
             if name in formats:
                 files |= DATA_OUTPUTS[name](result)
+        for name in filter(registries.OUTPUTS.__contains__, formats):
+            files[f"report.{name}"] = _further_output(name, result)
     pages = [name for name in formats if name in OUTPUTS]
     if pages:
         files |= render(build(result), pages) | {CHECKSUMS_FILE: checksums(result)}
@@ -150,6 +151,23 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     if files:
         _LOGGER.info("report files written to %s: %s", folder, ", ".join(files))
     return places(folder, formats)
+
+
+def known_formats() -> tuple[str, ...]:
+    """Return all formats, also those of the plugins that are loaded."""
+    return (*OUTPUTS, *DATA_OUTPUTS, *registries.OUTPUTS)
+
+
+def _further_output(name: str, result: TestResult) -> bytes:
+    """Return the content of the file in a format of a plugin; raises ReportError."""
+    try:
+        content = registries.load(registries.OUTPUTS, name)(result)
+    except Exception as error:
+        reason = f"the format {name} of a plugin failed ({type(error).__name__}: {error})"
+        raise ReportError(reason=reason, hint="The result is safe; omit this format, or correct the plugin.") from error
+    if not isinstance(content, bytes):
+        raise ReportError(reason=f"the format {name} of a plugin: expected bytes, got {type(content).__name__}")
+    return content
 
 
 def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
@@ -160,14 +178,15 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
 def forget(folder: Path) -> None:
     """Remove every file of an earlier report, because it is out of date, and no file of the user.
 
-    Raises ReportError before anything is removed if a figure or table was changed, because the next report could not
+    Raises ReportError before anything is removed if a file of the report was changed, because the next report could not
     replace it; and RunFolderError if a file cannot be removed.
     """
-    reports = [*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / CHECKSUMS_FILE]
+    names = [path.name for path in places(folder, known_formats()).values() if path.name != _PATHS["csv"]]
+    subfolders = [list_path(folder, f"{subfolder}/file") for subfolder in ("figures", _PATHS["csv"])]
     try:
-        for path in (*reports, *written(folder / "figures"), *written(folder / _PATHS["csv"])):
-            if not path.is_dir():
-                remove(path)
+        own = written(list_path(folder, "report"), (*names, CHECKSUMS_FILE))
+        for path in (*own, *(path for subfolder in subfolders for path in written(subfolder))):
+            remove(path)
     except RunFolderError as error:
         raise _failed(error) from error
     except OSError as error:
@@ -193,9 +212,9 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
 
     With ``new``, none of them may exist, and if one cannot be written, all are removed again.
 
-    Subfolders have a list of what was written there: other files of a report are removed from them, those of the user
-    are neither replaced nor removed.  Raises ReportError, before anything is written, if a file of the user is in the
-    way or a subfolder is a symlink; and RunFolderError if root runs this and others may change the folder.
+    Each folder has a list of what was written there: other files of a report are removed from subfolders, those of the
+    user are neither replaced nor removed.  Raises ReportError, before anything is written, if a file of the user is in
+    the way or a subfolder is a symlink; and RunFolderError if root runs this and others may change the folder.
     """
     require_private(folder)
     try:
@@ -207,9 +226,8 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
                 raise RunFolderError(path=folder, reason=f"{existing[0]} already exists{others}")
             contents: dict[Path, dict[str, bytes]] = {}
             for place, data in files.items():
-                if (inside := (folder / place).parent) != folder:
-                    contents.setdefault(inside, {})[Path(place).name] = data
-            for inside in contents:
+                contents.setdefault(list_path(folder, place), {})[Path(place).name] = data
+            for inside in {path.parent for path in contents} - {folder}:
                 make_folder(inside)
                 if new:
                     undo.callback(_remove_if_empty, inside)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 #: The most labels on a log axis.
 _MAX_LABELS = 9
-#: Units that keep the labels of large numbers short.
+#: Units that keep the labels of large numbers short, on an axis that has at least this number.
 _UNITS = ((1e9, "G"), (1e6, "M"))
+_LEAST_WITH_UNIT = 1e7
 
 
 def finite(values: Iterable[float]) -> list[float]:
@@ -23,10 +24,10 @@ def finite(values: Iterable[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def tick_label(value: float) -> str:
-    """Return a round number as an axis shows it: ``20 000``, ``0.5``, ``50 M``."""
+def tick_label(value: float, highest: float = 0.0) -> str:
+    """Return a round number as an axis up to ``highest`` shows it: ``20 000``, ``0.5``, ``1 000 000``, ``50 M``."""
     for size, unit in _UNITS:
-        if abs(value) >= size:
+        if abs(value) >= size and max(abs(value), highest) >= _LEAST_WITH_UNIT:
             return f"{tick_label(value / size)} {unit}"
     text = f"{value:.6g}"
     if "e" in text:
@@ -37,7 +38,9 @@ def tick_label(value: float) -> str:
 def tick_labels(ticks: Sequence[float]) -> list[str]:
     """Return the evenly spaced ``ticks`` of an axis, all in one unit and with enough decimals to differ."""
     highest, step = max(map(abs, ticks)), ticks[1] - ticks[0]
-    size, unit = next(((size, f" {unit}") for size, unit in _UNITS if highest >= size), (1.0, ""))
+    size, unit = next(
+        ((size, f" {unit}") for size, unit in _UNITS if highest >= max(size, _LEAST_WITH_UNIT)), (1.0, "")
+    )
     decimals = decimals_for([step / size], digits=2, most=6)
     return [f"{thousands(tick / size, decimals)}{unit}" for tick in ticks]
 
@@ -58,13 +61,13 @@ def log_ticks(low: float, high: float) -> list[float]:
     return enclosing if len(enclosing) > 2 else linear_ticks(below, above)
 
 
-def linear_ticks(low: float, high: float) -> list[float]:
-    """Return five or six round ticks that enclose ``low`` .. ``high``."""
+def linear_ticks(low: float, high: float, *, steps: int = 5) -> list[float]:
+    """Return round ticks that enclose ``low`` .. ``high``, with at most ``steps`` steps between them."""
     from matplotlib.ticker import MaxNLocator
 
     if low == high:  # the locator's own margin is too small to be read
         high += abs(high) * 0.1 or 1.0
-    return [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
+    return [float(tick) for tick in MaxNLocator(steps, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
 
 
 def round_ticks(first: int, last: int, *, most: int = 25) -> list[int]:
@@ -88,8 +91,9 @@ def set_log_y(axes: Axes, values: Iterable[float]) -> None:
     positive = [value for value in finite(values) if value > 0] or [1.0]
     ticks = log_ticks(min(positive), max(positive))
     axes.set_yscale("log")
-    axes.set_ylim(ticks[0], ticks[-1] * (1.0 if ticks[-1] > max(positive) * 1.03 else 1.05))
-    axes.set_yticks(ticks, [tick_label(tick) for tick in ticks])
+    room = (ticks[-1] / ticks[0]) ** 0.03  # for a marker or line at either end
+    axes.set_ylim(ticks[0] / room, ticks[-1] * room)
+    axes.set_yticks(ticks, [tick_label(tick, ticks[-1]) for tick in ticks])
     axes.tick_params(axis="y", which="minor", left=False, labelleft=False)
 
 
@@ -104,6 +108,13 @@ def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
     shown = finite(values) or [0.0, 1.0]
     ticks = linear_ticks(min(shown), max(shown))
     axes.set_ylim(*_ends(ticks, max(shown)))
+    axes.set_yticks(ticks, tick_labels(ticks))
+
+
+def set_y_within(axes: Axes, low: float, high: float) -> None:
+    """Give ``axes`` a linear y axis that ends at ``low`` and ``high``, with round ticks between them."""
+    ticks = [tick for tick in linear_ticks(low, high, steps=8) if low <= tick <= high]
+    axes.set_ylim(low, high)
     axes.set_yticks(ticks, tick_labels(ticks))
 
 

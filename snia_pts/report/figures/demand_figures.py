@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...analysis.operating_points import DemandMean, OperatingPoint
 from ..tables import thousands
 from . import axes as ax
-from .figure import canvas, legend_beside, plot
+from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
 from .style import BAD, INK, series_styles
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], max
     A horizontal line shows the ART limit of the Max IOPS point, rings the operating points.
     """
     figure = canvas()
-    axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     _lines(axes, means, x=lambda mean: mean.iops, y=lambda mean: mean.art_ms)
     _draw_art_limit(axes, maximum_art_ms)
@@ -42,19 +42,20 @@ def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], max
             markeredgecolor=INK,
             markeredgewidth=1.2,
             zorder=6,
+            clip_on=False,
         )
     ax.set_linear_x(axes, [0.0, *(mean.iops for mean in means)])
     axes.set_xlabel("IOPS")
     ax.set_y(axes, [maximum_art_ms, *(mean.art_ms for mean in means)], _ART, log=True)
-    legend_beside(axes, *axes.get_legend_handles_labels(), "Thread Count")
+    legend_beside(axes, "Thread Count")
     return figure
 
 
 def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
     """Plot IOPS, and below it ART (ms, log), against Total OIO (log), one line per Thread Count."""
     figure = canvas()
-    above = plot(figure, left=0.85, right=1.45, bottom=2.45, top=0.2)
-    below = plot(figure, left=0.85, right=1.45, bottom=0.55, top=2.15)
+    above = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=2.45, top=0.2)
+    below = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=2.15)
     for axes in (above, below):
         ax.dress(axes)
         _oio_axis(axes, means)
@@ -65,7 +66,7 @@ def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
     ax.set_y(below, [maximum_art_ms, *(mean.art_ms for mean in means)], "ART (ms)", log=True)
     above.tick_params(labelbottom=False)
     below.set_xlabel("Total OIO (TC x QD, log)")
-    legend_beside(above, *below.get_legend_handles_labels(), "Thread Count")
+    legend_beside(above, "Thread Count", *below.get_legend_handles_labels())
     return figure
 
 
@@ -80,10 +81,10 @@ def _lines(
     x: Callable[[DemandMean], float],
     y: Callable[[DemandMean], float],
 ) -> None:
-    """Draw one line per Thread Count, highest first in the legend, in its style in all figures."""
+    """Draw one line per Thread Count, ascending, in its style in all figures."""
     threads = sorted({mean.demand.thread_count for mean in means})
     styles = series_styles(threads)
-    for count in reversed(threads):
+    for count in threads:
         line = sorted((mean for mean in means if mean.demand.thread_count == count), key=lambda mean: mean.demand)
         axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=f"TC {count}", **styles[count].line())
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...analysis.steady_state import SteadyState
 from ...model.measurement import Metric
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
+from ..tables import thousands
 from . import axes as ax
-from .style import BAD, BAND, INK, QUIET, series_styles
+from .style import BAD, BAND, INK, QUIET, SeriesStyle, series_styles
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -19,7 +21,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Lower than other figures, because the determination data follow below it.
-WINDOW_HEIGHT = 3.4
+WINDOW_HEIGHT = 3.0
+#: Right margin of a plot with a legend beside it, in inches.
+LEGEND_WIDTH = 1.75
+#: Characters per line of a legend, lines per entry, and the lines above which its font is smaller in a usual figure.
+_LEGEND_LETTERS, _ENTRY_LINES, _LEGEND_LINES = 19, 4, 22
+#: The height in inches of the axes of a usual figure with a legend beside it.
+_USUAL_AXES = FIGURE_HEIGHT - 0.75
+
+#: The most ticks of the axis of a measurement window in percent of the average.
+_MAX_PERCENT_TICKS = 8
+
+#: The least width in inches of a bar with its value on top.
+_LEAST_LABELLED_BAR = 0.45
+
+#: The dashes of the upper and the lower bound of a steady value.
+_BOUND_DASHES: tuple[Any, Any] = ((0, (6, 2)), (0, (2, 2)))
+
+#: The style of each series, by its key; by default, the series of a figure are styled by their order.
+Styles = Mapping[Any, SeriesStyle]
 
 #: Values by round number.
 Series = Mapping[int, float]
@@ -47,6 +67,20 @@ class Side:
         return tuple(math.log2(key) if self.log else place for place, key in enumerate(self.keys))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointMatrix:
+    """The names of the points that differ along two sides, by their keys across and down.
+
+    ``metric`` is their main quantity, a field of the table of points.
+    """
+
+    title: str
+    metric: str
+    across: Side
+    down: Side
+    points: Mapping[tuple[int, int], str]
+
+
 def canvas(width: float = FIGURE_WIDTH, height: float = FIGURE_HEIGHT) -> Figure:
     """Return an empty figure of ``width`` x ``height`` inches."""
     from matplotlib.figure import Figure
@@ -65,19 +99,23 @@ def convergence(
     series: Mapping[str, Series],
     window: tuple[int, ...],
     *,
-    metric: Metric,
+    heading: str,
     legend: str,
     log: bool = True,
     steady: bool = True,
     height: float = FIGURE_HEIGHT,
     interruptions: Sequence[float] = (),
+    bounds: Mapping[str, float] | None = None,
+    styles: Styles | None = None,
 ) -> Figure:
-    """Plot ``metric`` against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded.
+    """Plot values against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded.
 
-    A vertical line marks each of ``interruptions``, the positions among the rounds where the run was interrupted.
+    ``heading`` names the values.  A vertical line marks each of ``interruptions``, the positions among the rounds where
+    the run was interrupted.  ``bounds`` are horizontal lines by label; with them, the axis need not start at zero.  The
+    legend has the order of ``series``.
     """
     figure = canvas(height=height)
-    axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     rounds = sorted({number for line in series.values() for number in line})
     ax.dress(axes)
     if window:
@@ -85,41 +123,50 @@ def convergence(
         axes.axvspan(window[0] - 0.3, window[-1] + 0.3, color=BAND, linewidth=0, label=label)
     for place in interruptions:
         axes.axvline(place, color=BAD, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5, label="interruption")
-    styles = series_styles(list(series))
-    for name in _sorted_by_last_value(series):
-        numbers = sorted(series[name])
-        values = [series[name][number] or math.nan for number in numbers] if log else _values(series[name])
-        axes.plot(numbers, values, label=name, **styles[name].line())
+    styles = styles or series_styles(list(series))
+    for name, line in series.items():
+        values = [line[number] or (math.nan if log else 0.0) for number in sorted(line)]
+        axes.plot(sorted(line), values, label=name, **styles[name].line())
     ax.set_rounds(axes, rounds[0], rounds[-1])
-    ax.set_y(axes, [value for line in series.values() for value in line.values()], metric.heading, log=log)
+    shown = [value for line in series.values() for value in line.values()]
+    if bounds:
+        for (name, level), dash in zip(bounds.items(), _BOUND_DASHES, strict=True):
+            axes.axhline(level, color=QUIET, linewidth=1.0, linestyle=dash, label=name)
+        ax.set_y_within(axes, *padded([*shown, *bounds.values()]))
+        axes.set_ylabel(heading)
+    else:
+        ax.set_y(axes, shown, heading, log=log)
     handles, labels = axes.get_legend_handles_labels()
     by_label = dict(zip(labels, handles, strict=True))  # one entry for several interruptions
     order = sorted(by_label, key=lambda label: label not in series)
-    legend_beside(axes, [by_label[label] for label in order], order, legend)
+    legend_beside(axes, legend, [by_label[label] for label in order], order)
     return figure
 
 
-def _values(line: Series) -> list[float]:
-    return [line[number] for number in sorted(line)]
+def legend_text(label: str) -> str:
+    """Return a label wrapped to the lines that a legend has room for."""
+    lines = [line for part in label.split("\n") for line in textwrap.wrap(part, _LEGEND_LETTERS)] or [label]
+    if len(lines) > _ENTRY_LINES:  # the end of the label distinguishes the series
+        lines = [f"{lines[0]} \N{HORIZONTAL ELLIPSIS}", *lines[1 - _ENTRY_LINES :]]
+    return "\n".join(lines)
 
 
-def _sorted_by_last_value(series: Mapping[str, Series]) -> list[str]:
-    """Return the labels of the lines by their values in the last round, highest first."""
-    return sorted(series, key=lambda name: -series[name][max(series[name])])
-
-
-def legend_beside(axes: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str) -> None:
-    """Put a legend to the right of ``axes``, in a smaller font if it is long."""
-    size = 8 if len(labels) <= 16 else max(3.5, 8 * 16 / len(labels))
+def legend_beside(axes: Axes, title: str, handles: Sequence[Artist] = (), labels: Sequence[str] = ()) -> None:
+    """Put a legend to the right of ``axes``, by default of all its series; in a smaller font if it is long."""
+    if not handles:
+        handles, labels = axes.get_legend_handles_labels()
+    texts = [legend_text(label) for label in labels]
+    lines = sum(text.count("\n") + 1 for text in texts)
+    room = _LEGEND_LINES * axes.bbox.height / axes.figure.dpi / _USUAL_AXES
     axes.legend(
         handles,
-        labels,
+        texts,
         title=title,
         loc="upper left",
         bbox_to_anchor=(1.02, 1.0),
         borderaxespad=0,
         alignment="left",
-        fontsize=size,
+        fontsize=min(8.0, max(3.5, 8 * room / (lines + 1))),
         title_fontsize=8.5,
         labelspacing=0.55,
     )
@@ -138,16 +185,15 @@ def measurement_window(
     ax.dress(axes)
     rounds, values = determination.rounds, determination.values
     drawn = [value if math.isfinite(value) else math.nan for value in values]
-    shown = [*values]
     if determination.evaluable:
-        shown += _reference_lines(axes, determination, data_excursion_percent)
+        _reference_lines(axes, determination, data_excursion_percent)
     axes.plot(rounds, drawn, color="#0072b2", marker="o", markersize=6, linewidth=1.2, label=metric.label, zorder=4)
     ax.set_rounds(axes, rounds[0], rounds[-1], minutes)
-    ax.set_linear_y(axes, _padded(shown))
+    ax.set_y_within(axes, *window_limits(determination, data_excursion_percent))
     axes.set_ylabel(metric.heading)
     if determination.evaluable:
-        _percent_axis(axes, determination.average)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, columnspacing=2.2)
+        _percent_axis(axes, determination.average, data_excursion_percent / 4)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=3, columnspacing=2.2)
     if not determination.steady:
         word = "NOT ACHIEVED" if determination.evaluable else "NOT EVALUABLE"
         span = f"minutes {minutes[0]:g} - {minutes[-1]:g}" if minutes else f"rounds {rounds[0]} - {rounds[-1]}"
@@ -155,15 +201,32 @@ def measurement_window(
     return figure
 
 
-def _reference_lines(axes: Axes, determination: SteadyState, data_excursion_percent: float) -> list[float]:
+def window_limits(determination: SteadyState, data_excursion_percent: float) -> tuple[float, float]:
+    """Return the ends of a window's y axis: the allowed band fills it, unless values are outside of the band."""
+    shown, half = [*determination.values], data_excursion_percent / 200
+    if determination.evaluable:
+        first, last = determination.rounds[0], determination.rounds[-1]
+        shown += [determination.average * (1 + half), determination.average * (1 - half)]
+        shown += [determination.fit(first), determination.fit(last)]
+    return padded(shown)
+
+
+def padded(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis with room on both sides of ``values``, not below zero if none of them is."""
+    shown = ax.finite(values) or [0.0]
+    room = 0.06 * (max(shown) - min(shown)) or 0.05 * abs(shown[0]) or 0.5
+    return max(0.0, min(shown) - room) if min(shown) >= 0 else min(shown) - room, max(shown) + room
+
+
+def _reference_lines(axes: Axes, determination: SteadyState, data_excursion_percent: float) -> None:
     ends = (determination.first_round - 0.4, determination.rounds[-1] + 0.4)
     average, half = determination.average, data_excursion_percent / 2
     above, below = average * (1 + half / 100), average * (1 - half / 100)
     first, last = determination.rounds[0], determination.rounds[-1]
     fit = [determination.fit(first), determination.fit(last)]
     axes.plot(ends, [average] * 2, color=INK, linewidth=1.1, label="Average")
-    axes.plot(ends, [above] * 2, color=QUIET, linestyle=(0, (6, 2)), label=f"{100 + half:g} % of average")
-    axes.plot(ends, [below] * 2, color=QUIET, linestyle=(0, (2, 2)), label=f"{100 - half:g} % of average")
+    axes.plot(ends, [above] * 2, color=QUIET, linestyle=_BOUND_DASHES[0], label=f"{100 + half:g} % of average")
+    axes.plot(ends, [below] * 2, color=QUIET, linestyle=_BOUND_DASHES[1], label=f"{100 - half:g} % of average")
     axes.plot(
         (first, last),
         fit,
@@ -173,20 +236,15 @@ def _reference_lines(axes: Axes, determination: SteadyState, data_excursion_perc
         label="Best fit (least squares)",
         zorder=3,
     )
-    return [above, below, *fit]
 
 
-def _padded(values: Sequence[float]) -> list[float]:
-    shown = ax.finite(values) or [0.0]
-    room = 0.06 * (max(shown) - min(shown)) or 0.05 * abs(shown[0]) or 0.5
-    return [max(0.0, min(shown) - room) if min(shown) >= 0 else min(shown) - room, max(shown) + room]
-
-
-def _percent_axis(axes: Axes, average: float) -> None:
-    """Add an axis on the right in percent of the average."""
+def _percent_axis(axes: Axes, average: float, step: float) -> None:
+    """Add an axis on the right in percent of the average: 90, 95, 100, 105, 110, or wider apart for a wider range."""
     beside = axes.twinx()
     low, high = (100 * limit / average for limit in axes.get_ylim())
-    ticks = [tick for tick in ax.linear_ticks(low, high) if low - 1e-9 <= tick <= high + 1e-9]
+    while (high - low) / step > _MAX_PERCENT_TICKS:
+        step *= 2
+    ticks = [100 + step * place for place in range(math.ceil((low - 100) / step), math.floor((high - 100) / step) + 1)]
     beside.set_ylim(low, high)
     beside.set_yticks(ticks, [ax.tick_label(tick) for tick in ticks])
     beside.set_ylabel("% of average")
@@ -195,17 +253,24 @@ def _percent_axis(axes: Axes, average: float) -> None:
 
 
 def matrix_lines(
-    values: Grid, across: Side, lines: Side, *, heading: str, log: bool = True, scale: Sequence[float] = ()
+    values: Grid,
+    across: Side,
+    lines: Side,
+    *,
+    heading: str,
+    log: bool = True,
+    scale: Sequence[float] = (),
+    styles: Styles | None = None,
 ) -> Figure:
     """Plot a matrix: ``across`` horizontally, one line for each key of ``lines``; ``heading`` names the values.
 
     The axis includes the values of ``scale``, so that several figures share one scale.
     """
     figure = canvas()
-    axes = plot(figure, left=0.85, right=1.3, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
-    styles = series_styles(list(lines.keys))
-    for key, label in reversed(list(zip(lines.keys, lines.labels, strict=True))):
+    styles = styles or series_styles(lines.keys)
+    for key, label in zip(lines.keys, lines.labels, strict=True):
         points = [(place, values.get((at, key))) for place, at in zip(across.places, across.keys, strict=True)]
         known = [(place, value or (math.nan if log else 0.0)) for place, value in points if value is not None]
         axes.plot([x for x, _ in known], [y for _, y in known], label=label, **styles[key].line())
@@ -216,5 +281,32 @@ def matrix_lines(
     axes.set_xticks(places, [label if kept else "" for label, kept in zip(across.labels, keep, strict=True)])
     ax.set_y(axes, (*values.values(), *scale), heading, log=log)
     axes.set_xlabel(ax.logarithmic(across.title) if across.log else across.title)
-    legend_beside(axes, *axes.get_legend_handles_labels(), lines.title)
+    legend_beside(axes, lines.title)
+    return figure
+
+
+def matrix_bars(values: Grid, across: Side, bars: Side, *, heading: str, styles: Styles | None = None) -> Figure:
+    """Draw a matrix as bars from zero: a group for each key of ``across``, in it a bar for each key of ``bars``.
+
+    Each bar has its value on top, if it is wide enough.
+    """
+    figure = canvas()
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
+    ax.dress(axes)
+    axes.grid(False, axis="x")
+    styles = styles or series_styles(bars.keys)
+    width = 0.8 / len(bars.keys)
+    labelled = width * (FIGURE_WIDTH - 0.85 - LEGEND_WIDTH) / len(across.keys) >= _LEAST_LABELLED_BAR
+    for order, (key, label) in enumerate(zip(bars.keys, bars.labels, strict=True)):
+        places = [place + width * (order - (len(bars.keys) - 1) / 2) for place in range(len(across.keys))]
+        heights = [values.get((at, key), math.nan) for at in across.keys]
+        drawn = axes.bar(places, heights, 0.92 * width, label=label, color=styles[key].colour)
+        if labelled:
+            texts = [thousands(height, 0) if math.isfinite(height) else "" for height in heights]
+            axes.bar_label(drawn, texts, padding=2, fontsize=7)
+    axes.set_xticks(range(len(across.keys)), across.labels)
+    axes.tick_params(axis="x", length=0)
+    axes.set_xlabel(across.title)
+    ax.set_y(axes, [1.06 * value for value in values.values()], heading, log=False)
+    legend_beside(axes, bars.title)
     return figure

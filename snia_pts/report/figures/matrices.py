@@ -22,7 +22,7 @@ from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
 from ...spec import Rounds
 from ...units import KIB, block_size
-from ..tables import Column, Table, aligned
+from ..tables import NOT_APPLICABLE, Column, Table, aligned
 from .figure import Grid, Side
 
 #: The most columns in a table; also the most rows that leave room for three tables on a page.
@@ -71,6 +71,12 @@ def mixes(rounds: Rounds) -> Side:
     """Return the R/W mixes by their read shares in percent, ascending: 0/100 first."""
     keys = tuple(sorted(rounds.read_percents))
     return Side(title="R/W mix (%)", keys=keys, labels=tuple(map(mix, keys)), prefix="R/W ")
+
+
+def writes(rounds: Rounds) -> tuple[int, dict[tuple[int, int], str]]:
+    """Return the R/W mix with the most writes, and the names of its points by place, in the order of block sizes."""
+    share = min(rounds.read_percents)
+    return share, {(size, share): block_size(size) for size in sorted(rounds.block_sizes_bytes)}
 
 
 def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
@@ -179,7 +185,7 @@ def _cells(
     places = [(row, column) for row in down.keys for column, _ in group]
     texts = aligned([values.get(place) for place in places], digits=digits, most=most)
     for place, text in zip(places, texts, strict=True):
-        yield f"{MARK} {text}" if place in marked and place in values else text
+        yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
 
 
 def _matrix_table(text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str) -> Table:

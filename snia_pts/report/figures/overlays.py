@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from . import axes as ax
-from .figure import canvas, legend_beside, plot
+from .figure import LEGEND_WIDTH, Styles, canvas, legend_beside, plot
 from .style import series_styles
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: An axis is in minutes between these durations in seconds; shorter ones are in seconds, longer ones in hours.
@@ -22,26 +21,19 @@ def over_time(
     *,
     heading: str,
     legend: str,
-    labelled: Callable[[Axes, str], None] | None = None,
+    styles: Styles | None = None,
 ) -> Figure:
-    """Plot values over seconds, one line for each of ``series`` by label; both scales start at zero.
-
-    ``labelled`` puts a legend of long names beside the axes.
-    """
+    """Plot values over seconds, one line for each of ``series`` by label; both scales start at zero."""
     figure = canvas()
-    axes = plot(figure, left=0.85, right=1.75 if labelled else 1.1, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     longest = max(max(seconds) for seconds, _ in series.values())
     unit, size = ("s", 1.0) if longest < _SHORT_SECONDS else ("min", 60.0) if longest < _LONG_SECONDS else ("h", 3600.0)
-    for label, style in series_styles(list(series)).items():
-        seconds, values = series[label]
-        line = {**style.line(), "marker": "", "linewidth": 1.0}
-        axes.plot([second / size for second in seconds], values, label=label, **line)
+    styles = styles or series_styles(list(series))
+    for label, (seconds, values) in series.items():
+        axes.plot([second / size for second in seconds], values, label=label, **{**styles[label].line(), "marker": ""})
     ax.set_linear_x(axes, (0.0, longest / size))
     axes.set_xlabel(f"Time ({unit})")
     ax.set_y(axes, [value for _, values in series.values() for value in values], heading, log=False)
-    if labelled:
-        labelled(axes, legend)
-    else:
-        legend_beside(axes, *axes.get_legend_handles_labels(), legend)
+    legend_beside(axes, legend)
     return figure

@@ -7,7 +7,7 @@ and dashes distinguish lines in grey print.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 INK = "#222222"
@@ -19,6 +19,7 @@ BAD = "#b00020"
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a08a00", "#222222")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+_WIDTH, _SIZE = 1.4, 4.5
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
 #: matplotlib settings of every figure, applied to its defaults; the user's matplotlibrc is ignored.
@@ -35,8 +36,8 @@ SETTINGS: Mapping[Any, Any] = {
     "legend.fontsize": 8,
     "legend.frameon": False,
     "legend.handlelength": 3.2,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 4.5,
+    "lines.linewidth": _WIDTH,
+    "lines.markersize": _SIZE,
     "text.color": INK,
     "axes.labelcolor": INK,
     "svg.hashsalt": "snia-pts",
@@ -56,10 +57,23 @@ class SeriesStyle:
     colour: str
     marker: str
     dash: Any
+    width: float = _WIDTH
+    size: float = _SIZE
+    halo: bool = False
 
     def line(self) -> dict[str, Any]:
-        """Return the style as matplotlib's keyword arguments for a line."""
-        return {"color": self.colour, "marker": self.marker, "linestyle": self.dash, "markeredgewidth": 0}
+        """Return the style as matplotlib's keyword arguments for a line; with a ``halo``, it has a white edge."""
+        from matplotlib.patheffects import withStroke
+
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "markersize": self.size,
+            "markeredgewidth": 0,
+            "linestyle": self.dash,
+            "linewidth": self.width,
+            "path_effects": [withStroke(linewidth=self.width + 0.8, foreground="white")] if self.halo else [],
+        }
 
 
 def series_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
@@ -71,4 +85,22 @@ def series_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
             dash=_DASHES[(place // 2) % len(_DASHES)],
         )
         for place, key in enumerate(keys)
+    }
+
+
+def overlay_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
+    """Return the styles of series that may coincide, to be drawn in this order.
+
+    Each line is solid and narrower than those below it, with a white edge, so that every one is visible.
+    """
+    step = min(1.6, 6 / max(1, len(keys) - 1))
+    return {
+        key: replace(
+            style,
+            dash="solid" if place < len(COLOURS) else style.dash,
+            width=1.2 + step * (len(keys) - 1 - place),
+            halo=True,
+            size=4.5 + 1.2 * step * (len(keys) - 1 - place),
+        )
+        for place, (key, style) in enumerate(series_styles(keys).items())
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from ...errors import ReportError
 from ...temporary import temporary_folder
 from ...trusted_paths import tampering_risk
 
+#: Held by the thread that changes the environment and the current folder, so that it restores what it found.
+_LOCK = threading.RLock()
 #: Environment variables with paths of configuration, data or caches.
 _PATH_VARIABLES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
 
@@ -24,11 +27,11 @@ _PATH_VARIABLES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLO
 def isolated() -> Iterator[None]:
     """Make HOME and the current folder of this process an empty temporary folder, until the end of the block.
 
-    A library that reads configuration on import must first be imported in such a block.  Raises ReportError if the
-    temporary folder cannot be created.
+    Another thread that makes a report waits.  A library that reads configuration on import must first be imported in
+    such a block.  Raises ReportError if the temporary folder cannot be created.
     """
-    cache = _font_cache()
-    with ExitStack() as stack:
+    with _LOCK, ExitStack() as stack:
+        cache = _font_cache()
         try:
             folder = str(stack.enter_context(temporary_folder()))
         except OSError as error:

@@ -8,6 +8,7 @@ from lxml import etree
 
 from ...results.limit_checks import judgements
 from ...results.result import TestResult
+from ...spec import loop_rule, settling_rule
 from ...text import one_line
 from ..sections.summary import elapsed_seconds, limit_text, shortcomings, value_text, verdict
 
@@ -47,10 +48,14 @@ def _properties(result: TestResult) -> Iterator[tuple[str, str]]:
 
 
 def _cases(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield each test case with the reason of its failure, empty if it passed."""
+    """Yield each test case with the reason of its failure, empty if it passed.
+
+    A test that is complete without steady state has no test case on it: it neither passed nor failed.
+    """
     finished = result.ending == "finished"
     yield "the run finishes", "" if finished else f"{result.ending}: {result.ending_detail}"
-    if not result.facts.spec.rounds_are_repeats:
+    evaluated = loop_rule(result.facts.spec) or settling_rule(result.facts.spec)
+    if evaluated and (result.steady or not result.achieved):
         yield "steady state is achieved", "" if result.achieved else verdict(result)
     for judgement in judgements(result):
         limit, value = judgement.limit, judgement.value

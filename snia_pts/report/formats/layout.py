@@ -22,15 +22,18 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Paragraph
 from reportlab.platypus.doctemplate import LayoutError
 
 from ...errors import ReportError
+from ...text import one_line
 from ..header import short, width_em
-from ..pages import Figure, Report
+from ..pages import Figure, Page, Report
 from . import page_header
-from .placements import POINTS, Placement, Sheet
+from .placements import POINTS, HeaderKind, Placement, Sheet
 from .rst import TEMPLATES, table_style
 from .typesetter import FONTS, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
 
 #: Height of a table's title, its head and three rows, in points.
 _TITLE_AND_ROWS_HEIGHT = 75
+#: Height of a line of a table, in points, with its padding; prose has lower lines.
+_LINE_HEIGHT = 13
 #: The most lines of a table cell, and the least text that fits into one percent of a table's width, in em.
 _MAX_CELL_LINES, _EM_PER_PERCENT = 30, 0.6
 
@@ -45,6 +48,40 @@ class planned_figure(nodes.General, nodes.Element):
 
 class table_space(nodes.General, nodes.Element):
     """Starts a new page if the rest of the page is too short for a table's title and its first rows."""
+
+
+def _header_of(page: Page) -> HeaderKind:
+    return "short" if page.brief else "full"
+
+
+class SectionBreak(MyPageBreak):  # type: ignore[misc]
+    """Starts a page that begins with a title."""
+
+    def __init__(self, page: Page, sheet: Sheet) -> None:
+        super().__init__(breakTo="any")
+        self.page, self.sheet = page, sheet
+
+    def frameAction(self, frame: Any) -> None:
+        """End the page, unless nothing is on it yet."""
+        super().frameAction(frame)
+        if frame._generated_content:
+            self.sheet.next_header = _header_of(self.page)
+
+
+class ShortSectionBreak(CondPageBreak):
+    """Some space before a short section, or a new page if it does not fit below the section before it."""
+
+    def __init__(self, page: Page, sheet: Sheet) -> None:
+        super().__init__(_LINE_HEIGHT * (3 + (page.lines or 0)))
+        self.page, self.sheet = page, sheet
+
+    def wrap(self, aW: float, aH: float) -> tuple[float, float]:
+        """Return the size of the space; none if a new page follows."""
+        if aH >= self.height:
+            return aW, _LINE_HEIGHT
+        self.sheet.next_header = _header_of(self.page)
+        size: tuple[float, float] = super().wrap(aW, aH)
+        return size
 
 
 class TitleBar(Heading):  # type: ignore[misc]  # rst2pdf has no types
@@ -80,6 +117,7 @@ class PlacedFigure(Flowable):
         placement = Placement(page=self.canv.getPageNumber(), x=x, y=y, width=self.width, height=self.height)
         self.sheet.figures.append((self.figure.name, placement))
         frame: Any = self._frame  # type: ignore[attr-defined]  # reportlab sets it while it draws
+        self.sheet.tops[placement.page] = frame.y1 + frame.height
         self.sheet.frame = (frame.x1, frame.y1, frame.x1 + frame.width, frame.y1 + frame.height)
 
 
@@ -88,7 +126,9 @@ class TitleHandler(NodeHandler, page_title):  # type: ignore[misc]  # registers 
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         del style
-        return [MyPageBreak(breakTo="any"), TitleBar(node, client.styles["heading1"])]
+        page, sheet = node["page"], node["sheet"]
+        start = ShortSectionBreak(page, sheet) if page.is_short else SectionBreak(page, sheet)
+        return [start, TitleBar(node, client.styles["heading1"])]
 
 
 class FigureHandler(NodeHandler, planned_figure):  # type: ignore[misc]
@@ -153,7 +193,8 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
             )
             document = document.deepcopy()
             _insert_nodes(report, document, sheet)
-            page_header.insert_nodes(document, sheet)
+            identity = [printable(one_line(text)) for text in report.header.identity]
+            page_header.insert_nodes(document, identity, sheet)
             set_paragraph_styles(document)
             _fit_cells(document)
             _replace_unprintable(document)
@@ -182,9 +223,10 @@ def _reproducible() -> Iterator[None]:
 def _insert_nodes(report: Report, document: nodes.document, sheet: Sheet) -> None:
     """Replace the titles of sections and the figures by our own nodes, and put one before each table with a title."""
     figures = {f"figures/{figure.name}.svg": figure for figure in report.figures}
-    for number, section in enumerate(list(document.findall(nodes.section)), start=1):
+    sections = list(document.findall(nodes.section))
+    for number, (section, page) in enumerate(zip(sections, report.pages, strict=True), start=1):
         title = next(iter(section.findall(nodes.title)))
-        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number))
+        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page))
     for table in list(document.findall(nodes.table)):
         if table.first_child_matching_class(nodes.title) is not None:
             table.parent.insert(table.parent.index(table), table_space())

@@ -1,4 +1,4 @@
-"""The header of a PDF's pages, laid out once: a form that every page shows.
+"""The header of a PDF's pages, laid out once: a form that every page with a title shows; others have a short one.
 
 rst2pdf would lay it out again for every page, and all pages twice, because it knows their number only after the last.
 A page may show a form that is drawn later.  Therefore "page n of m" is a form too, drawn at the document's end.
@@ -6,12 +6,13 @@ A page may show a form that is drawn later.  Therefore "page n of m" is a form t
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from docutils import nodes
-from reportlab.platypus import Flowable, Paragraph
+from reportlab.platypus import Flowable, Paragraph, Spacer, Table
 
 from ...errors import ReportError
 from ..header import PAGE_OF_TOTAL
@@ -37,8 +38,10 @@ class all_page_numbers(nodes.General, nodes.Element):
     """The document's end, where the number of pages is known."""
 
 
-def insert_nodes(document: nodes.document, sheet: Sheet) -> None:
+def insert_nodes(document: nodes.document, identity: Sequence[str], sheet: Sheet) -> None:
     """Replace the header's content and its page number by our own nodes, and append one to the document.
+
+    ``identity`` is what the short header of a continuation page shows.
 
     Raises ReportError if the header has no page number.
     """
@@ -48,38 +51,68 @@ def insert_nodes(document: nodes.document, sheet: Sheet) -> None:
     if [cell.astext() for cell in cells] != [PAGE_OF_TOTAL]:
         raise ReportError(reason="the header has no page number")
     cells[0].children[:] = [page_number(sheet=sheet)]
-    header.children[:] = [page_header("", *header.children, sheet=sheet)]
+    header.children[:] = [page_header("", *header.children, identity=tuple(identity), sheet=sheet)]
     document.append(all_page_numbers(sheet=sheet))
 
 
 class PageHeader(Flowable):
-    """Stacked flowables, drawn once and shown on every page; all pages have one size."""
+    """Stacked flowables, drawn once and shown on every page that begins a section; all pages have one size.
 
-    def __init__(self, content: Sequence[Any], sheet: Sheet) -> None:
+    Other pages show a short header: ``identity`` (test, model, serial number), and the title of a section that goes on.
+    """
+
+    def __init__(self, content: Sequence[Any], identity: Sequence[str], styles: Any, sheet: Sheet) -> None:
         super().__init__()
-        self.content, self.sheet = content, sheet
-        self.heights: list[float] = []
+        self.content, self.names, self.styles, self.sheet = content, identity, styles, sheet
+        self.page, self.heights = 0, list[float]()
+        self.short: list[Any] = []
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:
-        """Return the total size, measured for the first page."""
+        """Return the total size, that of the full header measured for the first page."""
+        if self.canv.getPageNumber() != self.page:  # a page begins
+            self.page = self.canv.getPageNumber()
+            kind, self.sheet.next_header = self.sheet.next_header, "continued"
+            self.short = [] if kind == "full" else self._short(aW, continued=kind == "continued")
         if not self.heights:
             self.heights = [flowable.wrapOn(self.canv, aW, aH)[1] for flowable in self.content]
-            self.width, self.height = aW, sum(self.heights)
+        heights = [flowable.wrapOn(self.canv, aW, aH)[1] for flowable in self.short] or self.heights
+        self.width, self.height = aW, sum(heights)
         return self.width, self.height
 
+    def _short(self, width: float, *, continued: bool) -> list[Any]:
+        """Return the flowables of the short header of the current page."""
+        test, model, serial = (html.escape(text, quote=False) for text in self.names)
+        cell, bold = self.styles["small"], self.styles["banner-center"]
+        cells = [Paragraph(test, bold), Paragraph(model, cell), Paragraph(f"S/N: {serial}", cell)]
+        table = Table(
+            [[*cells, ShownPageNumber(cell, self.sheet)]], [share * width for share in (0.42, 0.26, 0.22, 0.1)]
+        )
+        table.setStyle([("GRID", (0, 0), (-1, -1), 0.5, "#222222"), ("VALIGN", (0, 0), (-1, -1), "MIDDLE")])
+        if not continued:
+            return [table]
+        title = Paragraph(f"{html.escape(self.sheet.titles[-1][0], quote=False)} (continued)", self.styles["heading1"])
+        return [table, Spacer(0, 7), title, Spacer(0, 3)]
+
     def draw(self) -> None:
+        if self.short:
+            _stack(self.canv, self.short, self.width, self.height)
+            return
         canvas = self.canv
         if not canvas.hasForm(_FORM):
             right, top = math.ceil(self.width), math.ceil(self.height)
             canvas.beginForm(_FORM, -_HALF_LINE, -_HALF_LINE, right + _HALF_LINE, top + _HALF_LINE)
-            bottom = self.height
-            for flowable, height in zip(self.content, self.heights, strict=True):
-                bottom -= height
-                flowable.drawOn(canvas, 0, bottom)
+            _stack(canvas, self.content, self.width, self.height)
             canvas.endForm()
         canvas.doForm(_FORM)
         canvas.translate(*self.sheet.number_at)
         canvas.doForm(_form_name(canvas.getPageNumber()))
+
+
+def _stack(canvas: Any, flowables: Sequence[Any], width: float, height: float) -> None:
+    """Draw flowables below each other, the first at ``height``."""
+    for flowable in flowables:
+        height -= flowable.wrapOn(canvas, width, height)[1]
+        flowable.drawOn(canvas, 0, height)
 
 
 def _form_name(page: int) -> str:
@@ -100,6 +133,17 @@ class PageNumber(Flowable):
 
     def draw(self) -> None:
         self.sheet.number_at = self.canv.absolutePosition(0, 0)
+
+
+class ShownPageNumber(PageNumber):
+    """The number of the current page."""
+
+    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002
+        """Return the size of one line."""
+        return self.sheet.number_width, self.style.leading
+
+    def draw(self) -> None:
+        self.canv.doForm(_form_name(self.canv.getPageNumber()))
 
 
 class AllPageNumbers(Flowable):
@@ -127,7 +171,8 @@ class PageHeaderHandler(NodeHandler, page_header):  # type: ignore[misc]  # regi
     """Lays out the header as rst2pdf would, as one flowable."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
-        return [PageHeader(client.gather_elements(node, style=style), node["sheet"])]
+        content = client.gather_elements(node, style=style)
+        return [PageHeader(content, node["identity"], client.styles, node["sheet"])]
 
 
 class PageNumberHandler(NodeHandler, page_number):  # type: ignore[misc]

@@ -138,7 +138,7 @@ def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
         if max(abs(at.width - figure.width * POINTS), abs(at.height - figure.height * POINTS)) > _TOLERANCE:
             yield f"the figure {name} is {at.width:.1f} x {at.height:.1f} points, not as planned"
         inside = left - 0.5 <= at.x and at.x + at.width <= right + 0.5 and bottom - 0.5 <= at.y
-        if not (inside and at.y + at.height <= top + 0.5):
+        if not (inside and at.y + at.height <= sheet.tops.get(at.page, top) + 0.5):
             yield f"the figure {name} extends beyond its page"
         owner = next(page for page in report.pages if figure in page.blocks)
         if not owner.flows and starts.get(owner.title) != at.page:
@@ -152,7 +152,8 @@ def _wrong_pages(planned: Sequence[Page], titles: Sequence[tuple[str, int]], pag
     ends = [start for _, start in titles[1:]] + [pages + 1]
     if titles and titles[0][1] != 1:
         yield "the PDF does not start with its first page"
-    for page, (_, start), end in zip(planned, titles, ends, strict=True):
-        count = end - start
-        if count < 1 or (count > 1 and not page.flows):
+    shares = [following.is_short for following in planned[1:]] + [False]
+    for page, (_, start), end, following_is_short in zip(planned, titles, ends, shares, strict=True):
+        count = end - start  # of the pages that begin with this one, so 0 if the next one begins below it
+        if count < (not following_is_short) or (count > 1 and not page.flows):
             yield f"the page {page.title} takes {count} PDF pages"

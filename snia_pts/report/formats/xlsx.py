@@ -28,7 +28,9 @@ from ...results.tables import RATES, DataTable, data_tables, placed_measurements
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
+from ..figures.figure import PointMatrix
 from ..figures.style import COLOURS
+from ..registry import further_pages
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
 _MAX_SAMPLES = 10_000
@@ -110,11 +112,15 @@ class _WorkbookWriter:
         steady = self._book.add_worksheet("Steady state") if with_window else None
         rounds = self._book.add_worksheet("Rounds") if blocks else None
         points = self._book.add_worksheet("Points") if "points" in self._data else None
+        matrices = tuple(self._point_matrices()) if points else ()
+        matrix_sheet = self._book.add_worksheet("Matrices") if matrices else None
         measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
         if measurements:
             self._measurements(measurements)
         if points:
             self._points(points)
+        if matrix_sheet:
+            self._matrices(matrix_sheet, matrices)
         if rounds:
             self._rounds(rounds, blocks)
         if steady:
@@ -215,6 +221,56 @@ class _WorkbookWriter:
                 cells = (self._measurement_cell(measurement, name) for measurement in measurements)
                 formula = f"=AVERAGE({','.join(cells)})"
                 sheet.write_formula(row, column, formula, self._formats[name], _cached(data.rows[row - 1][column]))
+
+    def _point_matrices(self) -> Iterator[PointMatrix]:
+        """Yield the matrices of a test beside the standard."""
+        further = further_pages(self._result.facts.spec.test)
+        return further.point_matrices(self._result) if further else iter(())
+
+    def _matrices(self, sheet: Worksheet, matrices: Sequence[PointMatrix]) -> None:
+        """Write each matrix as references to the sheet Points, with its chart; all charts have the same scale."""
+        data, top = self._data["points"], 0
+        rows = {row[data.column("point")]: number for number, row in enumerate(data.rows, start=1)}
+        maxima: dict[str, float] = {}
+        for matrix in matrices:
+            values = (data.rows[rows[name] - 1][data.column(matrix.metric)] for name in matrix.points.values())
+            numbers = (value for value in values if isinstance(value, int | float) and math.isfinite(value))
+            maxima[matrix.metric] = max((maxima.get(matrix.metric, 0.0), *numbers))
+        sheet.set_column(0, 0, 20)
+        for matrix in matrices:
+            self._matrix(sheet, top, matrix, rows)
+            chart = self._matrix_chart(sheet.get_name(), top, matrix, maxima[matrix.metric])
+            sheet.insert_chart(top, len(matrix.across.keys) + 2, chart, {"object_position": 2})
+            top += max(_BLOCK_ROWS, len(matrix.down.keys) + 4)
+
+    def _matrix(self, sheet: Worksheet, top: int, matrix: PointMatrix, rows: Mapping[Value, int]) -> None:
+        """Write a matrix; ``rows`` are those of its points in the sheet Points."""
+        data, metric = self._data["points"], matrix.metric
+        self._write(sheet, top, 0, f"{matrix.title}: {unit(metric)}", self._bold)
+        for column, label in enumerate((f"{matrix.down.title} / {matrix.across.title}", *matrix.across.labels)):
+            self._write(sheet, top + 1, column, label, self._head)
+        for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 2):
+            self._write(sheet, row, 0, label)
+            for column, across in enumerate(matrix.across.keys, start=1):
+                if name := matrix.points.get((across, down)):
+                    value = data.rows[rows[name] - 1][data.column(metric)]
+                    formula = f"=Points!{self._cell(data, rows[name], metric)}"
+                    sheet.write_formula(row, column, formula, self._formats[metric], _cached(value))
+
+    def _matrix_chart(self, sheet: str, top: int, matrix: PointMatrix, maximum: float) -> Any:
+        """Return a chart of a matrix: a line for each of its rows."""
+        chart, last = self._book.add_chart({"type": "line"}), len(matrix.across.keys)
+        for number, row in enumerate(range(top + 2, top + 2 + len(matrix.down.keys))):
+            colour = COLOURS[number % len(COLOURS)]
+            marker = {"type": "circle", "size": 5, "fill": {"color": colour}, "border": {"color": colour}}
+            x, y = [sheet, top + 1, 1, top + 1, last], [sheet, row, 1, row, last]
+            line = {"color": colour, "width": 1.5}
+            chart.add_series({"name": [sheet, row, 0], "categories": x, "values": y, "line": line, "marker": marker})
+        chart.set_title({"name": matrix.title, "name_font": {"size": 10, "bold": False}})
+        chart.set_x_axis({"name": matrix.across.title})
+        chart.set_y_axis({"name": unit(matrix.metric), "min": 0, "max": _rounded_up(maximum), "num_format": "#,##0.##"})
+        chart.set_size({"width": 560, "height": (_BLOCK_ROWS - 1) * 20})
+        return chart
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""
@@ -342,6 +398,12 @@ def _determination_rows(
     yield f"allowed slope excursion ({slope} % of the average)", f"={cells['average']}*{slope}/100", allowed
     formula = f"=AND({cells['data']}<={cells['data allowed']},{cells['slope excursion']}<={cells['slope allowed']})"
     yield "steady", formula, steady_state.steady
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next number above ``value`` that has one digit; 1 for 0."""
+    power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
+    return math.ceil(max(value, power) / power) * power
 
 
 def _cached(value: Value) -> float | str:

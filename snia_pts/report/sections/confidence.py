@@ -133,9 +133,9 @@ def table(intervals: Mapping[str, Confidence], *, title: str = "Response times")
     cells = (
         tuple(intervals),
         [thousands(values.ios, 0) for values in plots],
-        aligned([values.iops for values in plots]),
-        aligned([values.mb_per_second for values in plots]),
-        *map(aligned, times.values()),
+        aligned([values.iops for values in plots], digits=4),
+        aligned([values.mb_per_second for values in plots], digits=4),
+        *(aligned(values, digits=4) for values in times.values()),
     )
     return Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)), title=title)
 

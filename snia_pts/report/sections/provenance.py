@@ -13,8 +13,10 @@ from ...model.dut import Dut
 from ...model.measurement import Measurement, PurgeOutcome
 from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
+from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
-from ...units import GB, duration, number
+from ...spec import RoundsSpec, loop_rule, settling_rule
+from ...units import GB, counted, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
 from ..header import none_or_not_reported, user_capacity, when
@@ -29,17 +31,14 @@ _MAX_PURGES = 6
 _MAX_ENGINES = 4
 #: The text for registered buffers in the name of the run's I/O engine.
 _FIXED = "fixed buffers"
-_COMPARE = (
-    "Compare the measurement windows. To write this report again from the stored run, without the device: "
-    "snia-pts report RUN."
-)
+_AGAIN = "To write this report again from the stored run, without the device: snia-pts report RUN."
 
 
 def provenance(result: TestResult) -> Page:
     """Return the page on versions, seed, purge, preconditioning, idle gaps, evidence, host and steps to repeat."""
     blocks = (_run(result), *_origin(result), *_device(result), *array_tables(result), _procedure(result))
     blocks = (*blocks, *_settings(result), *host_tables(result), _steps(result))
-    return Page(title="Provenance", blocks=blocks, flows=True)
+    return Page(title="Provenance", blocks=blocks, flows=True, brief=True)
 
 
 def _run(result: TestResult) -> Table:
@@ -54,9 +53,17 @@ def _run(result: TestResult) -> Table:
         ("Kernel", platform.kernel),
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
         ("CPU", f"{platform.cpu} ({platform.cpus} CPUs)" if platform.cpus else platform.cpu),
+        ("Motherboard", platform.motherboard),
+        *_stated(("HBA", run.about.hba), ("Tested by", run.about.operator)),
         ("Seed", "" if run.seed is None else str(run.seed)),
+        *(("Plugin", f"{plugin}: {plugin.path}, SHA-256 {plugin.sha256}") for plugin in run.plugins),
     )
     return facts(rows, title="Run")
+
+
+def _stated(*rows: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the rows that have a value: the header has them all, but truncated."""
+    yield from (row for row in rows if row[1])
 
 
 def _io_engines(result: TestResult) -> str:
@@ -94,6 +101,7 @@ def _device(result: TestResult) -> Iterator[Table]:
         ("Model", display_value(dut, about, "model")),
         ("Serial number", display_value(dut, about, "serial")),
         ("Firmware", display_value(dut, about, "firmware")),
+        *_stated(("Vendor", about.vendor), ("NAND type", about.nand_type)),
         ("Interface", dut.bus),
         ("Capacity", user_capacity(dut, exact=True)),
         *marketed,
@@ -118,7 +126,7 @@ def _origin(result: TestResult) -> Iterator[Table]:
         return
     rows = (
         ("Measured by", source.label),
-        ("File", f"evidence/{source.file}, SHA-256 {source.sha256}"),
+        ("File", f"evidence/{source.file}, SHA-256 {source.sha256}{_more(source)}"),
         ("Imported", when(source.imported_at)),
         ("Run name, date", ", ".join(filter(None, (source.name, source.date)))),
         ("Command line", source.command_line),
@@ -129,12 +137,19 @@ def _origin(result: TestResult) -> Iterator[Table]:
     yield facts(rows, title="Source of the imported run")
 
 
+def _more(source: Imported) -> str:
+    """Return the number of further files of an imported run; empty if there are none."""
+    count = len(source.more_files)
+    return f"; and {counted(count, 'more file')}, listed in {CHECKSUMS_FILE}" if count else ""
+
+
 def _procedure(result: TestResult) -> Table:
     continuous = [line for line in result.time_lines if line.phase != "WIPC"]
+    fill = "WIPC" if isinstance(result.facts.spec, RoundsSpec) else "Fill"  # only the standard calls it WIPC
     rows = [
         *([] if result.purges else [("Purge", none_or_not_reported(result))]),
         *_purges(result.purges),
-        *((_with_part("WIPC", line.part), _preconditioning(line)) for line in result.lines("WIPC")),
+        *((_with_part(fill, line.part), _preconditioning(line)) for line in result.lines("WIPC")),
         ("Idle gap between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
     ]
     requested = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
@@ -226,7 +241,7 @@ def _median_and_worst(milliseconds: list[float]) -> str:
 def _evidence(result: TestResult) -> Iterator[str]:
     """Yield the files with the engine's raw results, phase by phase; or the imported file."""
     if result.facts.imported is not None:
-        yield result.facts.imported.file
+        yield f"{result.facts.imported.file}{_more(result.facts.imported)}"
         return
     files = [purge.evidence for _, purge in result.purges if purge.evidence]
     if files:
@@ -288,6 +303,8 @@ def _repeat_command(run: RunFacts) -> tuple[str, ...]:
 
 def _steps(result: TestResult) -> Table:
     run, platform = result.facts, result.facts.platform
+    has_window = loop_rule(run.spec) or settling_rule(run.spec)
+    compare = f"Compare the {'measurement windows' if has_window else 'results'}. {_AGAIN}"
     suite = f"snia-pts {platform.suite_version}"
     preparation = (
         f"Use the same device (serial number {run.dut.serial or 'unknown'}, "
@@ -295,11 +312,11 @@ def _steps(result: TestResult) -> Table:
         f"Install {suite} and {platform.engine} {platform.engine_version}.",
     )
     if run.imported is not None:
-        preparation = (
-            *preparation[:1],
-            f"Install {run.imported.label}, or snia-pts (command: {run.spec.command}).",
-        )
-        return _numbered((*preparation, f"Run the original command: {run.imported.command_line or UNKNOWN}", _COMPARE))
+        suite, command = "", "Run the jobs again; the imported files state their options."
+        if run.spec.command:
+            suite = f", or snia-pts (command: {run.spec.command})"
+            command = f"Run the original command: {run.imported.command_line or UNKNOWN}"
+        return _numbered((preparation[0], f"Install {run.imported.label}{suite}.", command, compare))
     if run.dut.simulated:
         preparation = (
             f"Use any host: the drive is simulated ({run.dut.path}), and no device is needed or accessed.",
@@ -307,7 +324,7 @@ def _steps(result: TestResult) -> Table:
         )
     alone = " by itself (it was one of several in this run)" if "/" in run.run_id else ""
     command = f"Run the test{alone}; it creates a new folder in runs/: {shlex.join(_repeat_command(run))}"
-    return _numbered((*preparation, command, _COMPARE))
+    return _numbered((*preparation, command, compare))
 
 
 def _numbered(steps: Sequence[str]) -> Table:

@@ -13,20 +13,24 @@ from itertools import pairwise
 
 from ...analysis.steady_state import SteadyState, determine
 from ...analysis.window import Judged, Window, consecutive_rounds, interruption_marks, rounds_since_interruption
-from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
-from ...model.steps import Stimulus
+from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric, mean
+from ...model.steps import Stimulus, mix
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tracked_series import TrackedSeries, span, tracked_series
 from ...spec import SteadyStateRule, Tracked
 from ...units import distinct_decimals
 from ..figures import figure as figures
 from ..figures import matrices
+from ..figures.style import series_styles
 from ..header import ALTERED, NOT_ACHIEVED, window_rounds
-from ..pages import Block, Figure, Page, Prose
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, thousands
+from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, number_columns, thousands
 
 #: The maximum number of tracked variables side by side in one table.
 _MAX_PER_TABLE = 3
+#: Heights of the two figures of a page in inches: all stimuli, and the tracked variables.
+_UPPER_HEIGHT, _TRACKED_HEIGHT = 3.5, 2.9
+_NOT_FROM_ZERO = " Y axis does not start at zero."
 
 
 def slug(text: str) -> str:
@@ -48,25 +52,19 @@ def convergence_page(
     caption: str,
     legend: str,
     log: bool = True,
+    tracked: TrackedSeries | None = None,
 ) -> Iterator[Page]:
     """Yield the page that plots ``metric`` over all complete rounds of ``loop``; none if there are none.
 
-    ``lines`` names the stimuli to show, by ``key``, in the same order in every figure, so that styles match.
+    ``lines`` names the stimuli to show, by ``key``, in the same order in every figure, so that styles match, even if
+    some of them have no data.  With ``tracked``, a second figure has the tracked variables.
     """
-    series: dict[str, dict[int, float]] = {}
-    for line_key, label in lines.items():
-        line = {
-            measured_round.number: metric.read(measurement)
-            for measured_round in loop.complete
-            for measurement_key, measurement in measured_round.keyed_by(key).items()
-            if measurement_key == line_key
-        }
-        if line:
-            series[label] = line
+    series = _series(loop.complete, metric, key, lines)
     if not series:
         return
     incomplete = [measured_round.number for measured_round in loop.rounds if not measured_round.complete]
     note = f" Round {incomplete[0]} was not completed and is not shown." if incomplete else ""
+    height = _UPPER_HEIGHT if tracked else FIGURE_HEIGHT
     scale = "log scale" if log else "linear scale from zero"
     figure = Figure(
         name=name,
@@ -76,14 +74,69 @@ def convergence_page(
             figures.convergence,
             series,
             loop.window.numbers if loop.window else (),
-            metric=metric,
+            heading=metric.heading,
             legend=legend,
             log=log,
             steady=loop.steady,
+            height=height,
             interruptions=interruption_marks(loop.complete),
+            styles=series_styles(list(lines.values())),
         ),
+        height=height,
     )
-    yield Page(title=title, blocks=(figure,))
+    blocks = (figure, _tracked_figure(tracked)) if tracked else (figure,)
+    yield Page(title=title, blocks=blocks, flows=tracked is not None)
+
+
+def _series(
+    rounds: Sequence[MeasuredRound], metric: Metric, key: Callable[[Stimulus], Key], lines: Mapping[Key, str]
+) -> dict[str, dict[int, float]]:
+    """Return the values of each of ``lines`` by label and round, without those that have none."""
+    series: dict[str, dict[int, float]] = {}
+    for measured_round in rounds:
+        measurements = measured_round.keyed_by(key)
+        for line_key, label in lines.items():
+            if line_key in measurements:
+                series.setdefault(label, {})[measured_round.number] = metric.read(measurements[line_key])
+    return {label: series[label] for label in lines.values() if label in series}
+
+
+def _tracked_figure(tracked: TrackedSeries) -> Figure:
+    """Return the figure of all tracked variables over all rounds, each in percent of its average in the last window.
+
+    Without a window, the average is that of all rounds.
+    """
+    numbers = tracked.window.numbers if tracked.window else tuple(judged.number for judged in tracked.rounds)
+    series: dict[str, dict[int, float]] = {}
+    for variable in tracked.rule.tracked:
+        values = {judged.number: judged.value(variable) for judged in tracked.rounds}
+        average = mean(values[number] for number in numbers)
+        series[tracked.label(variable)] = {
+            number: 100 * value / average if average else math.nan for number, value in values.items()
+        }
+    half = tracked.rule.data_excursion_percent / 2
+    bounds = {f"{100 + half:g} %": 100 + half, f"{100 - half:g} %": 100 - half}
+    low, _ = figures.padded([*bounds.values(), *(value for line in series.values() for value in line.values())])
+    labels = dict.fromkeys(METRICS[variable.metric].label for variable in tracked.rule.tracked)
+    basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
+    return Figure(
+        name="convergence-tracked",
+        caption=f"Every tracked variable over all rounds, in percent of {basis}.{_NOT_FROM_ZERO if low > 0 else ''}",
+        alt=f"Line plot: every tracked variable in percent of {basis}, with lines at {half:g} % above and below it.",
+        draw=partial(
+            figures.convergence,
+            series,
+            tracked.window.numbers if tracked.window else (),
+            heading=f"{' and '.join(labels)} (% of average)",
+            legend="Tracked variable",
+            log=False,
+            steady=tracked.window is None or tracked.window.steady,
+            height=_TRACKED_HEIGHT,
+            interruptions=interruption_marks(tracked.rounds),
+            bounds=bounds,
+        ),
+        height=_TRACKED_HEIGHT,
+    )
 
 
 # -- measurement window -----------------------------------------------------------------------------------------------
@@ -94,21 +147,94 @@ def window_pages(result: TestResult, part: Loop | Sampling) -> Iterator[Page]:
     tracked = tracked_series(result, part)
     if tracked.window is None:
         return
-    suffix = ("" if tracked.window.steady else f" - {NOT_ACHIEVED}") + (f" - {ALTERED}" if result.altered_rules else "")
+    suffix = _suffix(result, tracked.window)
     for variable, determination in tracked.window.determinations:
         title = f"{tracked.name} Steady State Measurement Window - {tracked.code(variable)}{suffix}"
         yield Page(title=title, blocks=tuple(_window_blocks(tracked, variable, determination)))
+
+
+def _suffix(result: TestResult, window: Window) -> str:
+    """Return the end of the title of a page about a window: NOT ACHIEVED, ALTERED RULES, or nothing."""
+    return ("" if window.steady else f" - {NOT_ACHIEVED}") + (f" - {ALTERED}" if result.altered_rules else "")
+
+
+def all_sizes_window_page(
+    result: TestResult, loop: Loop, metric: Metric, read_percent: int, lines: Mapping[tuple[int, int], str]
+) -> Iterator[Page]:
+    """Yield the page of the last window for all block sizes at one R/W mix, tracked or not; none without a window.
+
+    ``lines`` names the points by block size and mix.
+    """
+    tracked = tracked_series(result, loop)
+    series = _series(loop.window_rounds, metric, matrices.size_and_mix, lines)
+    if tracked.window is None or not series:
+        return
+    rule, points = tracked.rule, f"every block size, R/W {mix(read_percent)}"
+    figure = Figure(
+        name="window-all",
+        caption=f"{metric.label} of {points}; {spans([loop])}.",
+        alt=f"Line plot: {metric.heading} of {points} in the rounds of the measurement window, log scale.",
+        draw=partial(
+            figures.convergence,
+            series,
+            (),
+            heading=metric.heading,
+            legend="Block size",
+            height=figures.WINDOW_HEIGHT,
+            styles=series_styles(list(lines.values())),
+        ),
+        height=figures.WINDOW_HEIGHT,
+    )
+    note = (
+        f"Allowed for the tracked variables: {rule.data_excursion_percent:g} % (data excursion), "
+        f"{rule.slope_excursion_percent:g} % (slope excursion). Only they decide steady state; the others are for "
+        "information."
+    )
+    of_tracked = {
+        matrices.size_and_mix(stimulus)
+        for variable, stimulus in zip(rule.tracked, tracked.stimuli, strict=True)
+        if METRICS[variable.metric] == metric
+    }
+    named = {label: key in of_tracked for key, label in lines.items()}
+    table = _sizes_table(series, named, tracked, metric)
+    title = f"{tracked.name} Steady State Measurement Window - All Block Sizes{_suffix(result, tracked.window)}"
+    yield Page(title=title, blocks=(figure, table, Prose(text=note)))
+
+
+def _sizes_table(
+    series: Mapping[str, Mapping[int, float]], of_tracked: Mapping[str, bool], tracked: TrackedSeries, metric: Metric
+) -> Table:
+    """Return average and excursions of each of ``series`` in the window; ``of_tracked``: it is a tracked variable."""
+    states = [determine([*line.values()], tracked.rule, first_round=min(line)) for line in series.values()]
+    data, slope = zip(*map(_round_percents, states), strict=True)
+    rows = zip(
+        series,
+        aligned([state.average for state in states], digits=4),
+        data,
+        slope,
+        map(_steady, states),
+        ["yes" if of_tracked[label] else "no" for label in series],
+        strict=True,
+    )
+    columns = (
+        Column(heading="Block size", align="right", width=16),
+        *number_columns({f"Average ({metric.unit})": 20, "Data excursion (%)": 18, "Slope excursion (%)": 18}),
+        Column(heading="Within the limits", align="center", width=14),
+        Column(heading="Tracked", align="center", width=14),
+    )
+    return Table(kind="numbers", columns=columns, rows=tuple(rows), title="Excursions in percent of the average")
 
 
 def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
     metric, label = METRICS[variable.metric], tracked.label(variable)
     rounds = span(determination.rounds, tracked.minutes)
     half = tracked.rule.data_excursion_percent / 2
+    low, _ = figures.window_limits(determination, tracked.rule.data_excursion_percent)
     if tracked.window is not None and not tracked.window.steady:
         yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
         name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
-        caption=f"{label}, rounds {rounds}. Y axis does not start at zero.",
+        caption=f"{label}, rounds {rounds}.{_NOT_FROM_ZERO if low > 0 else ''}",
         alt=f"Line plot: {metric.label} of {label} in rounds {rounds}, with their average, lines {half:g} % above and "
         "below it, and the least squares line.",
         draw=partial(

@@ -15,7 +15,7 @@ from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_round
 from ...spec.limits import Limit
 from ...units import GB, counted, distinct_digits, duration, number
 from ..header import user_capacity, window_rounds
-from ..pages import Block, Page, Prose
+from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .logo import logo
 
@@ -33,9 +33,10 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     if result.facts.dut.simulated:
         yield SIMULATED
     if result.facts.imported is not None:
-        text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its file."
+        files = "files" if result.facts.imported.more_files else "file"
+        text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its {files}."
         yield Prose(text=text, kind="lead")
-    yield Prose(text=verdict(result), kind="good" if result.achieved else "bad")
+    yield Prose(text=verdict(result), kind=verdict_kind(achieved=result.achieved, steady=result.steady_so_far))
     evaluated = list(_evaluated(result))
     if len(evaluated) > 1:
         spans = (f"{name}: {_span(part)}{_not_achieved_mark(part.window)}" for name, part in evaluated)
@@ -120,13 +121,20 @@ def _digits(limit: Limit, value: float | None) -> int:
 def verdict(result: TestResult) -> str:
     """Return the verdict, with its rounds if there is one window: ``STEADY STATE in rounds 5 - 9``."""
     evaluated = list(_evaluated(result))
-    achieved_otherwise = result.achieved and not result.steady
+    achieved_otherwise = result.achieved and not result.steady_so_far
     if result.ending != "finished" or achieved_otherwise or len(evaluated) != 1 or evaluated[0][1].window is None:
         return result.verdict
     name, part = evaluated[0]
-    if not result.steady:
+    if not result.steady_so_far:
         return f"{result.verdict} (last window: {_span(part)})"
     return f"{result.verdict} in {'preconditioning ' * (name == 'Preconditioning')}{_span(part)}"
+
+
+def verdict_kind(*, achieved: bool, steady: bool) -> ProseKind:
+    """Return the style of a verdict: neutral for a complete test that does not require the steady state it missed."""
+    if not achieved:
+        return "bad"
+    return "good" if steady else "lead"
 
 
 def _evaluated(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:

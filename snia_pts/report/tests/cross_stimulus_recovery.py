@@ -18,7 +18,7 @@ from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import ART, MRT, THROUGHPUT
 from ..figures.timeplots import Level, Mark
 from ..header import Rows, demand, pattern, preconditions, range_and_amount
-from ..pages import Page, Prose
+from ..pages import Block, Page, Prose
 from ..sections.provenance import provenance
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
@@ -48,10 +48,16 @@ def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     groups = _groups(result)
     measured_recovery = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
-    figures = (group_table(result, groups), recovery_table(result, groups, measured_recovery)) if groups else ()
+    figures: tuple[Block, ...] = ()
+    if groups:
+        figures = (
+            group_table(result, groups),
+            recovery_table(result, groups, measured_recovery),
+            Prose(text=_definitions()),
+        )
     return (
         summary(result, omitted=_omitted(result, groups), figures=figures),
-        *_measurement_pages(result, groups, measured_recovery),
+        *_measurement_pages(groups, measured_recovery),
         provenance(result),
     )
 
@@ -99,7 +105,7 @@ def _omitted(result: Result, groups: list[_Group]) -> str:
     return f"{', '.join(missing)} omitted: no data." if missing else ""
 
 
-def _measurement_pages(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
+def _measurement_pages(groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
     if not groups:
         return
     yield _throughput(groups)
@@ -111,7 +117,6 @@ def _measurement_pages(result: Result, groups: list[_Group], measured_recovery: 
             measured_recovery if measured_recovery and measured_recovery.group == after.line.part else None,
         )
     yield _response_times(groups)
-    yield _group_summary(result, groups, measured_recovery)
 
 
 def _marks(groups: list[_Group]) -> list[Mark]:
@@ -176,13 +181,14 @@ def _response_times(groups: list[_Group]) -> Page:
     )
 
 
-def _group_summary(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Page:
+def _definitions() -> str:
+    """Return how the figures of groups and of recovery are defined."""
     rule, last = definitions().recovery, definitions().end
     share = 100 - rule.tolerance_percent
     end = f"{duration(last.seconds)}, or the last {last.percent:g} % of a group shorter than "
     end += duration(100 * last.seconds / last.percent)
     dwell = f"{duration(rule.dwell_seconds)} (in a short group, the last {rule.dwell_percent:g} %)"
-    text = (
+    return (
         f"Definitions. The end of an access group is its last {end}. MB/s at the end and MB/s over the whole group are "
         f"total bytes divided by total time. Baseline: MB/s at the end of the first group. Recovery time: from the "
         f"start of the last group, which repeats the first group's stimulus, to the start of the first sample from "
@@ -191,8 +197,6 @@ def _group_summary(result: Result, groups: list[_Group], measured_recovery: Reco
         f"their average (definition 2.1.24). Depth: the last group's lowest sample in percent of the baseline. The "
         f"standard defines neither recovery time nor depth."
     )
-    tables = (group_table(result, groups), recovery_table(result, groups, measured_recovery))
-    return Page(title="XSR - Summary by Access Group", blocks=(*tables, Prose(text=text)))
 
 
 def group_table(result: Result, groups: list[_Group]) -> Table:

@@ -12,10 +12,10 @@ from ...model.steps import Demand, Stimulus, mix
 from ...results.result import TestResult
 from ...spec import DemandSpec
 from ...units import KIB, duration, number
-from ..figures import columns, demand_figures, matrices, timeplots
+from ..figures import columns_3d, demand_figures, matrices, timeplots
 from ..figures import figure as figures
 from ..figures.figure import Grid, Side
-from ..figures.surface import has_surface, surface
+from ..figures.surface_3d import has_surface, surface
 from ..figures.timelines import IOPS, Series, series
 from ..figures.timeplots import Dots, Mark
 from ..header import loop_rounds, pattern_sizes
@@ -233,7 +233,7 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
         name="host-cpu",
         caption=f"Utilisation of all host CPUs together, in percent. {source(result)}",
         alt="Columns in three dimensions: host CPU utilisation in percent over Queue Depth and Thread Count.",
-        draw=partial(columns.columns, values, depths, threads, heading="Host CPU (%)"),
+        draw=partial(columns_3d.columns, values, depths, threads, heading="Host CPU (%)"),
     )
     yield Page(title="Host CPU Utilisation", blocks=(figure,))
 

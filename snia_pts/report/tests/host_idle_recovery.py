@@ -62,7 +62,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     shown = states(result)
     line = result.time_line("PC")
-    table = (state_table(result, shown),) if shown else ()
+    table = (state_table(result, shown), _note(result)) if shown else ()
     return (
         summary(result, omitted=_omitted(result, shown), figures=table),
         *(_preconditioning(result, line) if line is not None and len(line) else ()),
@@ -205,7 +205,6 @@ def _states(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         ylabel="IOPS",
         levels=levels,
     )
-    yield Page(title="HIR - All Wait States - Tabular Data", blocks=(state_table(result, shown), _note(result)))
 
 
 def _curves(state: State, shift: float, labels: tuple[str, str]) -> list[Series]:
@@ -228,7 +227,7 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
     base, sample_seconds = baseline(result.sampling), result.facts.spec.settling.sample_seconds
     idle = [_idle_seconds(result, state) for state in shown]
     means = [timelines.mean(state.a, IOPS) for state in shown]
-    unsteady = "" if result.steady or base is None else "unsteady "
+    unsteady = "" if result.steady_so_far or base is None else "unsteady "
     c = [[mean.value for mean in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
     figures: tuple[tuple[str, Sequence[str]], ...] = (
         ("Idle requested (s)", [f"{state.idle_seconds:g}" for state in shown]),
@@ -246,12 +245,17 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
         (f"Return to {unsteady}baseline", [_return_time(state, base, sample_seconds) for state in shown]),
     )
     columns = (
-        Column(heading="Wait state", width=13),
-        *(Column(heading=heading, align="right", width=9) for heading, _ in figures[:-1]),
-        Column(heading=figures[-1][0], align="right", width=18),
+        Column(heading="Wait state", width=16),
+        *(Column(heading=heading, align="right", width=_width(heading)) for heading, _ in figures[:-1]),
+        Column(heading=figures[-1][0], align="right", width=19),
     )
     rows = tuple(zip((state.name for state in shown), *(cells for _, cells in figures), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")
+
+
+def _width(heading: str) -> int:
+    """Return the width of a column in which no word of the heading is broken."""
+    return 14 if "Idle" in heading else 12 if "baseline" in heading else 10
 
 
 def _idle_seconds(result: Result, state: State) -> list[float]:

@@ -9,15 +9,24 @@ from functools import partial
 from ...model.measurement import METRICS
 from ...model.steps import mix
 from ...results.result import Loop, TestResult
+from ...results.tracked_series import tracked_series
 from ...spec import IopsSpec
 from ...units import block_size
-from ..figures import columns, matrices
+from ..figures import columns_3d, matrices
 from ..figures import figure as figures
 from ..header import Rows, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
 from ..sections.provenance import provenance
-from ..sections.steady_state import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
+from ..sections.steady_state import (
+    all_sizes_window_page,
+    convergence_page,
+    key_figures,
+    rounds_page,
+    spans,
+    too_few,
+    window_pages,
+)
 from ..sections.summary import summary
 
 Result = TestResult[IopsSpec]
@@ -28,6 +37,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     loop = result.loop() or Loop(part="", rounds=(), window=None)
     measured = (
         *_convergence(result, loop),
+        *all_sizes_window_page(result, loop, METRICS["iops"], *matrices.writes(result.facts.spec.rounds)),
         *window_pages(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
@@ -62,16 +72,17 @@ def _omitted(result: Result, loop: Loop) -> str:
 
 def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
     spec = result.facts.spec
-    share = min(spec.rounds.read_percents)
+    share, lines = matrices.writes(spec.rounds)
     yield from convergence_page(
         loop,
         METRICS["iops"],
         matrices.size_and_mix,
-        {(size, share): block_size(size) for size in sorted(spec.rounds.block_sizes_bytes)},
+        lines,
         title=f"{spec.title} Steady State Convergence Plot - All Block Sizes",
         name="convergence",
         caption=f"IOPS of every block size over all rounds, R/W {mix(share)}.",
         legend="Block size",
+        tracked=tracked_series(result, loop),
     )
 
 
@@ -111,7 +122,7 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
                 name="matrix-3d",
                 caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(limited)}",
                 alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
-                draw=partial(columns.columns, values, measured, mixes, heading="IOPS", marked=limited),
+                draw=partial(columns_3d.columns, values, measured, mixes, heading="IOPS", marked=limited),
             ),
         ),
     )

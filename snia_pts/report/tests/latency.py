@@ -12,13 +12,21 @@ from ...model.time_series import TimeLine
 from ...results.result import Loop, TestResult
 from ...spec import LatencySpec
 from ...units import block_size, duration
-from ..figures import columns, matrices
+from ..figures import columns_3d, matrices
 from ..figures.figure import Side
 from ..header import Rows, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
 from ..sections.provenance import provenance
-from ..sections.steady_state import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
+from ..sections.steady_state import (
+    all_sizes_window_page,
+    convergence_page,
+    key_figures,
+    rounds_page,
+    spans,
+    too_few,
+    window_pages,
+)
 from ..sections.summary import summary
 
 Result = TestResult[LatencySpec]
@@ -47,6 +55,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     loop = result.loop() or Loop(part="", rounds=(), window=None)
     measured = (
         *_convergence(result, loop),
+        *all_sizes_window_page(result, loop, _AVERAGE, *matrices.writes(result.facts.spec.rounds)),
         *window_pages(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
@@ -90,13 +99,13 @@ def _omitted(result: Result, loop: Loop) -> str:
 
 def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
     spec = result.facts.spec
-    share = min(spec.rounds.read_percents)
+    share, lines = matrices.writes(spec.rounds)
     for name, metric, log in (("Average", _AVERAGE, False), ("Maximum", matrices.MAXIMUM_RESPONSE, True)):
         yield from convergence_page(
             loop,
             metric,
             matrices.size_and_mix,
-            {(size, share): block_size(size) for size in sorted(spec.rounds.block_sizes_bytes)},
+            lines,
             title=f"{spec.title} Steady State Convergence Plot - {name} Response Time, R/W {mix(share)}",
             name=f"convergence-{name.lower()}",
             caption=f"{name} response time of every block size over all rounds, R/W {mix(share)}.",
@@ -127,7 +136,7 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
             name=f"matrix-3d-{title.lower()}",
             caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(limited)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
-            draw=partial(columns.columns, values, measured, mixes, heading=metric.heading, marked=limited),
+            draw=partial(columns_3d.columns, values, measured, mixes, heading=metric.heading, marked=limited),
         )
         yield Page(title=f"{name} - {title} Response Time - 3D Columns", blocks=(figure,))
 

@@ -13,6 +13,7 @@ from ...spec import ThroughputSpec
 from ...units import block_size
 from ..figures import figure as figures
 from ..figures import matrices
+from ..figures.style import series_styles
 from ..header import Rows, demand, loop_setup, pattern, range_and_amount, window_rounds
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_throughput_page
@@ -91,8 +92,8 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
         yield from convergence_page(
             loop,
             _METRIC,
-            lambda stimulus: stimulus.read_percent,
-            {share: loop.part},
+            matrices.size_and_mix,
+            {(size, share): block_size(size) for size in sorted(spec.rounds.block_sizes_bytes)},
             title=f"{spec.title} Steady State Convergence Plot - SEQ {loop.part} {name}",
             name=slug(f"convergence {loop.part} {share}"),
             caption=f"Throughput of SEQ {loop.part} over all rounds, R/W {mix(share)}.",
@@ -116,15 +117,16 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=explanation)), flows=flows)
     by_mix = {(share, size): value for (size, share), value in values.items()}
+    styles = series_styles(matrices.sizes(spec.rounds).keys)
     named = replace(sizes, title="Block size", labels=tuple(map(block_size, sizes.keys)))
     yield Page(
         title=f"{name} - 2D Plot",
         blocks=(
             Figure(
                 name="matrix-2d",
-                caption=f"Throughput against R/W mix, one line per block size; mean over {window}.",
-                alt="Line plot: throughput in MB/s, linear scale from zero, against R/W mix, one line per block size.",
-                draw=partial(figures.matrix_lines, by_mix, mixes, named, heading=_METRIC.heading, log=False),
+                caption=f"Throughput of each R/W mix, one bar per block size; mean over {window}.",
+                alt="Bars from zero: throughput in MB/s, a group for each R/W mix, one bar per block size.",
+                draw=partial(figures.matrix_bars, by_mix, mixes, named, heading=_METRIC.heading, styles=styles),
             ),
         ),
     )

@@ -1,16 +1,18 @@
 """3D columns, drawn by parallel projection: the position of every label is known, so that nothing overlaps.
 
-The view is from the right and above; of the two ends of the depth axis, the one with the lower columns is in front.
+The view is from the right and above; both axes are in the direction that hides the fewest columns.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_HEIGHT
+from ..tables import aligned
 from . import axes as ax
 from .figure import Grid, Side, canvas
 from .matrices import MARK
@@ -25,6 +27,8 @@ _DEPTH_SHIFT = 2.9
 _HEIGHT = 3.4
 _WIDTH = 8.0
 _FILL = 0.62
+#: The size of labels with values: the width of a letter, and the height; and their z-order.
+_LETTER_WIDTH, _LABEL_HEIGHT, _ABOVE_ALL = 0.12, 0.3, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +60,41 @@ def columns(
 ) -> Figure:
     """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
-    The columns of ``marked`` places get the host-limited mark.  Scale and view also fit all matrices of ``alike``.
+    If there is room, each column has its value on top.  Those of ``marked`` places get the host-limited mark.
+    Scale and view also fit all matrices of ``alike``.
     """
     styles = series_styles(list(deep.keys))
-    deep = low_in_front((values, *alike), deep)
+    across, deep = best_view((values, *alike), across, deep)
     top = highest((values, *alike))
     figure, axes, projection = stage(top, across, deep, heading=heading, height=height)
-    for row in reversed(range(projection.rows)):
-        for column, key in enumerate(across.keys):
-            value = values.get((key, deep.keys[row]), math.nan)
-            if math.isfinite(value):
-                _column(axes, projection, column, row, value, styles[deep.keys[row]].colour)
-                if (key, deep.keys[row]) in marked:
-                    mark(axes, projection, (column + 0.5, row + 0.5, value), _order(projection, column, row))
+    places = {
+        (column, row): value
+        for row, depth in enumerate(deep.keys)
+        for column, key in enumerate(across.keys)
+        if math.isfinite(value := values.get((key, depth), math.nan))
+    }
+    tops = {at: projection.place(at[0] + 0.5, at[1] + 0.5, value) for at, value in places.items()}
+    limited = {at for at in places if (across.keys[at[0]], deep.keys[at[1]]) in marked}
+    numbers = zip(places, aligned(list(places.values())), strict=True)
+    texts = [f"{MARK} {number}" if at in limited else number for at, number in numbers]
+    width = _LETTER_WIDTH * max(map(len, texts), default=0)
+    readable = all(
+        abs(x - other_x) > width or abs(y - other_y) > _LABEL_HEIGHT
+        for (x, y), (other_x, other_y) in itertools.combinations(tops.values(), 2)
+    )
+    for (column, row), text in sorted(zip(places, texts, strict=True), key=lambda item: (-item[0][1], item[0][0])):
+        _column(axes, projection, column, row, places[column, row], styles[deep.keys[row]].colour)
+        if readable:
+            _label(axes, tops[column, row], text)
+        elif (column, row) in limited:
+            mark(axes, projection, (column + 0.5, row + 0.5, places[column, row]), _order(projection, column, row))
     return figure
+
+
+def _label(axes: Axes, at: tuple[float, float], text: str) -> None:
+    """Write a column's value on its top, above all columns: also that of a column behind others can be read."""
+    plate = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    axes.text(*at, text, ha="center", va="center", fontsize=7, color=INK, zorder=_ABOVE_ALL, bbox=plate)
 
 
 def highest(grids: Collection[Grid]) -> float:
@@ -86,7 +111,7 @@ def stage(
     axes.set_axis_off()
     ticks = ax.linear_ticks(0.0, top)
     projection = Projection(columns=len(across.keys), rows=len(deep.keys), top=ticks[-1])
-    axes.set_xlim(-1.4, _WIDTH + _DEPTH_SHIFT + 2.0)
+    axes.set_xlim(-1.7, _WIDTH + _DEPTH_SHIFT + 2.0)
     axes.set_ylim(-0.85, _DEPTH_RISE + _HEIGHT + 0.3)
     _walls(axes, projection, ticks, heading)
     _labels(axes, projection, across, deep)
@@ -100,13 +125,48 @@ def mark(axes: Axes, projection: Projection, at: tuple[float, float, float], ord
     axes.text(x, y, MARK, ha="center", va="center", fontsize=5.5, color=INK, zorder=order + 0.01, bbox=plate)
 
 
-def low_in_front(grids: Collection[Grid], deep: Side) -> Side:
-    """Return ``deep``, reversed if the columns of its first key are higher in total than those of its last."""
+def best_view(grids: Collection[Grid], across: Side, deep: Side) -> tuple[Side, Side]:
+    """Return both sides, each reversed if that hides fewer of the columns of all matrices.
+
+    Of equal views, the order of ``across`` is kept, and the end of ``deep`` with the lower columns is in front.
+    """
     front, back = (
         sum(ax.finite(value for values in grids for (_, key), value in values.items() if key == deep.keys[end]))
         for end in (0, -1)
     )
-    return deep if front <= back else replace(deep, keys=deep.keys[::-1], labels=deep.labels[::-1])
+    low_in_front, low_behind = (deep, _reversed(deep)) if front <= back else (_reversed(deep), deep)
+    views = [(side, depth) for side in (across, _reversed(across)) for depth in (low_in_front, low_behind)]
+    top = highest(grids)
+    return min(views, key=lambda sides: sum(hidden(values, *sides, top=top) for values in grids))
+
+
+def hidden(values: Grid, across: Side, deep: Side, *, top: float) -> int:
+    """Return the number of columns whose top is behind a column in front of it; ``top`` is the end of the scale."""
+    projection = Projection(columns=len(across.keys), rows=len(deep.keys), top=top)
+    heights = {
+        (column, row): value
+        for column, key in enumerate(across.keys)
+        for row, depth in enumerate(deep.keys)
+        if math.isfinite(value := values.get((key, depth), math.nan))
+    }
+    return sum(
+        any(_covers(projection, front, heights[front], (column, row, value)) for front in heights if front[1] < row)
+        for (column, row), value in heights.items()
+    )
+
+
+def _covers(projection: Projection, front: tuple[int, int], height: float, behind: tuple[int, int, float]) -> bool:
+    """Return whether a column in front covers the middle of another's top."""
+    column, row, value = behind
+    x, y = projection.place(column + 0.5, row + 0.5, value)
+    low, high = (1 - _FILL) / 2, (1 + _FILL) / 2
+    left, _ = projection.place(front[0] + low, front[1] + low)
+    right, upper = projection.place(front[0] + high, front[1] + high, height)
+    return left <= x <= right and y <= upper
+
+
+def _reversed(side: Side) -> Side:
+    return replace(side, keys=side.keys[::-1], labels=side.labels[::-1])
 
 
 def _walls(axes: Axes, projection: Projection, ticks: Sequence[float], heading: str) -> None:
@@ -121,7 +181,7 @@ def _walls(axes: Axes, projection: Projection, ticks: Sequence[float], heading: 
     for corner in ((0, 0), (0, far), (wide, far)):
         line = projection.strip((*corner, 0), (*corner, projection.top))
         axes.plot(*zip(*line, strict=True), color=QUIET, linewidth=0.7, zorder=0.5)
-    axes.text(-1.2, _HEIGHT / 2, heading, rotation=90, ha="center", va="center", fontsize=8.5)
+    axes.text(-1.5, _HEIGHT / 2, heading, rotation=90, ha="center", va="center", fontsize=8.5)
 
 
 def _labels(axes: Axes, projection: Projection, across: Side, deep: Side) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_HEIGHT
-from .columns import highest, low_in_front, mark, stage
+from .columns_3d import best_view, highest, mark, stage
 from .figure import Grid, Side
 from .style import BAND, INK, QUIET
 
@@ -44,7 +44,7 @@ def surface(
     """
     from matplotlib import colormaps
 
-    deep = low_in_front((values, *alike), deep)
+    across, deep = best_view((values, *alike), across, deep)
     figure, axes, projection = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
     colours = colormaps[_COLOURS]
     front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
