@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NoReturn
 
-from ..errors import UsageError
+from ..errors import UsageError, missing_library
 from ..text import suggestion
 
 
@@ -21,12 +21,18 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+#: The end of every help text; it says where the pages of the documentation are.
+DOCUMENTATION = (
+    "Pages such as docs/usage.rst are in the folder docs/ of the source; scripts/docs builds a site from them."
+)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises UsageError; each verb reports its own errors."""
 
     def __init__(self, **options: Any) -> None:
         """Accept ``-1G`` as the value of an option, so that the option can report an invalid size."""
-        super().__init__(**options)
+        super().__init__(**{"epilog": DOCUMENTATION, **options})
         self.add_argument(
             "-v",
             "--verbose",
@@ -34,7 +40,7 @@ class Parser(argparse.ArgumentParser):
             default=argparse.SUPPRESS,
             help="show what the suite does, on standard error; -vv shows more",
         )
-        #: The keys of --set that replace an option which only other verbs have.
+        #: By option that this verb does not have: the keys of --set that have the same effect.
         self.keys_instead: dict[str, list[str]] = {}
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")
 
@@ -74,8 +80,9 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+VerbParser = argparse.ArgumentParser
 #: The ``add_parser`` of a command line: takes the name of a verb and its help.
-AddVerb = Callable[..., argparse.ArgumentParser]
+AddVerb = Callable[..., VerbParser]
 
 
 class LazyVerb:
@@ -85,4 +92,8 @@ class LazyVerb:
         self._function = function
 
     def __call__(self, arguments: argparse.Namespace) -> int:
-        return int(resolve_name(self._function)(arguments))
+        try:
+            function = resolve_name(self._function)
+        except ModuleNotFoundError as error:
+            raise missing_library(error) from None
+        return int(function(arguments))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO, cast
 
-from ..errors import HostFailed, Interrupted, SniaPtsError, UsageError, stop_cause
+from ..errors import HostFailed, SniaPtsError, UsageError, stopped_before_start
 from ..text import printable
 from .parser import build_parser
 
@@ -47,10 +47,7 @@ def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
     except SniaPtsError as error:
         return _print_error(error)
     except KeyboardInterrupt as stop:
-        hint = "Nothing was tested."
-        return _print_error(
-            Interrupted(cause=stop_cause(stop), step="the preparation", what="no test had begun", hint=hint)
-        )
+        return _print_error(stopped_before_start(stop))
     except BrokenPipeError:
         # The reader of the output has exited (snia-pts assess RUN | head).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,13 +71,13 @@ def _log_on_terminal(arguments: argparse.Namespace) -> AbstractContextManager[No
     verbosity: int = getattr(arguments, "verbose", 0)
     if not verbosity:
         return nullcontext()
-    from .text.log import shown
+    from .text.log import show_log
 
-    return shown(verbosity, getattr(arguments, "progress", "auto"))
+    return show_log(verbosity, getattr(arguments, "progress", "auto"))
 
 
 def _require_text(argv: Sequence[str]) -> None:
-    """Raise UsageError for arguments that are not valid UTF-8: no journal could store them."""
+    """Raise UsageError for arguments that are not valid UTF-8, because a journal cannot store them."""
     for word in argv:
         if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UsageError(detail=f"{word!a} is not valid UTF-8.", hint="Rename the file, or use a symlink to it.")
@@ -96,13 +93,13 @@ def _open_streams() -> None:
 def _replace_unencodable() -> None:
     """On a terminal without Unicode, show the narrow space in numbers as a plain space, and other characters as ?."""
 
-    def plain(error: UnicodeError) -> tuple[str, int]:
+    def replacement(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeEncodeError):
             raise error
         unencodable = error.object[error.start : error.end]
         return "".join(" " if character.isspace() else "?" for character in unencodable), error.end
 
-    codecs.register_error("plain", plain)
+    codecs.register_error("plain", replacement)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plain")

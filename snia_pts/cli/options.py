@@ -44,6 +44,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         formats=formats_of(arguments),
         assumed_mb_per_second=None if arguments.assume is None else _speed(arguments.assume),
         run_folder=arguments.run_dir,
+        plugins=tuple(arguments.plugin),
     )
 
 
@@ -56,6 +57,7 @@ def resume_options(arguments: argparse.Namespace) -> ResumeOptions:
         overwrite=arguments.overwrite,
         discard_data=arguments.discard_data,
         purge_command=arguments.purge_command,
+        plugins=tuple(arguments.plugin),
     )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from .. import __version__, registries
-from .argument_parser import LazyVerb, Parser
+from .argument_parser import DOCUMENTATION, LazyVerb, Parser
 from .argument_parser import path as _path
 
 
@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="snia-pts",
         description="Runs the SNIA Solid State Storage Performance Test Specification (PTS) on a drive.",
-        epilog="A test destroys everything on its target. Exit codes and files: docs/.",
+        epilog=f"A test destroys everything on its target. {DOCUMENTATION}",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"snia-pts {__version__}")
@@ -108,7 +108,7 @@ def _host(parser: argparse.ArgumentParser) -> None:
         "reason. Only reads, except with --restore."
     )
     parser.set_defaults(verb=_verb("host:host"))
-    parser.add_argument("target", metavar="TARGET", type=_path, nargs="?", help="a drive to test")
+    parser.add_argument("target", metavar="TARGET", type=_path, nargs="?", help="a drive, a file or a folder to test")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
         "--restore",
@@ -237,12 +237,14 @@ def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> Non
     run.add_argument(
         "--seed", metavar="N", help="seed of the random offsets (default: a new seed for each run, which is recorded)"
     )
+    add_plugins(run)
     run.add_argument("--run-dir", metavar="DIR", type=_path, help=f"the run folder (default: {default_folder})")
     _limits(run)
     _about(run)
     add_formats(run)
     run.add_argument("--operator", metavar="NAME", default="", help="name of the operator, for the report")
     _mail(run)
+    _store(run)
     _progress(run)
 
 
@@ -270,24 +272,26 @@ def _assess(parser: argparse.ArgumentParser) -> None:
         "Judges a stored run from its journal, compares result.xml and all evidence with the journal, and prints the "
         "verdict, the determinations and the figures. Needs no device and changes nothing."
     )
-    parser.set_defaults(verb=_verb("stored:assess"))
+    parser.set_defaults(verb=_verb("assess:assess"))
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
     _limits(parser)
+    add_plugins(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.description = "Recreates result.xml and the report of a stored run from its journal. Needs no device."
-    parser.set_defaults(verb=_verb("stored:report"))
+    parser.set_defaults(verb=_verb("report:report"))
     parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
     _limits(parser)
     _about(parser)
     add_formats(parser)
+    add_plugins(parser)
 
 
 def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "--limits", metavar="FILE", type=_path, help="limits that the results must meet (docs/usage.rst)"
+        "--limits", metavar="FILE", type=_path, help="limits that the results must meet (docs/limits.rst)"
     )
 
 
@@ -300,9 +304,23 @@ def add_formats(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> No
     )
 
 
+def add_plugins(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add ``--plugin``."""
+    parser.add_argument(
+        "--plugin",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="load a plugin: a Python module, or the path of a .py file; may be repeated (docs/plugins.rst)",
+    )
+
+
 def _about(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "--about", metavar="FILE", type=_path, help="operator, device, logo and notes for the report (docs/usage.rst)"
+        "--about",
+        metavar="FILE",
+        type=_path,
+        help="operator, device, logo and notes for the report (docs/annotations.rst)",
     )
 
 
@@ -315,8 +333,12 @@ def _mail(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     )
     parser.add_argument("--mail-server", metavar="HOST[:PORT]", help="mail server, without encryption (port 25)")
     parser.add_argument(
-        "--mail", metavar="FILE", type=_path, help="mail settings: server, user, recipients (docs/usage.rst)"
+        "--mail", metavar="FILE", type=_path, help="mail settings: server, user, recipients (docs/mail.rst)"
     )
+
+
+def _store(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument("--store", metavar="URL", help="add the run to this store when it ends (docs/store.rst)")
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
@@ -358,7 +380,9 @@ def _resume(parser: argparse.ArgumentParser) -> None:
         help="allow the loss of data that was written to the drive since the run stopped",
     )
     parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was started with one")
+    add_plugins(parser)
     _mail(parser)
+    _store(parser)
     _progress(parser)
 
 

@@ -17,7 +17,7 @@ from ..model.measurement import Sample
 from ..model.steps import Round, Step, progress_label
 from ..results.result import RunFacts
 from .entries import AFTER, BEFORE, STEP, EndEntry, Entry, OutcomeEntry, StartEntry, StepEntry, adapter, line
-from .folder import MAX_LINE_BYTES, unreadable
+from .folder import MAX_LINE_BYTES, unreadable, without_start_entry
 from .journal_reader import require_torn_by_crash
 
 _CHUNK_BYTES = 64 * 1024
@@ -62,7 +62,7 @@ def read_ends(path: Path) -> JournalEnds:
     payload = first[BEFORE:-AFTER]
     start = _parse_entry(path, payload) if first == line(zlib.crc32(payload), payload) else None
     if not isinstance(start, StartEntry):
-        raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never started.")
+        raise without_start_entry(path)
     lines, _, torn = tail.rpartition(b"\n")
     payloads = [text[BEFORE : 1 - AFTER] for text in lines.splitlines()]
     first_entry = _parse_entry(path, payloads[0]) if payloads and payloads[0].startswith(STEP) else None

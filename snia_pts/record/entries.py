@@ -1,4 +1,4 @@
-"""The entries of a journal, one a line: ``{"crc32": "xxxxxxxx", "entry": {...}}``."""
+"""The entries of a journal, one per line: ``{"crc32": "xxxxxxxx", "entry": {...}}``."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class EndEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeEntry:
-    """Resume point: the first ``kept_steps`` of the valid steps stay valid; the last may be a partial Round."""
+    """The run was resumed: of its valid steps the first ``kept_steps`` stay valid; the last may be a partial Round."""
 
     kind: Literal["resume"] = "resume"
     kept_steps: Amount

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import HostFailed
-from ..files import directory, open_regular
+from ..files import directory, is_unmoved, open_regular, present_path
 from ..model.measurement import Measurement, Outcome, PurgeOutcome
 from ..results.result import TestResult
 from ..units import counted
@@ -21,7 +21,8 @@ from .folder import RunFolder
 #: Valid names of evidence files: ASCII without spaces, at most one folder deep.
 _NAME = re.compile(r"[!-.0-~]+(/[!-.0-~]+)?")
 #: Suffixes of the files of a measurement.
-_SUFFIXES = (".fio", ".json", ".process.json", ".fallen.process.json", ".samples.json.gz")
+_SUFFIXES = (".fio", ".json", ".process.json", ".fallen.process.json", ".samples.json.gz", ".iostat.csv", ".iotop.csv")
+_MOVED = "All earlier measurements are there. Do not move the folder of a run before the run has ended."
 #: Maximum number of names in a message.
 _MAX_LISTED = 5
 #: Larger than any evidence file.
@@ -83,9 +84,11 @@ class EvidenceLedger:
         Programs write their files there; those in another folder of that name are not evidence of the run.
         """
         try:
-            with directory(self._folder) as descriptor:
-                is_same = os.path.samestat(os.fstat(descriptor), self._folder.lstat())
+            is_same = is_unmoved(self._folder)
         except OSError as error:
+            if (now := present_path(self._folder)) != self._folder:
+                reason = f"the run folder was moved during the run; its evidence is now {now}"
+                raise HostFailed(step="journal", what=self._folder, reason=reason, hint=_MOVED) from None
             raise _unreadable(self._folder, error) from None
         if not is_same:
             raise HostFailed(
@@ -183,7 +186,7 @@ def _differences(folder: Path, expected: Mapping[str, str], present: Mapping[str
 def _measured_files(result: TestResult) -> Iterator[tuple[str, str]]:
     """Yield the name and digest of each answer that was read for a result, including rejected ones."""
     if result.facts.imported is not None:
-        yield result.facts.imported.file, result.facts.imported.sha256
+        yield from ((file.name, file.sha256) for file in result.facts.imported.files)
         return
     for measurement in result.measurements:
         yield f"{measurement.evidence}.json", measurement.evidence_sha256

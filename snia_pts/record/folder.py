@@ -8,24 +8,27 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import HostFailed, RecordError, RunFolderError
 from ..files import (
     NOT_EMPTY,
     create,
+    is_unmoved,
     keep_folder_open,
     make_empty_folder,
     make_folder,
     open_regular,
+    present_path,
     remove,
     remove_folder,
     shell_quoted,
 )
 from ..trusted_paths import private_path, require_private
 from ..units import MIB, capacity
+from .locks import WAIT, is_locked
 
 #: The longest line of a journal, in bytes.
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -60,6 +63,15 @@ def create_folder(path: Path) -> tuple[Path, bool]:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
 
 
+def require_alone(path: Path, name: str) -> None:
+    """Raise RunFolderError if a folder has other files than ``name``, which this run just created in it.
+
+    Another run, or ``all``, that started at the same time has found the folder empty, too.
+    """
+    if any(child.name != name for child in path.iterdir()):
+        raise RunFolderError(path=path, reason=NOT_EMPTY)
+
+
 def writable_path(path: Path) -> Path:
     """Return the real path of a stored run, to which this process will write.
 
@@ -89,6 +101,11 @@ class RunFolder:
 
     path: Path
     created: bool = False
+
+    @property
+    def present(self) -> RunFolder:
+        """The run folder at its current path, which is another one if it was moved while it is kept open."""
+        return replace(self, path=present_path(self.path))
 
     @property
     def journal(self) -> Path:
@@ -136,7 +153,7 @@ class RunFolder:
 
     def require_room(self, step: str) -> None:
         """Raise HostFailed, naming ``step``, if the disk has no room for the files of the next outcome."""
-        free = shutil.disk_usage(self.path).free
+        free = shutil.disk_usage(self.present.path).free
         if free < _RESERVE_BYTES:
             raise HostFailed(
                 step=step,
@@ -151,8 +168,11 @@ class RunFolder:
         resolved, created = create_folder(path)
         folder = cls(path=resolved, created=created)
         try:
-            with keep_folder_open(resolved):
+            with keep_folder_open(resolved), ExitStack() as undo:
                 make_folder(folder.evidence, new=True)
+                undo.callback(remove_folder, folder.evidence)
+                require_alone(resolved, folder.evidence.name)
+                undo.pop_all()
         except FileExistsError:  # another run that started at the same time was faster
             raise RunFolderError(path=path, reason=NOT_EMPTY) from None
         except OSError as error:
@@ -173,12 +193,13 @@ class RunFolder:
 
     @property
     def has_started(self) -> bool:
-        """Whether the journal has a complete entry.  A crash at the very start leaves none.
+        """Whether the journal has a complete entry; inside ``opened``, even if the folder was moved.
 
-        Raises OSError if the journal cannot be read: it may contain a run.
+        A crash or a stop at the very start leaves none.  Raises OSError if the journal cannot be read: it may contain
+        a run.
         """
         try:
-            with open_regular(self.journal) as file:
+            with open_regular(self.present.journal) as file:
                 return file.readline(MAX_LINE_BYTES).endswith(b"\n")
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -198,18 +219,44 @@ class RunFolder:
             return True
         return self.evidence.is_dir() and not all(_PREPARATION.match(path.name) for path in self.evidence.iterdir())
 
+    @property
+    def is_unstarted(self) -> bool:
+        """Whether its run has not reached its first step: it has a log, but neither a journal nor results."""
+        return self.log.is_file() and not self.journal.exists() and not self.has_results
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is in progress: its process has locked the journal; before the first entry, the log.
+
+        Raises RecordError if the locked file cannot be read.
+        """
+        try:
+            lock_file = self.journal if self.has_started else self.log
+            return os.path.lexists(lock_file) and is_locked(lock_file)
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the process of a run prepares its first step, or waits for a confirmation.  Raises RecordError."""
+        return self.is_unstarted and self.is_running
+
     def discard(self) -> None:
         """Remove the folder of a run that never started, if it has nothing but a log and evidence of the preparation.
 
-        A journal without its first line may be that of a run that was damaged: then all files stay.
+        If there are results, all files stay: a journal without its first line may have been damaged.  They also stay if
+        the folder was moved, because its path may now lead to another one.
         """
-        own = {self.journal, self.log, self.evidence}
+        removable = {self.journal, self.log, self._stop, self.evidence}
         with suppress(OSError, RunFolderError):  # a folder with other files remains
             with keep_folder_open(self.path):
-                if self.has_started or self.has_results or not own.issuperset(self.path.iterdir()):
+                if not is_unmoved(self.path):
+                    return
+                if self.has_started or self.has_results or not removable.issuperset(self.path.iterdir()):
                     return
                 remove(self.journal)
                 remove(self.log)
+                self.withdraw_stop()
                 with keep_folder_open(self.evidence):
                     for path in self.evidence.iterdir():
                         remove(path)
@@ -227,6 +274,11 @@ class RunFolder:
             is_folder = path.is_dir()
         except OSError as error:
             raise unreadable(path, error) from None
+        if folder.is_starting:
+            raise RecordError(path=path, reason="the first step of its run has not started", hint=WAIT)
+        if folder.is_unstarted:
+            reason = "its run was killed before the first step, and has no journal.jsonl"
+            raise RecordError(path=path, reason=reason, hint="Remove the folder, and start the run again.")
         if is_folder:
             hint = f"{RecordError.hint} snia-pts status {shell_quoted(path)} lists the runs in a folder."
             raise RecordError(path=path, reason="it has no journal.jsonl", hint=hint)
@@ -242,6 +294,12 @@ def unreadable(path: Path, error: OSError) -> RecordError:
     denied = isinstance(error, PermissionError)
     hint = "Run this as the owner of the run, or as root." if denied else RecordError.hint
     return RecordError(path=path, reason=error.strerror or str(error), hint=hint)
+
+
+def without_start_entry(journal: Path) -> RecordError:
+    """Return the RecordError for a journal whose first entry is not a start entry."""
+    hint = "If the file is empty, the run never started: remove its folder, and start the run again."
+    return RecordError(path=journal, reason="the first entry is not a start entry", hint=hint)
 
 
 def default_name(test: str, subject: str, started: str) -> str:

@@ -14,10 +14,10 @@ import errno
 import fcntl
 import os
 import signal
-import time
+import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,13 +26,13 @@ from ..files import create, directory, open_regular, open_to_append
 from ..units import counted
 from .entries import Entry, adapter, line
 from .folder import unreadable
+from .locks import WAIT, lock
 
 if TYPE_CHECKING:
     from typing import Self
 
 _ENTRIES_SAFE = "All earlier entries are safe."
-WAIT = "Wait until it ends, or stop it."
-_LOCK_ATTEMPTS, _LOCK_SECONDS = 5, 0.1
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Hints for a failed write, by error number.
 _REMEDIES = {
     errno.EBUSY: f"Find out what wrote to the journal. {_ENTRIES_SAFE}",
@@ -48,12 +48,30 @@ _REMEDIES = {
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Block SIGINT, SIGTERM and SIGHUP inside the block; they are delivered after it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    """Defer SIGINT, SIGTERM and SIGHUP inside the block, whichever thread receives them; they are handled after it.
+
+    Python runs their handlers in the main thread, so in another thread no handler interrupts the block.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
-        yield
+        with _deferred() if threading.current_thread() is threading.main_thread() else nullcontext():
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _deferred() -> Iterator[None]:
+    """Defer the signals that other threads of this process receive inside the block."""
+    received = list[int]()
+    with ExitStack() as stack:
+        stack.callback(lambda: list(map(signal.raise_signal, received)))
+        for number in _STOP_SIGNALS:
+            handler = signal.getsignal(number)
+            if handler not in (None, signal.SIG_IGN):
+                stack.callback(signal.signal, number, handler)  # also if a handler raises an exception meanwhile
+                signal.signal(number, lambda number, _frame: received.append(number))
+        yield
 
 
 class Journal:
@@ -77,6 +95,11 @@ class Journal:
         self._writable, self._has_appended = not existing, False
         with directory(path.parent) as folder:
             os.fsync(folder)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file is empty: its run has not started."""
+        return not os.fstat(self._descriptor).st_size
 
     @property
     def has_appended(self) -> bool:
@@ -159,22 +182,6 @@ def _failed(what: str, error: OSError) -> HostFailed:
     return HostFailed(step="journal", what=what, reason=error.strerror or str(error), hint=hint)
 
 
-def lock(descriptor: int) -> None:
-    """Lock a file, which shows that a run is in progress; raises BlockingIOError if another run has locked it.
-
-    Retries a few times, because ``is_locked`` of another process locks the file for an instant.
-    """
-    for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not attempts_left:
-                raise
-            time.sleep(_LOCK_SECONDS / _LOCK_ATTEMPTS)
-        else:
-            return
-
-
 @contextmanager
 def prevent_resume(folder: Path, journal: Path) -> Iterator[None]:
     """Lock the journal of a stored run against a resume inside the block; raises RecordError if it is in progress."""
@@ -190,15 +197,3 @@ def prevent_resume(folder: Path, journal: Path) -> Iterator[None]:
         except OSError as error:
             raise unreadable(journal, error) from None
         yield
-
-
-def is_locked(path: Path) -> bool:
-    """Return whether a run has locked its journal or suite.json; raises RecordError if it cannot be read."""
-    try:
-        with open_regular(path) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError as error:
-        raise unreadable(path, error) from None
-    return False

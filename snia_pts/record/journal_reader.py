@@ -34,7 +34,7 @@ from .entries import (
     is_start_of_resume,
     line,
 )
-from .folder import MAX_LINE_BYTES, unreadable
+from .folder import MAX_LINE_BYTES, unreadable, without_start_entry
 
 _DAMAGED = "Restore the journal from a backup; fio's answers are still in evidence/."
 #: Hint for an intact line that this version cannot have written.
@@ -69,7 +69,7 @@ class JournalReader:
         self.torn_bytes = self.length = self.checksum = 0
         first = next(self._entries, (0, None))[1]
         if not isinstance(first, StartEntry):
-            raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never started.")
+            raise without_start_entry(path)
         self.facts: RunFacts = first.facts
 
     def steps(self) -> Iterator[tuple[Step, Iterator[Outcome]]]:
@@ -167,14 +167,7 @@ class JournalReader:
                 self.torn_bytes = len(text)
                 require_torn_by_crash(self._path, entry, text)
                 return
-            payload = text[BEFORE:-AFTER]
-            checksum = zlib.crc32(payload, self.checksum)
-            if text != line(checksum, payload):
-                raise self._invalid(number, "it is damaged, or a line before it is missing")
-            try:
-                entry = adapter().validate_json(payload, strict=True)
-            except ValidationError as error:
-                raise self._invalid(number, _first_error(error), _ANOTHER_VERSION) from None
+            entry, checksum = read_entry(self._path, number, text, self.checksum)
             self.checksum, self.length = checksum, self.length + len(text)
             if not isinstance(entry, StepEntry):
                 self.evidence.update(entry.evidence)
@@ -184,8 +177,27 @@ class JournalReader:
                 self.last_content = entry.content
             yield number, entry
 
-    def _invalid(self, number: int, reason: str, hint: str = _DAMAGED) -> RecordError:
-        return RecordError(path=self._path, reason=f"line {number}: {reason}", hint=hint)
+    def _invalid(self, number: int, reason: str) -> RecordError:
+        return _invalid_line(self._path, number, reason)
+
+
+def read_entry(path: Path, number: int, text: bytes, checksum: int) -> tuple[Entry, int]:
+    """Return the entry of a journal's complete line ``number``, and the checksum up to this line.
+
+    ``checksum`` is that up to the line before.  Raises RecordError.
+    """
+    payload = text[BEFORE:-AFTER]
+    checksum = zlib.crc32(payload, checksum)
+    if text != line(checksum, payload):
+        raise _invalid_line(path, number, "it is damaged, or a line before it is missing")
+    try:
+        return adapter().validate_json(payload, strict=True), checksum
+    except ValidationError as error:
+        raise _invalid_line(path, number, _first_error(error), _ANOTHER_VERSION) from None
+
+
+def _invalid_line(path: Path, number: int, reason: str, hint: str = _DAMAGED) -> RecordError:
+    return RecordError(path=path, reason=f"line {number}: {reason}", hint=hint)
 
 
 def _without_early_ends(entries: Iterator[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:

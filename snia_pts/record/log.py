@@ -1,6 +1,6 @@
 """The log of a run: what the suite did and decided, for someone who looks for the cause of a problem.
 
-The log is no evidence: nothing reads it, and a run continues when it cannot be written.
+The log is not evidence: no program reads it, and a run continues if it cannot be written.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..errors import SniaPtsError, stop_cause
 from ..files import UnbufferedFile, open_to_append
 from ..text import printable
 from .folder import RunFolder
+from .locks import lock
 
 PACKAGE = logging.getLogger(__name__.partition(".")[0])
 _LOGGER = logging.getLogger(__name__)
@@ -66,29 +67,30 @@ class _RunLogs(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.setFormatter(LogFormatter())
-        self._changes = threading.Lock()
+        self._lock_of_files = threading.Lock()
         self._files: list[_LogFile] = []
-        self._level_before, self._enabled_before, self._propagated_before = logging.NOTSET, logging.WARNING, True
+        # The settings of the package's logger before a log was opened.
+        self._level_before, self._effective_level_before, self._propagate_before = logging.NOTSET, logging.WARNING, True
 
     @contextmanager
     def writing_to(self, file: _LogFile) -> Iterator[None]:
         """Write to ``file`` inside the block."""
-        with self._changes:
+        with self._lock_of_files:
             if not self._files:
-                self._level_before, self._enabled_before = PACKAGE.level, PACKAGE.getEffectiveLevel()
-                self._propagated_before, PACKAGE.propagate = PACKAGE.propagate, False
-                PACKAGE.setLevel(min(self._enabled_before, logging.INFO))
+                self._level_before, self._effective_level_before = PACKAGE.level, PACKAGE.getEffectiveLevel()
+                self._propagate_before, PACKAGE.propagate = PACKAGE.propagate, False
+                PACKAGE.setLevel(min(self._effective_level_before, logging.INFO))
                 PACKAGE.addHandler(self)
             self._files = [*self._files, file]
         try:
             yield
         finally:
-            with self._changes:
+            with self._lock_of_files:
                 self._files = [other for other in self._files if other is not file]
                 if not self._files:
                     PACKAGE.removeHandler(self)
                     PACKAGE.setLevel(self._level_before)
-                    PACKAGE.propagate = self._propagated_before
+                    PACKAGE.propagate = self._propagate_before
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
@@ -96,7 +98,7 @@ class _RunLogs(logging.Handler):
         for file in self._files:
             file.append(text)
         parent = PACKAGE.parent
-        enabled = self._propagated_before and record.levelno >= self._enabled_before
+        enabled = self._propagate_before and record.levelno >= self._effective_level_before
         if enabled and parent is not None and parent.hasHandlers():
             parent.callHandlers(record)
 
@@ -116,6 +118,8 @@ def logged(folder: RunFolder) -> Iterator[None]:
         _LOGGER.warning("the log %s cannot be opened: %s", folder.log, error.strerror or error)
         yield
         return
+    with suppress(OSError):  # locked by the process of the run, which then refuses this process
+        lock(file.fileno())  # shows readers that a run without a journal is in progress
     with file, _RUN_LOGS.writing_to(_LogFile(file)):
         try:
             yield
@@ -126,5 +130,5 @@ def logged(folder: RunFolder) -> Iterator[None]:
             _LOGGER.warning("interrupted: %s", stop_cause(stop))
             raise
         except Exception:
-            _LOGGER.critical("a fault of the suite ended the run", exc_info=True)
+            _LOGGER.critical("a bug of the suite ended the run", exc_info=True)
             raise

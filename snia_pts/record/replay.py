@@ -21,11 +21,10 @@ from ..results.result import RunFacts, TestResult
 from ..spec import WriteSaturationSpec
 from .evidence import unjournaled
 from .folder import RunFolder
-from .journal import is_locked
 from .journal_reader import JournalReader, append_outcome, end_detail, is_complete
 from .result_xml import chunks
 
-#: Share of the limit that counts as all of it, because another tool does not report what it wrote between samples.
+#: An imported run has reached its amount at this share of it: the other tool does not report writes between samples.
 _AMOUNT_TOLERANCE = 0.95
 #: Maximum number of differences in a message.
 _MAX_LISTED = 3
@@ -45,7 +44,7 @@ def assess(folder: RunFolder) -> TestResult:
     builder = ResultBuilder(journal.facts)
     replayed = _replay(folder, journal, builder.tee)
     end = journal.end
-    running = end is None and is_locked(folder.journal)
+    running = end is None and folder.is_running
     return builder.result(
         ending=end.ending if end else "unfinished",
         ending_detail="the run is still in progress" if running else end_detail(end, journal.torn_bytes),
@@ -62,7 +61,7 @@ def assess(folder: RunFolder) -> TestResult:
 def store(folder: RunFolder) -> TestResult:
     """Write result.xml, the source of every report, from the journal and return the result.
 
-    Loads no library, so that a missing one cannot cost the result.
+    Uses only the standard library, so that the result is stored even if a library cannot be loaded.
     """
     result = assess(folder)
     replace_file(folder.result, chunks(result))
@@ -292,19 +291,20 @@ def _replay_imported(journal: JournalReader, tee: Tee) -> _Replayed:
 def _saturation_end(facts: RunFacts, samples: int, written_bytes: int) -> Conclusion:
     """Return what ended an imported write saturation test; None if that is unknown.
 
-    If the capacity is unknown, but the tool stops only at a limit, an end before the time is the amount.
+    If the capacity is unknown, but the tool stops only at its limits, a test that ended before its time limit ended at
+    the limit of its amount.
     """
     spec, capacity_bytes = facts.spec, facts.dut.capacity_bytes
     if not isinstance(spec, WriteSaturationSpec):
         return None
     if samples >= round(spec.saturation.seconds / spec.settling.sample_seconds):
         return SaturationEnd(reason="time", window=None)
-    enough = (
+    has_reached_amount = (
         written_bytes >= _AMOUNT_TOLERANCE * spec.saturation.capacities * capacity_bytes
         if capacity_bytes
         else facts.imported is not None and facts.imported.stops_at_limit
     )
-    return SaturationEnd(reason="written", window=None) if enough else None
+    return SaturationEnd(reason="written", window=None) if has_reached_amount else None
 
 
 def _end_time(folder: RunFolder, outcome: Outcome) -> datetime | None:

@@ -1,6 +1,6 @@
 """Writes result.xml: the result of a run for other programs, valid against ``specs/result.xsd``.
 
-It uses only the standard library, so that a library that fails to load cannot cost the result at the end of a run.
+It uses only the standard library, so that the result is written even if a library cannot be loaded.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def result_xml(result: TestResult) -> bytes:
 def chunks(result: TestResult) -> Iterator[bytes]:
     """Iterate over the text of result.xml without validation, a part of a column of samples at a time.
 
-    The text of a long run is larger than everything else in memory.  Loads no library.
+    The whole text of a long run would take more memory than everything else.  Uses only the standard library.
     """
     columns: list[tuple[array[float], range]] = []
     first, *others = _document(result, columns).split(_PLACEHOLDER.encode())
@@ -99,12 +99,7 @@ def _document(result: TestResult, columns: list[tuple[array[float], range]]) -> 
     _platform(root, result.facts.platform)
     for ceiling in result.facts.ceilings:
         _ceiling(root, ceiling)
-    for deviation in result.deviations:
-        _element(root, "deviation", asdict(deviation))
-    for setting in result.facts.settings:
-        _element(root, "operator_setting", asdict(setting))
-    for warning in run_warnings(result):
-        _element(root, "warning", asdict(warning))
+    _notices(root, result)
     for judgement in judgements(result):
         _element(root, "limit", judgement.attributes)
     for interruption in result.interruptions:
@@ -146,7 +141,7 @@ def differences(path: Path, expected: bytes) -> tuple[str, ...]:
 def stored_verdict(path: Path, run_id: str, finished: str) -> str:
     """Return the verdict in result.xml, reading only its start.
 
-    Empty if it cannot be read, or is not of the run that ended at ``finished``, but of a stop before.
+    Empty if it cannot be read, or if it is older than the end of the run at ``finished``.
     """
     head = _Head()
     parser = ElementTree.XMLParser(target=head)  # noqa: S314 - _Head refuses a document type, which makes it dangerous
@@ -178,8 +173,10 @@ class _Head:
 def _imported(root: Element, imported: Imported | None) -> None:
     if imported is not None:
         fields = asdict(imported)
-        claim, options = fields.pop("claim"), fields.pop("options")
+        claim, options, more_files = (fields.pop(name) for name in ("claim", "options", "more_files"))
         element = _element(root, "imported", {**fields, "options": " ".join(options)})
+        for file in more_files:
+            _element(element, "file", file)
         if claim is not None:
             lists = {name: " ".join(map(_text, claim[name])) for name in ("rounds", "values")}
             _element(element, "claim", {**claim, **lists})
@@ -216,6 +213,18 @@ def _platform(root: Element, platform: TestPlatform) -> None:
     element = _element(root, "platform", fields)
     for setting in settings:
         _element(element, "setting", setting)
+
+
+def _notices(root: ElementTree.Element, result: TestResult) -> None:
+    """Add what a reader must know before any number."""
+    for deviation in result.deviations:
+        _element(root, "deviation", asdict(deviation))
+    for plugin in result.facts.plugins:
+        _element(root, "plugin", {**asdict(plugin), "parts": ", ".join(plugin.parts)})
+    for setting in result.facts.settings:
+        _element(root, "operator_setting", asdict(setting))
+    for warning in run_warnings(result):
+        _element(root, "warning", asdict(warning))
 
 
 def _run(root: Element, result: TestResult) -> None:
@@ -389,13 +398,25 @@ def _measurement(parent: Element, result: TestResult, measurement: Measurement) 
     figures = measurement_figures(result, measurement)
     element = _element(parent, "measurement", {**figures, "interruptions": figures["interruptions"] or None})
     if measurement.telemetry is not None:
-        _element(element, "telemetry", _telemetry(measurement.telemetry))
+        _telemetry(element, measurement.telemetry)
 
 
-def _telemetry(telemetry: TelemetrySample) -> Mapping[str, object]:
+def _telemetry(parent: Element, telemetry: TelemetrySample) -> None:
     fields = asdict(telemetry)
-    block = fields.pop("block") or {}
-    return {**fields, **block, "discarded_bytes": block.get("discarded_bytes") or None}
+    block, underlying = (_block(fields.pop(name)) for name in ("block", "underlying"))
+    processes = fields.pop("processes")
+    element = _element(parent, "telemetry", {**fields, **block})
+    if underlying:
+        _element(element, "underlying", underlying)
+    for process in processes:
+        _element(element, "process", process)
+
+
+def _block(statistics: Mapping[str, object] | None) -> Mapping[str, object]:
+    """Return the attributes of a device's statistics; empty if there are none."""
+    if statistics is None:
+        return {}
+    return {**statistics, "discarded_bytes": statistics["discarded_bytes"] or None}
 
 
 def _health(root: Element, result: TestResult) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,12 +13,12 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..errors import NotResumable, RecordError, RunFolderError
-from ..files import create, keep_folder_open, open_regular, read_regular, remove, remove_folder
+from ..files import create, is_unmoved, keep_folder_open, open_regular, read_regular, remove, remove_folder
 from ..model.run_options import RunOptions
 from ..spec import SPEC_TYPES
-from .folder import RunFolder, create_folder, unreadable
-from .journal import WAIT, is_locked, lock
+from .folder import RunFolder, create_folder, require_alone, unreadable
 from .journal_reader import JournalReader
+from .locks import WAIT, is_locked, lock
 
 _NAME = "suite.json"
 _MAX_BYTES = 1024 * 1024
@@ -49,9 +49,12 @@ class SuiteFolder:
         document = {"format": 1, "tests": list(tests), "options": _adapter().dump_python(stored, mode="json")}
         text = json.dumps(document, indent=1).encode() + b"\n"
         try:
-            with keep_folder_open(folder), create(folder / _NAME) as file:
+            with keep_folder_open(folder), create(folder / _NAME) as file, ExitStack() as undo:
+                undo.callback(remove, folder / _NAME)
+                require_alone(folder, _NAME)
                 file.write(text)
                 os.fsync(file.fileno())
+                undo.pop_all()
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return cls(path=folder, tests=tuple(tests), options=tuple(stored), created=created)
@@ -99,8 +102,12 @@ class SuiteFolder:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a run has locked suite.json."""
-        return is_locked(self.path / _NAME)
+        """Whether a run has locked suite.json.  Raises RecordError if it cannot be read."""
+        path = self.path / _NAME
+        try:
+            return is_locked(path)
+        except OSError as error:
+            raise unreadable(path, error) from None
 
     @property
     def as_run_folder(self) -> RunFolder:
@@ -144,14 +151,37 @@ class SuiteFolder:
                 raise RecordError(path=folder.path, reason=reason, hint="")
         return folder
 
+    def runs(self) -> tuple[RunFolder, ...]:
+        """Return the run folders of the tests that were run, each verified; raises RecordError if there is none."""
+        runs = tuple(run for test in self.tests if (run := self.verified_run_folder(test)))
+        if not runs:
+            raise RecordError(path=self.path, reason="none of its tests was run")
+        return runs
+
     def discard(self) -> None:
-        """Remove a suite folder that contains only suite.json and a log."""
-        own = (self.path / _NAME, self.as_run_folder.log)
+        """Remove a suite folder that contains only suite.json and a log, unless it was moved."""
+        removable = (self.path / _NAME, self.as_run_folder.log)
         with suppress(OSError, RunFolderError):  # a folder with other files remains
             with keep_folder_open(self.path):
-                if not all(child in own for child in self.path.iterdir()):
+                if not is_unmoved(self.path) or not all(child in removable for child in self.path.iterdir()):
                     return
-                for path in own:
+                for path in removable:
                     remove(path)
             if self.created:
                 remove_folder(self.path)
+
+
+def is_run(path: Path) -> bool:
+    """Return whether ``path`` is the folder of a run or a suite; also True if this user may not look into it."""
+    try:
+        return any((path / name).is_file() for name in ("journal.jsonl", _NAME))
+    except PermissionError:
+        return True
+
+
+def child_folders(path: Path) -> list[Path]:
+    """Return what is in a folder, by name; raises RecordError if it cannot be listed."""
+    try:
+        return sorted(path.iterdir())
+    except OSError as error:
+        raise unreadable(path, error) from None

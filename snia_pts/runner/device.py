@@ -13,7 +13,7 @@ from typing import Protocol
 from ..errors import TargetMissing, UsageError
 from ..lab.device.content_state import read_content_state
 from ..lab.device.health import read_health
-from ..lab.device.identity import read_dut
+from ..lab.device.identity import ROOT, read_dut
 from ..lab.device.target_claim import (
     Target,
     claim_target,
@@ -36,6 +36,7 @@ from ..lab.fio.probe import (
 from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, restore_settings, with_expected_cache
 from ..lab.host.configurator import HostConfigurator, backing_device
+from ..lab.host.tuning.control_group import Throttling, read_throttling, throttling_sentence
 from ..lab.host.tuning.direct_io import direct_io
 from ..lab.laboratory import Laboratory, PurgeStrategy, target_deviations
 from ..lab.link_speed import assumed_speed
@@ -49,6 +50,7 @@ from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..procedures import named_points
 from ..record.folder import RunFolder
+from ..results.result import RunWarning
 from ..spec import Deviation, Spec
 from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
@@ -60,7 +62,7 @@ _SIZE_HINT = "For a test file give its size, for example --size 1G."
 
 
 class TargetPurger(PurgeStrategy, Protocol):
-    """A purge strategy that also predicts."""
+    """A purge strategy that can also predict the deviations of its purge."""
 
     def expected_deviations(self, dut: Dut) -> tuple[Deviation, ...]:
         """Return the deviations that a purge of ``dut`` will add."""
@@ -78,9 +80,9 @@ class DeviceSetup:
         """
         self._options, self._tell, self._file_in_directory = options, tell, file_in_directory
         self._path = options.path
-        if options.size_bytes is not None and _is(self._path, stat.S_ISBLK):
-            raise UsageError(detail="--size applies to files only; a drive is tested whole.", hint="Omit it.")
-        if options.discard_data and (options.size_bytes is not None or _is(self._path, stat.S_ISREG)):
+        if options.size_bytes is not None and _has_type(self._path, stat.S_ISBLK):
+            raise UsageError(detail="--size applies to files only; a drive has its own size.", hint=options.size_hint)
+        if options.discard_data and (options.size_bytes is not None or _has_type(self._path, stat.S_ISREG)):
             raise UsageError(
                 detail="--discard-data applies to drives only.", hint="To overwrite a file, use --overwrite."
             )
@@ -90,7 +92,7 @@ class DeviceSetup:
     @property
     def subject(self) -> str:
         """The drive's model, otherwise the name of the file or device."""
-        model = read_dut(self._path).model if _is(self._path, stat.S_ISBLK) else ""
+        model = read_dut(self._path).model if _has_type(self._path, stat.S_ISBLK) else ""
         return self._path.name if not model or model.startswith("loop device") else model
 
     def dut(self, spec: Spec) -> Dut:
@@ -180,6 +182,8 @@ class DeviceSetup:
             try:
                 for line in target.unchecked:
                     self._tell(f"not checked: {line}")
+                for line in target.other_runs.find():
+                    self._tell(line)
                 for line in restore_settings():
                     self._tell(line)
                 yield
@@ -195,27 +199,28 @@ class DeviceSetup:
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; a file needs no confirmation: snia-pts created it, or --overwrite was given.
 
-        It is examined again: ``resume`` may have waited for the answer whether to restart the test.
+        The file is checked again, because time may have passed since it was claimed: ``resume`` may have asked whether
+        to restart the test.
         """
         target = self._claimed()
         dut, typed = target.dut, self._options.serial
         if dut.kind == "file":
             require_as_confirmed(target)
             return
-        found = None
+        signatures = None
         if typed is None:
-            found = contents(target, evidence)
+            signatures = contents(target, evidence)
             drive = ThreatenedDrive(
                 path=dut.path,
                 model=dut.model,
                 serial=dut.serial,
                 capacity_bytes=dut.capacity_bytes,
-                signatures=found.descriptions(dut.name),
+                signatures=signatures.descriptions(dut.name),
             )
             typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
         confirm(dut, typed)
-        if found:
-            require_as_confirmed(target, found)
+        if signatures:
+            require_as_confirmed(target, signatures)
 
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
@@ -246,12 +251,13 @@ class DeviceSetup:
 
     def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
         """Return a laboratory with fio as its engine; raises UsageError for options that fio does not accept."""
-        target, options = self._claimed(), self._options
-        engines = exact_io_engines(self._io_engines(spec, target.dut, evidence), stimuli)
+        options, dut = self._options, self._claimed().dut
+        engines = exact_io_engines(self._io_engines(spec, dut, evidence), stimuli)
+        self._target = target = self._claimed().resized()
         path, sector = target.dut.path, target.dut.logical_sector_bytes
         version = fio_version(evidence)
         io_engine = choose_io_engine(path, sector, evidence, engines, version, target.descriptor)
-        fixed_buffers = io_engine == "io_uring" and can_lock_buffers(stimuli, evidence)
+        fixed_buffers = io_engine == "io_uring" and can_lock_buffers(stimuli, evidence, version)
         engine = FioEngine(
             path,
             evidence,
@@ -264,7 +270,7 @@ class DeviceSetup:
             tick=tick,
             descriptor=target.descriptor,
         )
-        conditions = self._conditions
+        conditions, throttling = self._conditions, read_throttling(ROOT)
         if conditions is None:
             raise RuntimeError("the conditions are not applied")
         laboratory = Laboratory(
@@ -272,7 +278,7 @@ class DeviceSetup:
             engine,
             purger=self._purger(tick),
             cache=conditions.cache,
-            stage=conditions.configurator,
+            configurator=conditions.configurator,
             seed=seed,
             evidence=evidence,
         )
@@ -289,11 +295,16 @@ class DeviceSetup:
             engine=engine,
             now=lambda: datetime.now().astimezone(),
             read_health=lambda: read_health(target.dut, evidence),
-            setting_changes=lambda: conditions.setting_changes(evidence),
+            end_warnings=lambda: (
+                *_changes(conditions, evidence),
+                *_other_runs(target),
+                *_throttling(throttling),
+            ),
             calibrate=calibration.ceilings,
             read_content=lambda: read_content_state(target.descriptor),
             durable=True,
             unchecked=target.unchecked,
+            other_runs=lambda: _other_runs(target),
         )
 
     def remove_file(self, *, refused: bool = False) -> None:
@@ -320,14 +331,30 @@ class DeviceSetup:
         return self._target
 
 
+def _changes(conditions: Conditions, evidence: Path) -> tuple[RunWarning, ...]:
+    """Return a warning for each setting that changed during a run, with the time of this check."""
+    checked = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    lines = conditions.setting_changes(evidence)
+    return tuple(RunWarning(what="changed during the run", detail=f"{checked}: {line}") for line in lines)
+
+
+def _throttling(before: Throttling) -> tuple[RunWarning, ...]:
+    sentence = throttling_sentence(before, read_throttling(ROOT))
+    return (RunWarning(what="control group", detail=sentence),) if sentence else ()
+
+
+def _other_runs(target: Target) -> tuple[RunWarning, ...]:
+    return tuple(RunWarning(what="shared disk", detail=line) for line in target.other_runs.find())
+
+
 def _configures_host(spec: Spec) -> bool:
     return bool(spec.varied_settings) or spec.drops_page_cache
 
 
-def _require_configurable(spec: Spec, stage: HostConfigurator) -> None:
+def _require_configurable(spec: Spec, configurator: HostConfigurator) -> None:
     """Raise TargetUnfit if the host cannot be configured as the test requires."""
     settings = [(name, value) for name, values in spec.varied_settings.items() for value in values]
-    stage.require(settings, cold=spec.drops_page_cache)
+    configurator.require(settings, cold=spec.drops_page_cache)
 
 
 def _is_temporary(descriptor: int) -> bool:
@@ -337,9 +364,9 @@ def _is_temporary(descriptor: int) -> bool:
         return False
 
 
-def _is(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Return whether the path exists, is accessible, and is of a kind."""
+def _has_type(path: Path, is_type: Callable[[int], bool]) -> bool:
+    """Return whether the path exists, is accessible, and leads to a file of a type, such as ``stat.S_ISREG``."""
     try:
-        return kind(path.stat().st_mode)
+        return is_type(path.stat().st_mode)
     except OSError:
         return False

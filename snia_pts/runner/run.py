@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from threading import Event as StopEvent
 
 from ..errors import DeviceFailed, HostFailed, Interrupted, SniaPtsError, stop_cause
 from ..files import shell_quoted
@@ -23,17 +22,17 @@ from ..report import write
 from ..results.result import RunFacts, RunWarning, TestResult
 from ..spec.reader import Specification
 from . import session
-from .confirmation import Confirm, refuse
+from .caller import Caller
 from .events import (
     CalibrationStarted,
     FolderCreated,
-    Notice,
     OnEvent,
     ProgramRunning,
     RunStarted,
     TestFinished,
-    ignore_event,
 )
+from .notifications import notified
+from .plugins import load_plugins
 from .setup import (
     TestEstimate,
     all_limits,
@@ -47,25 +46,10 @@ from .setup import (
     specification_for,
     target_for,
 )
-from .target import TargetSetup
+from .target import RunContext, TargetSetup
 
 _LOGGER = logging.getLogger(__name__)
 _RUNS = Path("runs")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The caller of a run: its callbacks for events and confirmation, a token to stop the run, and its command line."""
-
-    on_event: OnEvent = ignore_event
-    confirm: Confirm = refuse
-    stop: StopEvent | None = None
-    command_line: tuple[str, ...] = ()
-
-    def tell(self, text: str) -> None:
-        """Send a notice."""
-        _LOGGER.info("%s", text)
-        self.on_event(Notice(text=text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,16 +73,22 @@ class _PreparedRun:
 
 def estimate(options: RunOptions, caller: Caller) -> TestEstimate:
     """Return the estimate of a test; raises the error with which the run would be refused.  Writes nothing."""
+    require_formats(options.formats, options.plugins)
     return _prepare(options, caller, estimate_only=True).estimate
 
 
 def run(options: RunOptions, caller: Caller) -> FinishedRun:
-    """Run a test and write its report.
+    """Run a test and write its report; then call the notifications of its plugins.
 
     Raises Interrupted, DeviceFailed, HostFailed and the other errors of ``snia_pts.errors``; the measurements before
     the error are in the run folder, and ``resume`` continues the run.
     """
-    formats = require_formats(options.formats)
+    with notified(options.plugins, caller) as observed:
+        return _run(options, observed)
+
+
+def _run(options: RunOptions, caller: Caller) -> FinishedRun:
+    formats = require_formats(options.formats, options.plugins)
     prepared = _prepare(options, caller)
     spec, target = prepared.specification.spec, prepared.target
     name = default_name(
@@ -131,10 +121,10 @@ def _measure(prepared: _PreparedRun, folder: RunFolder, caller: Caller) -> TestR
             prepared.target.confirm(folder.evidence, caller.confirm)
             return perform(prepared.specification, prepared.target, folder, prepared.options, caller)
     except BaseException as error:
-        if not folder.journal.exists():
+        if not folder.has_started:
             discard_unless_failed(folder, error)
-        elif isinstance(error, SniaPtsError) and is_readable(folder):
-            path = shell_quoted(folder.path)
+        elif isinstance(error, SniaPtsError) and is_readable(folder.present):
+            path = shell_quoted(folder.present.path)
             error.add_note(f"snia-pts resume {path} continues it; snia-pts report {path} reports it.")
         raise
 
@@ -146,7 +136,7 @@ def claimed(target: TargetSetup, folder: RunFolder) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if not folder.journal.exists():
+            if not folder.has_started:
                 target.remove_file(refused=True)
             raise
         target.remove_file()
@@ -157,7 +147,7 @@ def discard_unless_failed(folder: RunFolder, error: BaseException) -> None:
     if not isinstance(error, DeviceFailed | HostFailed) or not folder.has_evidence:
         folder.discard()
         return
-    error.add_note(f"The evidence is in {shell_quoted(folder.evidence)}.")
+    error.add_note(f"The evidence is in {shell_quoted(folder.present.evidence)}.")
 
 
 def perform(
@@ -203,12 +193,13 @@ def _perform(
         spec=spec,
         dut=dut,
         platform=platform,
-        warnings=tuple(_warnings(platform, context.unchecked)),
+        warnings=tuple(_warnings(platform, context)),
         deviations=specification.deviations + target.deviations(spec),
         settings=specification.settings,
         health=context.read_health(),
         limits=all_limits(spec, options),
         about=options.about,
+        plugins=load_plugins(options.plugins),
         ceilings=context.calibrate(
             plan.stimuli, plan.shortest.seconds, lambda text: caller.on_event(CalibrationStarted(text=text))
         ),
@@ -226,7 +217,7 @@ def _perform(
         now=context.now,
         read_health=context.read_health,
         read_content=context.read_content,
-        setting_changes=context.setting_changes,
+        end_warnings=context.end_warnings,
         durable=context.durable,
         stop=caller.stop,
     )
@@ -249,11 +240,12 @@ def ticker(on_event: OnEvent) -> Callable[[float, int], None]:
     return lambda seconds, written: on_event(ProgramRunning(seconds=seconds, written_bytes=written))
 
 
-def _warnings(platform: TestPlatform, unchecked: Sequence[str]) -> Iterator[RunWarning]:
+def _warnings(platform: TestPlatform, context: RunContext) -> Iterator[RunWarning]:
+    yield from context.other_runs()
     yield from host_warnings(platform.settings)
     for program, newest in platform.untested_versions():
         yield RunWarning(what=program, detail=f"this version is newer than {newest}, the newest that was tested")
-    for line in unchecked:
+    for line in context.unchecked:
         yield RunWarning(what="not checked", detail=line)
 
 
@@ -266,5 +258,5 @@ def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], caller
     except KeyboardInterrupt:
         report_hint = f"snia-pts report {shell_quoted(folder.path)} writes the report."
         hint = f"The test is finished and its result stored; {report_hint}"
-        raise Interrupted(cause=stop_cause(), step="the report", what=folder.path, hint=hint) from None
+        raise Interrupted(cause=stop_cause(), step="report", what=folder.path, hint=hint) from None
     return FinishedRun(folder=folder, result=result, reports=reports)

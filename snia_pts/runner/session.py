@@ -10,12 +10,11 @@ from datetime import datetime
 from threading import Event
 from typing import Protocol
 
-from ..analysis.window import last_window, sampled_round, sampled_window
-from ..errors import DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError, stop_cause
+from ..errors import NOTHING_TESTED, DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError, stop_cause
 from ..model.content_state import ContentState
 from ..model.health import Health
-from ..model.measurement import MeasuredRound, Measurement, Outcome, Sample, SampledRound
-from ..model.steps import ContinuousStimulus, Round, Step
+from ..model.measurement import Measurement, Outcome, Sample
+from ..model.steps import Round, Step
 from ..procedures import Answer, drive, procedure
 from ..record.entries import EndEntry, OutcomeEntry, ResumeEntry, StartEntry, StepEntry
 from ..record.evidence import EvidenceLedger, describe_unjournaled
@@ -23,10 +22,9 @@ from ..record.folder import RunFolder
 from ..record.journal import Journal, uninterrupted
 from ..record.journal_reader import JournalReader
 from ..record.replay import ResumePlan, read_journal_state, require_same, store
-from ..results.builder import sampled_phase
 from ..results.result import Ending, RunFacts, RunWarning, TestResult
-from ..spec import Spec, SteadyStateRule, loop_rule, settling_rule
-from .events import OnEvent, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
+from .events import OnEvent, RunResumed
+from .observer import ProgressObserver
 
 _LOGGER = logging.getLogger(__name__)
 #: Reads the drive's health data; raises nothing.
@@ -52,7 +50,7 @@ def _wall_clock() -> datetime:
 
 
 def _not_read() -> None:
-    """Return None: no health data, or no state of the content, are read."""
+    """Return None, for a run that reads no health data, or no state of the target's content."""
 
 
 def run(
@@ -64,17 +62,17 @@ def run(
     now: Callable[[], datetime] = _wall_clock,
     read_health: ReadHealth = _not_read,
     read_content: ReadContent = _not_read,
-    setting_changes: Callable[[], tuple[str, ...]] = tuple,
+    end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
 ) -> TestResult:
     """Run a test to its end; write the journal and result.xml to ``folder``.
 
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
-    ``read_health`` reads the drive's health data after the last step; then ``setting_changes`` returns a sentence for
-    each setting that changed during the run, which becomes a warning.  ``read_content`` reads the state of the target's
-    content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its current point
-    or sample.
+    ``read_health`` reads the drive's health data after the last step; then ``end_warnings`` returns what else was
+    noticed during the run; a warning of the start is not recorded again.  ``read_content`` reads the state of the
+    target's content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its
+    current point or sample.
 
     If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
     result.xml is written; then the error is raised: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
@@ -84,7 +82,7 @@ def run(
     start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
         session = _RunSession(
-            facts, perform, folder, journal, emit, read_health, read_content, setting_changes, ledger, stop
+            facts, perform, folder, journal, emit, read_health, read_content, end_warnings, ledger, stop
         )
         with _closing(session, now):
             journal.append(start_entry)
@@ -103,7 +101,7 @@ def resume(
     now: Callable[[], datetime] = _wall_clock,
     read_health: ReadHealth = _not_read,
     read_content: ReadContent = _not_read,
-    setting_changes: Callable[[], tuple[str, ...]] = tuple,
+    end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
     before_first_entry: Callable[[], None] = lambda: None,
@@ -124,7 +122,7 @@ def resume(
             emit,
             read_health,
             read_content,
-            setting_changes,
+            end_warnings,
             ledger,
             stop,
         )
@@ -155,9 +153,9 @@ def resume(
 
 @contextmanager
 def _closing(session: _RunSession, now: Callable[[], datetime]) -> Iterator[None]:
-    """Record why a run ends early, and raise the reason again; nothing is recorded of a run without an entry.
+    """Record why a run ends early, and raise the reason again; a run without any journal entry records nothing.
 
-    A signal during the first entry arrives when that is complete, so that only the journal knows of it.
+    ``journal.has_appended`` decides that: a signal during the first entry is deferred until the entry is complete.
     """
     try:
         yield
@@ -191,22 +189,22 @@ class _RunSession:
         emit: OnEvent,
         read_health: ReadHealth,
         read_content: ReadContent,
-        setting_changes: Callable[[], tuple[str, ...]],
+        end_warnings: Callable[[], tuple[RunWarning, ...]],
         ledger: EvidenceLedger,
         stop: Event | None,
     ) -> None:
         self._stop = stop
         self._read_health = read_health
         self._read_content = read_content
-        self._setting_changes = setting_changes
+        self._end_warnings = end_warnings
         self._ledger = ledger
         self.folder = folder
         self.emit = emit
         self.interruptions = 0
-        self._dut = facts.dut
+        self._dut, self._start_warnings = facts.dut, facts.warnings
         self._perform = perform
         self.journal = journal
-        self._observer = _ProgressObserver(facts.spec, emit)
+        self._observer = ProgressObserver(facts.spec, emit)
         self._step: Step | None = None
 
     def answer_by_performing(self, step: Step) -> Iterator[Outcome]:
@@ -273,11 +271,17 @@ class _RunSession:
 
     def interrupted(self, cause: str) -> Interrupted:
         """Return the error of a run that a signal, a request or the caller stops."""
-        step = self._step.label if self._step else "the start"
-        return Interrupted(cause=cause, step=step, what=self._dut.path)
+        step = self._step.label if self._step else "start"
+        hint = NOTHING_TESTED if self.journal.is_empty else Interrupted.hint
+        return Interrupted(cause=cause, step=step, what=self._dut.path, hint=hint)
 
     def close(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
-        """Record why a run ends early; a further error is added to the reason as a note."""
+        """Record why a run ends early; a further error is added to the reason as a note.
+
+        If the run folder was moved, as the reason says, nothing is recorded: the run counts as unfinished.
+        """
+        if self.folder.present != self.folder:
+            return
         try:
             with uninterrupted():
                 self.end(ending, str(reason), at)
@@ -288,15 +292,14 @@ class _RunSession:
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Append the end entry."""
         _LOGGER.log(logging.INFO if ending == "finished" else logging.WARNING, "the run ends: %s", detail or ending)
-        health, changes = self._read_health(), self._setting_changes()  # both write evidence
-        warnings = (RunWarning(what="changed during the run", detail=f"{_stamp(at)}: {line}") for line in changes)
+        health, warnings = self._read_health(), self._end_warnings()  # both write evidence
         self.journal.append(
             EndEntry(
                 ending=ending,
                 detail=detail,
                 at=_stamp(at),
                 health=health,
-                warnings=tuple(warnings),
+                warnings=tuple(warning for warning in warnings if warning not in self._start_warnings),
                 content=self._read_content(),
                 evidence=self._ledger.digest_remaining(),
             )
@@ -358,60 +361,6 @@ class _ResumedSession:
             )
         self._session.journal.continue_after(self._plan.length, self._plan.checksum)
         self._before_first_entry()
-
-
-class _ProgressObserver:
-    """Emits events, and evaluates each round for them; the procedure evaluates rounds independently."""
-
-    def __init__(self, spec: Spec, emit: OnEvent) -> None:
-        self._emit = emit
-        self.replaying = False
-        self._rule, self._settling, self._phase = loop_rule(spec), settling_rule(spec), sampled_phase(spec)
-        self._samples_before = self._sampled_bytes = 0
-        self._sampled_rounds: list[SampledRound] = []
-        self._round_measurements: list[Measurement] = []
-        self._rounds: dict[str, list[MeasuredRound]] = {}
-
-    def start_step(self, step: Step) -> None:
-        self._round_measurements = []
-        self._emit(StepStarted(step=step))
-
-    def record_outcome(self, step: Step, position: int, outcome: Outcome) -> None:
-        self._emit(OutcomeRecorded(step=step, position=position, outcome=outcome))
-        if isinstance(step, Round) and isinstance(outcome, Measurement) and self._rule:
-            self._round_measurements.append(outcome)
-            if len(self._round_measurements) == len(step.stimuli):
-                measured_round = MeasuredRound(
-                    number=step.number, measurements=tuple(self._round_measurements), complete=True
-                )
-                self._evaluate(step, measured_round, self._rule)
-        elif isinstance(step, ContinuousStimulus) and step.phase == self._phase and self._settling:
-            if isinstance(outcome, Measurement):
-                self._samples_before += step.samples
-            elif isinstance(outcome, Sample):
-                self._sampled_bytes += outcome.write_bytes
-                fills = step.stimulus.fills(self._sampled_bytes)
-                sampled = sampled_round(self._samples_before, outcome, self._settling, fills)
-                if sampled is not None:
-                    self._sampled_rounds.append(sampled)
-                    window = sampled_window(self._sampled_rounds, self._settling)
-                    self._emit_round(
-                        RoundEvaluated(step=step, rule=self._settling, evaluated_round=sampled, window=window)
-                    )
-
-    def _evaluate(self, step: Step, measured_round: MeasuredRound, rule: SteadyStateRule) -> None:
-        name = f"{step.kind} {step.part}"
-        last = self._rounds[name] = [*self._rounds.get(name, ()), measured_round][-rule.window_rounds :]
-        window = last_window(last, rule)
-        self._emit_round(RoundEvaluated(step=step, rule=rule, evaluated_round=measured_round, window=window))
-
-    def _emit_round(self, event: RoundEvaluated) -> None:
-        if not self.replaying:
-            window = event.window
-            decision = "steady" if window and window.steady else "not steady" if window else "too few rounds"
-            number = "" if isinstance(event.step, Round) else f", round {event.evaluated_round.number}"
-            _LOGGER.info("%s%s: %s", event.step.label, number, decision)
-        self._emit(event)
 
 
 def _stamp(at: datetime) -> str:

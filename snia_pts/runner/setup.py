@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import cast
 
 from .. import registries
 from ..errors import ReportError, RunFolderError, TargetUnfit, UsageError
+from ..lab.device.identity import resolved
 from ..lab.fio.probe import exact_io_engines, io_engines
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED, RunOptions
@@ -18,12 +20,15 @@ from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
-from ..results.limit_checks import expected, unmeasurable
+from ..results.limit_checks import measurable_figures, unmeasurable
 from ..results.result import RunWarning
-from ..results.warnings import option_warnings, unwritten_reads
+from ..results.warnings import option_warnings, unmeasured_points, unwritten_reads
 from ..spec import Deviation, OperatorSetting, Spec
 from ..spec.limits import Limit, limits_error
-from ..spec.reader import Specification, parse_override, read_specification, versions
+from ..spec.reader import Specification, parse_override, read_specification, standard_tests, versions
+from ..units import capacity, duration
+from .device import DeviceSetup
+from .plugins import load_plugins, plugin_deviations, plugins_of
 from .target import TargetKind, TargetSetup
 
 #: Time without I/O around a round and between two of its points; bench/gap.py measures it.
@@ -44,6 +49,11 @@ class TestEstimate:
     settings: tuple[OperatorSetting, ...] = ()
     warnings: tuple[RunWarning, ...] = ()
 
+    def __repr__(self) -> str:
+        times = f"{duration(self.plan.shortest.seconds)} to {duration(self.plan.longest.seconds)}"
+        amount = f"at most {capacity(self.plan.longest.written_bytes)} written"
+        return f"TestEstimate({self.spec.title} on {self.dut.summary}: {times}, {amount})"
+
     @property
     def test_limits(self) -> tuple[Limit, ...]:
         """The limits on this test."""
@@ -51,10 +61,25 @@ class TestEstimate:
 
 
 def specification_for(options: RunOptions) -> Specification:
-    """Return the specification of a test with its overrides; raises UsageError or SpecError."""
+    """Return the specification of a test with its overrides, after loading the plugins that the options name.
+
+    Raises UsageError or SpecError.
+    """
+    plugins = plugins_of(options)
+    specification = _specification(options)
+    deviations = (*specification.deviations, *plugin_deviations(options.purge, plugins))
+    return replace(specification, deviations=deviations)
+
+
+def _specification(options: RunOptions) -> Specification:
     if options.test in registries.READERS:
         return cast("Specification", registries.load(registries.READERS, options.test)(options))
     supported = versions(options.test)
+    if not supported:
+        raise UsageError(
+            detail=f"There is no test {options.test!r}.",
+            hint=f"Tests: {', '.join((*standard_tests(), *registries.READERS))}.",
+        )
     if options.pts not in supported:
         detail = f"--pts {options.pts}: unknown version of the standard."
         raise UsageError(detail=detail, hint=f"Versions: {', '.join(supported)}.")
@@ -81,19 +106,26 @@ def target_setup(options: RunOptions, tell: Callable[[str], None], *, file_in_di
     if kind := target_kind(options.target):
         return kind(options, tell)
     if options.target.startswith(SIMULATED):
-        from .simulated import SimulatedSetup
+        from .simulated import SimulatedSetup  # imports numpy and scipy, which a drive does not need
 
         return SimulatedSetup(options)
     _require_target_outside(options)
-    from .device import DeviceSetup
-
     return DeviceSetup(options, tell, file_in_directory=file_in_directory)
 
 
 def _require_target_outside(options: RunOptions) -> None:
-    """Raise RunFolderError for a target in the run folder: the run's own files would replace it, or it them."""
+    """Raise RunFolderError for a target in the run folder, because its files and the target could replace each other.
+
+    Raises TargetUnfit or TargetMissing for a target whose path leads nowhere.
+    """
     folder = options.run_folder
-    if folder is not None and options.path.resolve().is_relative_to(folder.resolve()):
+    if folder is None:
+        return
+    try:
+        real_folder = os.path.realpath(folder)
+    except OSError as error:
+        raise RunFolderError(path=folder, reason=f"{error.filename}: {error.strerror}") from None
+    if resolved(options.path).is_relative_to(real_folder):
         raise RunFolderError(path=folder, reason=f"the target {options.path} is in it")
 
 
@@ -125,17 +157,18 @@ def new_seed() -> int:
     return secrets.randbits(63)
 
 
-def require_formats(formats: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the formats of a report, the default ones for None.
+def require_formats(formats: tuple[str, ...] | None, plugins: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the formats of a report, the default ones for None.  Those of ``plugins`` are known, too.
 
     Raises UsageError for an unknown format, ReportError for one that cannot be written on this host.
     """
     if formats is None:
         return USUAL
-    supported = (*OUTPUTS, *DATA_OUTPUTS)
+    load_plugins(plugins)
+    supported = (*OUTPUTS, *DATA_OUTPUTS, *registries.added_by(plugins, registries.OUTPUTS))
     if unknown := [name for name in formats if name not in supported]:
         detail = f"--to {','.join(formats)}: unknown format {unknown[0]!r}."
-        raise UsageError(detail=detail, hint=f"Formats: {', '.join(supported)}; none.")
+        raise UsageError(detail=detail, hint=f"Formats: {', '.join(supported)}; none; or that of a --plugin.")
     if "interactive" in formats:
         from ..report.formats.interactive import require_plotly
 
@@ -193,6 +226,7 @@ def estimate_test(specification: Specification, target: TargetSetup, options: Ru
             *option_warnings(estimated.stimuli),
             *host_warnings(target.buffered_io()),
             *unwritten_reads(estimated.unwritten_reads),
+            *unmeasured_points(spec.unmeasured_points),
         ),
         limits=all_limits(spec, options),
     )
@@ -236,13 +270,13 @@ def require_measurable(
 def _require_measurable(
     limits: Sequence[Limit], source: str, tests: Sequence[tuple[Specification, Dut]], options: RunOptions
 ) -> None:
-    # The slowest drive gives every figure: it does not reach the amount to write before the first window.
+    # The slowest drive measures every figure: a faster one may write the whole amount before the first window.
     limited, assumed = (
         {limit.test for limit in limits},
         _assumptions(options, AssumedSpeed.constant(_MIN_MB_PER_SECOND)),
     )
     names: dict[str, Mapping[str, str]] = {
-        specification.spec.test: expected(specification.spec, dut, assumed)
+        specification.spec.test: measurable_figures(specification.spec, dut, assumed)
         if specification.spec.test in limited
         else {}
         for specification, dut in tests

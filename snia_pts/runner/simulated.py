@@ -116,7 +116,7 @@ class SimulatedSetup:
             engine=laboratory,
             now=laboratory.now,
             read_health=lambda: None,
-            setting_changes=lambda: (),
+            end_warnings=lambda: (),
             calibrate=lambda *_: (),
             read_content=lambda: None,
             durable=False,

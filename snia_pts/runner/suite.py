@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ..errors import Interrupted, NotResumable, RecordError, ReportError, SniaPtsError, UsageError, stop_cause
-from ..files import shell_quoted
+from ..files import present_path, shell_quoted
 from ..lab.host.conditions import changes_before_resume, restore_settings
-from ..lab.settings.settings import RESTORE_FILE
+from ..lab.settings.restore_files import RESTORE_FILE
 from ..model.dut import Dut
 from ..model.run_options import RunOptions
 from ..record.folder import RunFolder, default_name
@@ -29,7 +29,9 @@ from ..results.result import TestResult
 from ..spec.reader import Specification
 from ..text import suggestion
 from ..units import counted
+from .caller import Caller
 from .events import FolderCreated, TestStarted
+from .notifications import notified
 from .resume import (
     ResumeOptions,
     available_formats,
@@ -42,7 +44,7 @@ from .resume import (
     resumed_target,
     with_content_checked,
 )
-from .run import Caller, discard_unless_failed, perform
+from .run import discard_unless_failed, perform
 from .setup import (
     TestEstimate,
     estimate_test,
@@ -125,7 +127,7 @@ def run_suite(options: Sequence[RunOptions], caller: Caller) -> FinishedSuite:
     ``options`` differ only in test, overrides and seed.  Raises what ``run`` raises; ``resume_suite`` continues it.
     """
     specifications = {test_options.test: specification_for(test_options) for test_options in options}
-    formats, target = require_formats(options[0].formats), target_setup(options[0], caller.tell)
+    formats, target = require_formats(options[0].formats, options[0].plugins), target_setup(options[0], caller.tell)
     target.require_tools()
     dut = _estimates(options, tuple(specifications.values()), target, caller)[0].dut
     name = default_name("all", target.subject, datetime.now().astimezone().isoformat())
@@ -162,6 +164,7 @@ def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) ->
                 "purge_command",
                 "limits",
                 "about",
+                "plugins",
             )
         }
         options_by_test = {stored.test: replace(stored, **overridden) for stored in folder.options}
@@ -202,6 +205,12 @@ class _SuitePlan:
 
 
 def _run(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> FinishedSuite:
+    plugins = next(iter(plan.options.values())).plugins
+    with notified(plugins, caller) as observed:
+        return _run_and_summarise(plan, target, observed)
+
+
+def _run_and_summarise(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> FinishedSuite:
     folder = plan.folder
     tests = folder.tests
     caller.on_event(
@@ -249,7 +258,7 @@ def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[Re
             with run.opened(), logged(run):
                 result = _run_or_resume(plan, run, resume_plan, target, test, caller)
         except BaseException as error:
-            if not run.journal.exists():
+            if not run.has_started:
                 discard_unless_failed(run, error)
             raise
         _report(result, run, plan.formats, unreported)
@@ -298,6 +307,7 @@ def _run_or_resume(
 
 def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, formats: Sequence[str]) -> SniaPtsError:
     """Return the error of a suite that did not finish, after writing the summary of the tests that were run."""
+    folder = replace(folder, path=present_path(folder.path))
     try:
         runs = {test: run for test in folder.tests if (run := folder.run_folder(test))}
     except RecordError as damage:
@@ -305,7 +315,7 @@ def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, fo
         error.add_note(f"Also: {damage}")
     tests_run = list(runs)
     if isinstance(error, KeyboardInterrupt):
-        step = tests_run[-1] if tests_run else "the preparation"
+        step = tests_run[-1] if tests_run else "preparation"
         error = Interrupted(cause=stop_cause(error), step=step, what="between two tests")
     if not runs or not all(map(is_readable, runs.values())):
         return error
@@ -362,7 +372,7 @@ def _summarise(plan: _SuitePlan, unreported: Sequence[ReportError]) -> FinishedS
     except KeyboardInterrupt:
         report_hint = f"snia-pts report {shell_quoted(folder.path)} writes the summary"
         hint = f"All tests are finished and their results stored; {report_hint}."
-        raise Interrupted(cause=stop_cause(), step="the summary", what=folder.path, hint=hint) from None
+        raise Interrupted(cause=stop_cause(), step="summary", what=folder.path, hint=hint) from None
     results = tuple(assess(run) for test in folder.tests if (run := folder.verified_run_folder(test)))
     return FinishedSuite(
         folder=folder, results=results, overview=summary, reports=reports, unreported=tuple(unreported)

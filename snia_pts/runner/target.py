@@ -21,6 +21,7 @@ from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
 from ..results.interruption import ResumePolicy
+from ..results.result import RunWarning
 from ..spec import Deviation, Spec
 from .confirmation import Confirm
 from .session import Performer
@@ -36,7 +37,8 @@ class RunContext:
     ``durable``: the journal must survive a crash of the host.  ``read_health`` reads the drive's health data.
     ``calibrate`` measures the host's ceiling for stimuli, given the minimum duration of the test in seconds; it calls
     its last argument with a sentence before it starts.  ``unchecked`` lists the checks for other users of the target
-    that could not be made.  ``setting_changes`` returns a sentence for each setting that changed during the run.
+    that could not be made.  ``other_runs`` returns a warning for each other run on the disks of the target so far.
+    ``end_warnings`` returns the warnings that are known at the end: settings that changed, and other runs.
     ``read_content`` reads the state of the target's content.
     """
 
@@ -44,11 +46,12 @@ class RunContext:
     engine: EngineIdentity
     now: Callable[[], datetime]
     read_health: Callable[[], Health | None]
-    setting_changes: Callable[[], tuple[str, ...]]
+    end_warnings: Callable[[], tuple[RunWarning, ...]]
     calibrate: Callable[[Sequence[Stimulus], float, Callable[[str], None]], tuple[Ceiling, ...]]
     read_content: Callable[[], ContentState | None]
     durable: bool
     unchecked: tuple[str, ...] = ()
+    other_runs: Callable[[], tuple[RunWarning, ...]] = tuple
 
 
 class TargetSetup(Protocol):

@@ -11,9 +11,10 @@ import gzip
 import json
 import math
 import re
+import shlex
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from itertools import product, zip_longest
 from pathlib import Path
@@ -26,13 +27,15 @@ from ..lab import fio
 from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
 from ..lab.fio.engine import describe_io_engine, overhead_ns
+from ..lab.fio.kernel_counters import counts_device_io, require_process_bytes
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.fio.seeds import seed_for, stimulus_seed
 from ..lab.laboratory import target_deviations
+from ..lab.process.program import Finished
 from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
-from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample
+from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample, Transfers
 from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
@@ -42,6 +45,7 @@ from ..results.imported import Imported
 from ..results.result import RunFacts, TestResult
 from ..spec import Deviation
 from ..spec.reader import spec_deviations
+from .plugins import plugin_deviations
 
 #: Maximum number of differences in a message.
 _MAX_LISTED = 5
@@ -52,6 +56,8 @@ _CHUNK_BYTES = 256 * 1024
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
 #: Tolerance of times.
 _TOLERANCE_MS = 1000
+#: Longer than any stimulus.
+_UNKNOWN_NS = 1 << 62
 #: What a timing has from the record of the program.
 _RECORDED_TIMES = ("started", "started_monotonic_ns", "ended_monotonic_ns")
 #: Titles of the purge methods that are deviations.
@@ -119,7 +125,10 @@ def _or_unreadable(label: str, differences: Iterator[str]) -> Iterator[str]:
 def _missing_deviations(facts: RunFacts) -> Iterator[str]:
     """Yield a sentence for each deviation of the specification or the target that the facts do not list like this."""
     same_version = _is_of_this_version(facts)  # another one may word its deviations differently
-    for deviation in (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec)):
+    deviations = (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec))
+    if facts.options:
+        deviations += plugin_deviations(facts.options.purge, facts.plugins)
+    for deviation in deviations:
         listed = [entry for entry in facts.deviations if entry.what == deviation.what]
         if any(_without_order(entry) == _without_order(deviation) for entry in listed) or (listed and not same_version):
             continue
@@ -202,7 +211,7 @@ class _Verification:
                 f"{label}: the proof of the purge contradicts itself: {purge.survivors} of {purge.samples} blocks "
                 f"survived, and {'a' if failed else 'no'} deviation says {NOT_PROVEN}"
             )
-        if self._simulated or purge.method == NONE:
+        if self._simulated or purge.method == NONE or self._purge_plugin_is_missing:
             return
         members = range(1, len(array.members) + 1) if array else ()
         for name in [f"{purge.evidence}-member{number}" for number in members] or [purge.evidence]:
@@ -210,6 +219,13 @@ class _Verification:
                 argv = self._process_record(name)["argv"]
                 if not any(is_command_of(title, argv) for title in titles):
                     yield f"{label}: expected a command of {purge.method}, got {' '.join(argv)} (evidence/{name})"
+
+    @property
+    def _purge_plugin_is_missing(self) -> bool:
+        """Whether the purge method is that of a plugin that is not loaded, so that its command cannot be checked."""
+        purge = self._facts.options.purge if self._facts.options else ""
+        part, plugins = f"purge method {purge}", self._facts.plugins
+        return purge not in registries.PURGE_METHODS and any(part in plugin.parts for plugin in plugins)
 
     def _process_record(self, name: str) -> Mapping[str, Any]:
         """Return how a program ran."""
@@ -282,12 +298,15 @@ class _Verification:
             same = _is_of_this_version(self._facts)
             if not same and f"\nrandseed={measurement.seed}\n" not in job:
                 raise ValueError(f"evidence/{measurement.evidence}.fio does not have the seed of this point")
-            for difference in fio.job_differences(self._job_file(measurement), job) if same else ():
+            for difference in fio.job_differences(self._job_file(measurement), job, only_common=not same):
                 yield f"{label}: evidence/{measurement.evidence}.fio is the job of another stimulus: {difference}"
             record = self._process_record(measurement.evidence)
             yield from self._check_target(label, measurement, record)
-            fio.require_echo(job, answer, ignored=fio.ignored_options(stimulus) | {"filename"})
-            read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
+            if same:
+                yield from self._check_command(label, measurement, record)
+            version = self._fact("engine version", self._facts.platform.engine_version, measurement)
+            fio.require_origin(job, answer, version, ignored=fio.ignored_options(stimulus) | {"filename"})
+            read, write = self._accept(measurement, record, answer)
             reread = replace(
                 measurement,
                 read=read,
@@ -303,6 +322,20 @@ class _Verification:
             yield from _gap_difference(label, previous, measurement)
             self._previous = measurement
         yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
+
+    def _accept(self, measurement: Measurement, record: Mapping[str, Any], answer: str) -> tuple[Transfers, Transfers]:
+        """Return the reads and writes in an answer; raises fio.AnswerRejected if the ``record`` of fio contradicts it.
+
+        With samples, fio may have counted its runtime until it exited, a time that the record does not have.
+        """
+        finished = Finished(**{field.name: record[field.name] for field in fields(Finished) if field.name in record})
+        exited_ns = finished.ended_monotonic_ns + _UNKNOWN_NS * self._is_sampled(measurement)
+        read, write = fio.accept_finished(
+            measurement.stimulus, finished, answer, math.inf, allow_uncounted=True, exited_ns=exited_ns
+        )
+        if self._facts.dut.kind != "file" and counts_device_io(self._facts.platform.kernel):
+            require_process_bytes(measurement.stimulus, read, write, finished, self._path(measurement))
+        return read, write
 
     def _job_file(self, measurement: Measurement) -> str:
         """Return the job file of a measurement by the journal; raises ValueError or fio.AnswerRejected."""
@@ -326,8 +359,20 @@ class _Verification:
         if (target := record["descriptors"].get(name, name)) != expected:
             yield f"{label}: evidence/{measurement.evidence}.process.json: expected target {expected}, got {target}"
 
+    def _check_command(self, label: str, measurement: Measurement, record: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a sentence if fio ran another command; the run folder may have been moved since."""
+        actual, name = tuple(map(str, record["argv"])), f"{measurement.evidence}.fio"
+        staged, sampled = not measurement.timing.engine_restarted, self._is_sampled(measurement)
+        expected = fio.command(Path(actual[-1]).with_name(name), staged=staged, sampled=sampled)
+        if actual != expected:
+            commands = f"expected {shlex.join(expected)}, got {shlex.join(actual)}"
+            yield f"{label}: evidence/{measurement.evidence}.process.json: {commands}"
+
+    def _is_sampled(self, measurement: Measurement) -> bool:
+        return (self._evidence / f"{measurement.evidence}.samples.json.gz").exists()
+
     def _path(self, measurement: Measurement) -> str:
-        """Return the target's path at a measurement; the path of an array stays."""
+        """Return the target's path at a measurement; a resume may have changed it, but not that of an array."""
         return self._fact("path of the drive", self._facts.dut.path, measurement)
 
     def _fact(self, name: str, initial: str, measurement: Measurement) -> str:
@@ -383,17 +428,16 @@ def _names(measurement: Measurement) -> tuple[str, ...]:
 
 
 def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: Imported) -> Iterator[str]:
-    """Read the file of another tool again and compare its steps and outcomes with the journal.
+    """Read the files of another tool again and compare their steps and outcomes with the journal.
 
-    Messages contain the file's name in evidence/.
+    Messages contain the first file's name in evidence/.
     """
     name = f"evidence/{imported.file}"
     if imported.importer not in registries.IMPORTERS:
         yield f"{name}: there is no importer {imported.importer!r} to read it again"
         return
-    read_again = registries.load(registries.IMPORTERS, imported.importer)
-    course = read_again(folder.evidence / imported.file, recorded.facts, name)
-    for journaled, reread in zip_longest(recorded.steps(), course):
+    steps = registries.load(registries.IMPORTERS, imported.importer).steps_of(folder.evidence, recorded.facts)
+    for journaled, reread in zip_longest(recorded.steps(), steps):
         if journaled is None or reread is None or journaled[0] != reread[0]:
             yield f"{name}: the steps differ from those in the journal"
             return

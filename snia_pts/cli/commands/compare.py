@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from string import ascii_uppercase
 
-from ...errors import NotComparable, RecordError, UsageError
-from ...record.folder import RunFolder
-from ...record.journal import WAIT
-from ...record.replay import assess
-from ...record.suite import SuiteFolder
-from ...report.comparison import MAX_POINTS, Entry, build_comparison, cause, overall_lines
+from ...api.comparison import Comparison
+from ...api.comparison import compare as compare_runs
+from ...report.comparison import MAX_POINTS, Entry, cause, overall_lines
 from ...report.sections.summary import verdict
-from ...report.writing import render, replace_files
-from ...results.comparison import (
-    ComparedFigure,
-    ContextDifference,
-    Difference,
-    compare_figures,
-    context_differences,
-    points_compared,
-    possible_causes,
-)
-from ...runner.verification import require_evidence
+from ...results.comparison import ComparedFigure, Difference, points_compared
 from ...text import printable
 from ...units import number
 from ..text.formatting import json_text, table
@@ -33,8 +18,6 @@ from ..text.terminal import print_lines
 
 #: The metrics of the summary, the most important first.
 _METRICS = ("iops", "mb_per_second", "average_response_ms")
-#: Each run has a letter.
-_MAX_RUNS = len(ascii_uppercase)
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -42,55 +25,18 @@ def compare(arguments: argparse.Namespace) -> int:
 
     Raises NotComparable for runs that must not be compared, RecordError for a folder that is not a run.
     """
-    if not 2 <= len(arguments.runs) <= _MAX_RUNS:
-        raise UsageError(
-            detail=f"compare takes 2 to {_MAX_RUNS} runs, not {len(arguments.runs)}.",
-            hint="For example: snia-pts compare runs/A runs/B",
-        )
-    entries = [_read_entry(label, path) for label, path in zip(ascii_uppercase, arguments.runs, strict=False)]
-    context = context_differences([entry.result for entry in entries])
-    _require_comparable(context)
-    metrics = compare_figures([entry.result for entry in entries])
-    files = _write_report(entries, arguments.out) if arguments.out else {}
+    comparison = compare_runs(arguments.runs)
+    files = comparison.write_report(arguments.out) if arguments.out else {}
     if arguments.json:
-        print(json_text(_json(entries, context, metrics)))
+        print(json_text(_json(comparison)))
         return 0
-    print_lines(_lines(entries, context, metrics))
+    print_lines(_lines(comparison))
     print_lines(map(str, files.values()))
     return 0
 
 
-def _read_entry(label: str, path: Path) -> Entry:
-    if SuiteFolder.existing(path):
-        raise RecordError(
-            path=path,
-            reason="it is a folder of several tests",
-            hint=f"Name one of its runs, for example {path}/iops.",
-        )
-    folder = RunFolder.existing(path)
-    result = assess(folder)
-    if result.running:
-        raise RecordError(path=path, reason="the run is still in progress", hint=WAIT)
-    require_evidence(folder, result)
-    return Entry(label=label, path=str(path), result=result)
-
-
-def _require_comparable(context: Sequence[ContextDifference]) -> None:
-    other = [difference for difference in context if difference.weight == "other"]
-    if other:
-        reason = "; ".join(f"{item.what}: {', '.join(dict.fromkeys(item.values))}" for item in other)
-        raise NotComparable(reason=reason)
-
-
-def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
-    files = render(build_comparison(entries), stem="comparison")
-    replace_files(folder, files, new=True)
-    return {name: folder / name for name in files if name.startswith("comparison.")}
-
-
-def _lines(
-    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[ComparedFigure]
-) -> Iterator[str]:
+def _lines(comparison: Comparison) -> Iterator[str]:
+    entries, context, metrics = comparison.entries, comparison.context, comparison.figures
     yield f"{entries[0].result.facts.spec.title} test, {len(entries)} runs"
     for entry in entries:
         dut = entry.result.facts.dut
@@ -117,7 +63,15 @@ def _lines(
     for metric in _METRICS:
         yield from _table(entries, [row for row in metrics if row.metric == metric])
     yield ""
-    basis = "the rounds of both windows" if points is None else "the repeats of both runs"
+    yield from _explanation(metrics, "the rounds of both windows" if points is None else "the repeats of both runs")
+
+
+def _explanation(rows: Sequence[ComparedFigure], basis: str) -> Iterator[str]:
+    """Yield the meaning of the brackets; of the asterisk only if a difference has an interval."""
+    if all(change is None or change.significant is None for row in rows for change in row.differences):
+        reason = "there are too few rounds or repeats, or a window is not steady"
+        yield f"In brackets: the difference from A in percent, without an interval: {reason}."
+        return
     yield f"In brackets: the difference from A in percent; * if it is outside the 95 % interval that {basis} give."
     yield "Each number is judged by itself: of equal runs, about one number in twenty has an asterisk."
 
@@ -149,10 +103,9 @@ def _difference_text(difference: Difference | None) -> str:
     return "" if difference is None else f" ({difference.percent:+.1f}){'*' if difference.significant else ''}"
 
 
-def _json(
-    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[ComparedFigure]
-) -> dict[str, object]:
+def _json(comparison: Comparison) -> dict[str, object]:
     """Return the comparison in the JSON form of docs/formats.rst."""
+    entries, context, metrics = comparison.entries, comparison.context, comparison.figures
     return {
         "format": 1,
         "test": entries[0].result.facts.spec.test,
@@ -166,7 +119,7 @@ def _json(
             }
             for entry in entries
         ],
-        "causes": [difference.what for difference in possible_causes(context)],
+        "causes": list(comparison.possible_causes),
         "context": [{"what": item.what, "weight": item.weight, "values": item.values} for item in context],
         "figures": [
             {

@@ -11,11 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 
-from ...errors import RecordError, TargetUnfit, UsageError
-from ...lab.device.identity import block_directory, read_dut
+from ...api.hosts import host as host_settings
+from ...errors import RecordError, UsageError
 from ...lab.host.conditions import restore_settings
-from ...lab.host.tuning import inspect
-from ...lab.host.tuning.direct_io import direct_io
 from ...model.test_platform import HostSetting
 from ...record.folder import unreadable
 from ...units import counted
@@ -29,8 +27,7 @@ def host(arguments: argparse.Namespace) -> int:
     """Print the host settings that affect results, or restore those that killed runs changed."""
     if arguments.restore is not None:
         return _restore(arguments)
-    findings = inspect(_block(arguments.target)) + ((direct_io(arguments.target),) if arguments.target else ())
-    settings = [finding.setting for finding in findings]
+    settings = host_settings(arguments.target)
     if arguments.json:
         target = None if arguments.target is None else str(arguments.target)
         print(json_text({"format": 1, "target": target, "settings": [asdict(setting) for setting in settings]}))
@@ -58,16 +55,6 @@ def _restore(arguments: argparse.Namespace) -> int:
         raise unreadable(arguments.restore, error) from None
     print_lines(restore_settings(folder) or ("nothing to restore",))
     return 0
-
-
-def _block(target: Path | None) -> Path | None:
-    """Return the sysfs folder of a drive; raises TargetMissing, or TargetUnfit for a file."""
-    if target is None:
-        return None
-    dut = read_dut(target)
-    if dut.kind == "file":
-        raise TargetUnfit(path=target, reason="it is a file; a drive is expected", hint="Name a drive.")
-    return block_directory(Path(dut.path).stat().st_rdev)
 
 
 def setting_lines(settings: Sequence[HostSetting], width: int | None) -> Iterator[str]:

@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from ...model.run_options import RunOptions
 from ...results.limit_checks import judgements, require_met, untested
 from ...results.result import TestResult
-from ...runner.run import Caller, FinishedRun, estimate, run
+from ...runner.caller import Caller
+from ...runner.run import FinishedRun, estimate, run
+from ...runner.signals import stopped_by_signals
 from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_options
 from ..mail.config import load_mail_config
 from ..mail.content import Notification
 from ..mail.notification import notify_on_exit
 from ..options import run_options
 from ..parser import BASIC, TESTS
-from ..signals import stopped_by_signals
+from ..storing import stored_on_exit
 from ..text.formatting import json_text
 from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
 from ..text.suite import overview_lines
@@ -60,13 +62,11 @@ def run_all(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def operator_session(arguments: argparse.Namespace) -> Iterator[tuple[Caller, Notification]]:
-    """Show a run on the terminal and mail its result; yield the caller of the run, and the mail."""
+    """Show a run on the terminal, store it and mail its result; yield the caller of the run, and the mail."""
     with notify_on_exit(load_mail_config(arguments), arguments.afterwards) as notification:
         terminal = Terminal(arguments.progress, notification)
-        caller = Caller(
-            on_event=terminal.on_event, confirm=terminal.confirm, command_line=tuple(arguments.command_line)
-        )
-        with stopped_by_signals():
+        with stopped_by_signals(), stored_on_exit(arguments.store, terminal.on_event) as on_event:
+            caller = Caller(on_event=on_event, confirm=terminal.confirm, command_line=tuple(arguments.command_line))
             try:
                 yield caller, notification
             finally:

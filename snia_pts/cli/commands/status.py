@@ -14,16 +14,17 @@ from ...errors import NotRunning, RecordError
 from ...files import shell_quoted
 from ...record.ends import JournalEnds, read_ends
 from ...record.folder import RunFolder, unreadable, writable_path
-from ...record.journal import is_locked
 from ...record.journal_reader import end_detail
 from ...record.replay import ResumePlan, assess, inspect_run, parse_time
 from ...record.result_xml import stored_verdict
-from ...record.suite import SuiteFolder
+from ...record.suite import SuiteFolder, child_folders, is_run
+from ...results.limit_checks import judgements
+from ...results.result import TestResult
 from ...units import counted, duration
 from ..text.formatting import json_text
 from ..text.terminal import print_lines
 
-State = Literal["running", "stopped", "finished", "not started", "unreadable"]
+State = Literal["starting", "running", "stopped", "finished", "not started", "unreadable"]
 #: Widths of columns.  NVMe serial numbers have 20 characters.
 _SERIAL_WIDTH, _STATE_WIDTH = 20, max(map(len, get_args(State)))
 
@@ -104,19 +105,17 @@ def _read_statuses(path: Path, *, brief: bool = False) -> Iterator[RunStatus]:
             runs = [_with_report_in_progress(run) for run in runs]
         not_resumable = in_progress or all(run.state == "not started" for run in runs)
         yield from (replace(run, command="") if not_resumable else run for run in runs)
-    elif (path / "journal.jsonl").is_file() or not path.is_dir():
+    elif RunFolder(path=path).is_starting:
+        yield _starting(RunFolder(path=path.resolve()))
+    elif (path / "journal.jsonl").is_file() or not path.is_dir() or RunFolder(path=path).is_unstarted:
         yield _read_run_status(RunFolder.existing(path), brief=brief)
     else:
-        try:
-            children = sorted(path.iterdir())
-        except OSError as error:
-            raise unreadable(path, error) from None
-        yield from _read_folder(path, children)
+        yield from _read_folder(path, child_folders(path))
 
 
 def _read_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
     """Yield the status of each run, or suite of several tests, among the ``children`` of a folder."""
-    runs = filter(_is_run, children)
+    runs = (child for child in children if is_run(child) or RunFolder(path=child).is_starting)
     first = tuple(islice(runs, 2))
     for child in chain(first, runs):
         try:
@@ -133,7 +132,10 @@ def _read_test_status(suite: SuiteFolder, test: str, *, brief: bool) -> RunStatu
         run = suite.run_folder(test)
     except RecordError as error:
         return _unreadable(suite.run_path(test), error)
-    return _read_run_status(run, suite.path, brief=brief) if run else _not_started(suite, test)
+    if run:
+        return _read_run_status(run, suite.path, brief=brief)
+    run = RunFolder(path=suite.run_path(test))
+    return _starting(run, test) if run.is_starting else _not_started(suite, test)
 
 
 def _with_report_in_progress(run: RunStatus) -> RunStatus:
@@ -143,14 +145,6 @@ def _with_report_in_progress(run: RunStatus) -> RunStatus:
     return replace(run, detail=f"{run.detail}; its report is being made") if missing else run
 
 
-def _is_run(path: Path) -> bool:
-    """Return whether ``path`` is a run, or may be one: a folder that must not be read."""
-    try:
-        return any((path / name).is_file() for name in ("journal.jsonl", "suite.json"))
-    except PermissionError:
-        return True
-
-
 def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
     command = f"snia-pts resume {shell_quoted(suite.path)}"
     return RunStatus(
@@ -158,9 +152,14 @@ def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
     )
 
 
+def _starting(folder: RunFolder, test: str = "") -> RunStatus:
+    detail = "it waits for a confirmation, or prepares the drive; its first step has not started"
+    return RunStatus(run=str(folder.path), state="starting", test=test, detail=detail)
+
+
 def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
     try:
-        running = is_locked(folder.journal)
+        running = folder.is_running
         if brief:
             return _brief_status(folder, read_ends(folder.journal), suite or folder.path, running=running)
         plan = inspect_run(folder, "rule")
@@ -188,7 +187,7 @@ def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, runn
     elif ended is not None and ended.ending == "finished":
         state = "finished"
         verdict = stored_verdict(folder.result, facts.run_id, ended.at)
-        detail = f"{verdict} {_NOT_VERIFIED}" if verdict else "no up-to-date result.xml; report makes it again"
+        detail = f"{verdict} {_NOT_VERIFIED}" if verdict else "no up-to-date result.xml; snia-pts report creates it"
     elif facts.imported is not None:
         detail = _IMPORT_UNFINISHED
     else:
@@ -221,7 +220,8 @@ def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, runnin
         stop_request = "; it stops after this point or sample" if folder.stop_requested else ""
         detail, command = f"since {started}{last_entry}{stop_request}", ""
     elif plan.finished:
-        state, detail, command = "finished", assess(folder).verdict, ""
+        result = assess(folder)
+        state, detail, command = "finished", f"{result.verdict}{_missed_limits(result)}", ""
     elif facts.imported is not None:
         state, detail, command = "stopped", _IMPORT_UNFINISHED, ""
     else:
@@ -239,6 +239,13 @@ def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, runnin
         detail=detail,
         command=command,
     )
+
+
+def _missed_limits(result: TestResult) -> str:
+    """Return how many limits of a run were missed; empty if none was."""
+    limits = judgements(result)
+    missed = sum(not judgement.met for judgement in limits)
+    return f"; {missed} of {counted(len(limits), 'limit')} NOT MET" if missed else ""
 
 
 def _discarded(plan: ResumePlan) -> str:
@@ -286,20 +293,21 @@ def stop(arguments: argparse.Namespace) -> int:
     """Ask a run to stop after its current point or sample."""
     run_path = writable_path(arguments.run)
     suite = SuiteFolder.existing(run_path)
-    folders = (
-        [run for test in suite.tests if (run := suite.run_folder(test))] if suite else [RunFolder.existing(run_path)]
-    )
-    running = [folder for folder in folders if is_locked(folder.journal)]
+    paths = map(suite.run_path, suite.tests) if suite else (run_path,)
+    running = [folder for path in paths if (folder := RunFolder(path=path)).is_running]
     resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
     if suite and not running and suite.in_progress:
         suite.as_run_folder.request_stop()
         print_lines((f"{suite.path} stops before its next test; {resume}",))
         return 0
     if not running:
+        if not suite:
+            RunFolder.existing(run_path)  # raises RecordError if it is no run
         raise NotRunning(path=arguments.run, reason="no process writes its journal")
     for folder in running:
         folder.request_stop()
-        print_lines((f"{folder.path} stops after its current point or sample; {resume}",))
+        when = "before its first step" if folder.is_starting else "after its current point or sample"
+        print_lines((f"{folder.path} stops {when}; {resume}",))
         if repeated := _repeated_step(folder):
             print_lines((f"Resumed from where it is now, it would start again at {repeated}.",))
     return 0

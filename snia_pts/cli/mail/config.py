@@ -22,7 +22,7 @@ from ...spec.toml_file import read_file, spec_error
 from ...units import MIB
 
 _WHAT = "The file of --mail"
-_REMEDY = "Correct the file; docs/usage.rst shows one."
+_REMEDY = "Correct the file; docs/mail.rst shows one."
 _MAX_PASSWORD_BYTES = 1024
 _MAX_CERTIFICATES_BYTES = 4 * MIB
 _HOST = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:(?P<port>[0-9]{1,5}))?")
@@ -48,7 +48,9 @@ class MailConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class MailFile:
+    """The content of a mail configuration, as it is written there."""
+
     __pydantic_config__ = {"extra": "forbid"}
     format: Literal[1]
     server: Text
@@ -91,7 +93,7 @@ def load_mail_config(arguments: argparse.Namespace) -> MailConfig | None:
 
 def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
     owners: list[int] = []
-    file = read_file(path, _File, _WHAT, remedy=_REMEDY, on_open=owners.append)
+    file = read_file(path, MailFile, _WHAT, remedy=_REMEDY, on_open=owners.append)
     mistakes: list[str] = list(_mistakes(file, recipients))
     password, context = "", None
     try:
@@ -113,7 +115,7 @@ def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
     )
 
 
-def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
+def _mistakes(file: MailFile, recipients: tuple[str, ...]) -> Iterator[str]:
     server = _HOST.fullmatch(file.server)
     if not server or server["port"]:
         yield f"server: {file.server!r}: expected a server name or address; the key port gives its port"
@@ -129,7 +131,7 @@ def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
         yield "user: expected one of password_variable and password_file with a user, and neither without"
 
 
-def _password(path: Path, file: _File, author: int) -> str:
+def _password(path: Path, file: MailFile, author: int) -> str:
     """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it.
 
     ``author`` is the owner of the configuration that was read; its ``path`` may lead to another file by now.  That user
@@ -163,7 +165,7 @@ def _read_private_lines(path: Path, owner: int) -> list[str]:
         raise ValueError(f"password_file: {path}: {error.strerror or error}") from None
 
 
-def _context(path: Path, file: _File, author: int) -> ssl.SSLContext:
+def _context(path: Path, file: MailFile, author: int) -> ssl.SSLContext:
     """Return the TLS context for the server; raises ValueError if the certificates cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # create_default_context() would also write SSLKEYLOGFILE
     try:

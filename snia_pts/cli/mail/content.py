@@ -6,7 +6,8 @@ import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stop_cause
+from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stopped_before_start
+from ...report.sections.summary import verdict
 from ...results.result import TestResult
 from ...runner.events import FolderCreated
 
@@ -33,14 +34,12 @@ class Notification:
 
     def finish(self, result: TestResult) -> None:
         """Record the verdict of a test."""
-        from ...report.sections.summary import verdict  # not imported while a test runs
-
         self.verdict = verdict(result)
 
     def record_error(self, error: BaseException) -> None:
         """Record why a run ended early, or what is wrong with its result, with the message that the terminal shows."""
         if isinstance(error, KeyboardInterrupt):
-            error = Interrupted(cause=stop_cause(error), step="the preparation", what="no test had begun", hint="")
+            error = stopped_before_start(error)
         outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _OUTCOMES.get(type(error), "FAILED")
         self.verdict = f"{self.verdict}, {outcome}" if self.verdict else outcome
         self.output.write(f"snia-pts: {error}\n")

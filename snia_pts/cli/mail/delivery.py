@@ -23,7 +23,7 @@ _MAX_SUBJECT_LENGTH = 200
 
 
 def message(config: MailConfig, notification: Notification) -> EmailMessage:
-    """Return the mail about a run; texts of devices and files cannot add headers."""
+    """Return the mail about a run.  Line feeds in device names or paths are replaced, so they cannot add headers."""
     mail = EmailMessage()
     mail["From"], mail["To"] = config.sender, ", ".join(config.recipients)
     subject = printable(f"snia-pts: {notification.about}: {notification.verdict or 'done'}")
@@ -78,7 +78,10 @@ def _try_send(config: MailConfig, mail: EmailMessage) -> str:
 
 
 def _smtp_session(config: MailConfig, mail: EmailMessage) -> dict[str, tuple[int, bytes]]:
-    """Return the refused recipients with the reason, if others were accepted; raises OSError or ValueError."""
+    """Send the mail; return each recipient that the server refused, with its answer.
+
+    Raises SMTPRecipientsRefused if it refused all of them; OSError or ValueError for any other failure.
+    """
     if config.tls == "implicit":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
             config.server, config.port, timeout=_TIMEOUT_SECONDS, context=config.authorities

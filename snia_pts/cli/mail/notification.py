@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 from ...text import printable
 from .config import MailConfig
 from .content import Notification
+from .delivery import message, send
 
 _MAX_REASON_LENGTH = 200
 
@@ -56,8 +57,6 @@ def notify_on_exit(config: MailConfig | None, afterwards: list[Callable[[], None
 
 def _mail(config: MailConfig, notification: Notification) -> None:
     """Send a mail; print a failure, which is not a failure of the run."""
-    from .delivery import message, send  # imported only by a run that sends a mail
-
     prefix = f"The mail to {', '.join(config.recipients)} was not sent: "
     try:
         reason = send(config, message(config, notification))

@@ -61,7 +61,7 @@ def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator
 
 
 def setting_lines(settings: Sequence[OperatorSetting]) -> Iterator[str]:
-    """Every choice that is the operator's and not the usual one, a line each."""
+    """Yield a line for each of the operator's choices that differs from the default."""
     if settings:
         yield f"{counted(len(settings), 'setting')} that the operator may choose:"
     for setting in settings:

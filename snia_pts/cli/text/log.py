@@ -32,7 +32,7 @@ class _TerminalHandler(logging.StreamHandler[TextIO]):
 
 
 @contextmanager
-def shown(verbosity: int, progress: str) -> Iterator[None]:
+def show_log(verbosity: int, progress: str) -> Iterator[None]:
     """Inside the block, show records of level INFO and above, or all if ``verbosity`` is 2 or more.
 
     ``progress`` is the value of --progress.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...model.dut import AssumedSpeed, Dut, megabytes
 from ...procedures.estimator import Estimate, Plan, PlannedStep
+from ...report.sections.summary import limit_text
 from ...results.result import RunWarning
 from ...runner.setup import TestEstimate
 from ...spec import Deviation, OperatorSetting, Spec
@@ -84,7 +85,7 @@ def _path_text(dut: Dut, argument: Path | None) -> str:
 
 
 def plan_lines(planned: TestEstimate, dut: Dut, argument: Path | None = None) -> Iterator[str]:
-    """Yield the kinds of steps of a test with their count and cost at least and at most, and the totals.
+    """Yield a table of the kinds of steps of a test with minimum and maximum count and cost, and the totals.
 
     ``argument`` is the target as the operator typed it.
     """
@@ -94,13 +95,14 @@ def plan_lines(planned: TestEstimate, dut: Dut, argument: Path | None = None) ->
     label, purges = _choose_labels(plan), plan.assumptions.purge != "none"
     shortest, longest = _grouped(plan.shortest, label), _grouped(plan.longest, label)
     yield from table(
-        ("step", "stimuli", "shortest", "longest", "writes at most"),
+        ("step", "stimuli", "shortest", "longest", "writes"),
         (_row(kind, shortest.get(kind, _Sum()), longest.get(kind, _Sum()), purges) for kind in {**longest, **shortest}),
     )
+    yield "  (5 x: five such steps; stimuli of one step; times and maximum writes of all)"
     yield ""
     for name, estimate in (("shortest", plan.shortest), ("longest", plan.longest)):
         rounds = f"{counted(estimate.rounds, 'round')}, " if estimate.rounds else ""
-        suffix = or_more(estimate) if estimate is plan.longest else ""
+        suffix = or_more_suffix(estimate) if estimate is plan.longest else ""
         yield f"  {name}: {rounds}{_cost(f'{duration(estimate.seconds)}{suffix}', estimate.written_bytes, dut)}"
     yield from _open_ended(plan)
     yield from _host(spec)
@@ -130,7 +132,7 @@ def _cost(time: str, written_bytes: int, dut: Dut) -> str:
     return f"{time}, writes at most {capacity(written_bytes)} ({fills} fills)"
 
 
-def or_more(estimate: Estimate) -> str:
+def or_more_suffix(estimate: Estimate) -> str:
     """Return the suffix of a time that is not an upper bound."""
     return " or more" if estimate.open_ended else ""
 
@@ -149,7 +151,7 @@ def _host(spec: Spec) -> Iterator[str]:
         yield f"  changes host settings and restores them: {'; '.join(settings)}"
 
 
-def besides(plan: Plan) -> str:
+def exclusions(plan: Plan) -> str:
     """Return what the times of a plan do not include, as a suffix; empty if they include everything."""
     kinds = {step.kind for step in plan.longest.steps}
     missing = ["the purge"] if "purge" in kinds and plan.assumptions.purge == "device" else []
@@ -159,7 +161,7 @@ def besides(plan: Plan) -> str:
 
 
 def _assumptions(plan: Plan) -> Iterator[str]:
-    missing, speed = besides(plan), plan.assumptions.speed
+    missing, speed = exclusions(plan), plan.assumptions.speed
     if speed.minimum_write == speed.read == speed.write:
         yield f"  assuming exactly {megabytes(speed.write)} MB/s ({speed.source})"
     else:
@@ -181,13 +183,11 @@ def _limits(planned: TestEstimate) -> Iterator[str]:
     """Yield the number of limits, and those on this test."""
     if not planned.limits:
         return
-    from ...report.sections.summary import limit_text
-
-    own = planned.test_limits
-    yield f"  {counted(len(planned.limits), 'limit')}, {len(own) or 'none'} on this test"
-    yield from (f"    {limit.name}: {limit_text(limit)}" for limit in own[:_MAX_LIMITS])
-    if len(own) > _MAX_LIMITS:
-        yield f"    and {len(own) - _MAX_LIMITS} more"
+    limits = planned.test_limits
+    yield f"  {counted(len(planned.limits), 'limit')}, {len(limits) or 'none'} on this test"
+    yield from (f"    {limit.name}: {limit_text(limit)}" for limit in limits[:_MAX_LIMITS])
+    if len(limits) > _MAX_LIMITS:
+        yield f"    and {len(limits) - _MAX_LIMITS} more"
 
 
 def _warnings(warnings: Iterable[RunWarning]) -> Iterator[str]:

@@ -16,9 +16,11 @@ from ...runner.events import Event, OutcomeRecorded, RoundEvaluated, RunResumed,
 from ...spec import DemandSpec, HostIdleSpec, Spec, loop_rule, max_rounds
 from ...units import capacity, duration, number
 from .formatting import excursions, format_tracked_value
-from .plan import besides, or_more
+from .plan import exclusions, or_more_suffix
 
 _HEARTBEAT_SECONDS = 300.0
+#: Maximum number of points with a line each; of more, as in the zones of a hard disk, only the current one is shown.
+_MAX_LISTED_POINTS = 100
 
 
 class Progress:
@@ -49,6 +51,7 @@ class Progress:
         self._points = 0
         self._replayed_points = self._rounds_before = 0
         self._steadiness = ""
+        self._lists_points = spec.rounds_are_repeats and len(plan.shortest.steps) <= _MAX_LISTED_POINTS
         self._resumed, self._requested_mode = resumed, mode
         self._virtual = " of virtual time" if simulated else ""
         self._started = self._loop_started = self._step_started = self._last_output = clock()
@@ -59,10 +62,10 @@ class Progress:
             self._mode = "none"
             return
         durations = dict.fromkeys(duration(estimate.seconds) for estimate in (self._plan.shortest, self._plan.longest))
-        planned = f"{' to '.join(durations)}{or_more(self._plan.longest)}{self._virtual}{besides(self._plan)}"
+        planned = f"{' to '.join(durations)}{or_more_suffix(self._plan.longest)}{self._virtual}{exclusions(self._plan)}"
         self._line(f"planned: {planned}, at {self._plan.assumptions.speed.span}")
 
-    def event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Update the progress with an event."""
         match event:
             case StepStarted():
@@ -124,7 +127,7 @@ class Progress:
             self._line(f"{step.label}: {outcome.label}")
         elif isinstance(step, Round):
             self._points += 1
-            if isinstance(outcome, Measurement) and self._spec.rounds_are_repeats:
+            if isinstance(outcome, Measurement) and self._lists_points:
                 self._line(f"{self._point(step)}: {_rates(outcome)}")
         elif isinstance(outcome, Measurement) and self._started_counts[step.label] >= self._repeats(step):
             times = self._repeats(step)

@@ -29,6 +29,8 @@ from .formatting import deviation_lines, format_tracked, setting_lines, table
 _MIN_HEADING_WIDTH = 9
 #: Maximum width of a line, and minimum width of a wrapped text, in characters.
 _MAX_WIDTH, _MIN_TEXT_WIDTH = 100, 20
+#: The number of differences that are listed.
+_MAX_LISTED = 10
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
@@ -101,7 +103,7 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
         return
     metric, (column, divisor) = METRICS[rule.tracked[0].metric], METRIC_COLUMNS[rule.tracked[0].metric]
     values = {
-        place(result, stimulus): math.nan if (value := figures[column]) is None else value / divisor
+        matrix_position(result, stimulus): math.nan if (value := figures[column]) is None else value / divisor
         for stimulus, figures in window_points(result, loop)
     }
     demands = isinstance(result.facts.spec, DemandSpec)
@@ -122,7 +124,7 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
     )
 
 
-def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
+def matrix_position(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
     """Return the row and column of a point: TC and QD if the test varies these, else block size and share of reads."""
     if isinstance(result.facts.spec, DemandSpec):
         return stimulus.thread_count, stimulus.queue_depth
@@ -130,7 +132,10 @@ def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
 
 
 def _summary_lines(result: TestResult) -> Iterator[str]:
-    """Yield the tables of numbers and facts on the report's first page; beside the standard, facts and an overview."""
+    """Yield the tables of numbers and facts on the report's first page.
+
+    For a test that is not part of the standard, yield its tables of facts, and the tables of its overview.
+    """
     test = result.facts.spec.test
     blocks = [block for block in pages_of(test).pages(result)[0].blocks if isinstance(block, Table)]
     if further := further_pages(test):
@@ -248,3 +253,12 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "written_bytes": line.written_bytes,
         "maximum_response_us": max(line.maximum_response_us, default=None),
     }
+
+
+def difference_lines(differences: Sequence[str]) -> list[str]:
+    """Return the first differences of a stored run's files from its journal as lines."""
+    if not differences:
+        return []
+    more = len(differences) - _MAX_LISTED
+    lines = ["Stored files differ from the journal:", *(f"  {line}" for line in differences[:_MAX_LISTED])]
+    return [*lines, f"  and {more} more"] if more > 0 else lines

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
@@ -59,7 +61,7 @@ class Terminal:
             case RunStarted():
                 self._begin(event)
             case CalibrationStarted():
-                self._calibrating(event)
+                self._show_calibration(event)
             case TestFinished():
                 self.close()
                 if self._notification:
@@ -74,9 +76,7 @@ class Terminal:
             return self._ask_to_restart(request)
         print_lines(destruction_lines(request), sys.stderr)
         if not sys.stdin.isatty():
-            raise NotConfirmed(
-                path=request.path, reason="there is no terminal to ask at", confirmation=request.expected
-            )
+            raise NotConfirmed(path=request.path, reason="stdin is not a terminal", confirmation=request.expected)
         return _answer(f"{_question(request)}, {request.expected}, to continue: ")
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Terminal:
         )
         self._progress.begin()
 
-    def _calibrating(self, event: CalibrationStarted) -> None:
+    def _show_calibration(self, event: CalibrationStarted) -> None:
         if not self._silent:
             self._stream.write(f"[0 s] {event.text}\n")
 
@@ -102,7 +102,7 @@ class Terminal:
         if isinstance(event, ProgramRunning):
             progress.tick(event.seconds, event.written_bytes)
         else:
-            progress.event(event)
+            progress.on_event(event)
 
     def _show_plan(self) -> None:
         if self._planned:
@@ -127,10 +127,42 @@ def say(line: str) -> None:
     print_lines([f"snia-pts: {line}"], sys.stderr)
 
 
-def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
-    """Print lines as they come; a line feed inside a line, which a device's text could contain, becomes U+FFFD."""
+def ignore(_line: str) -> None:
+    """Ignore a notice."""
+
+
+def say_all(lines: Iterable[str]) -> None:
+    """Print several messages as ``say`` does."""
     for line in lines:
-        print(printable(line.replace("\n", "\ufffd"), lines=True), file=stream or sys.stdout, flush=True)
+        say(line)
+
+
+def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Print each line at once; a line feed inside a line (device names may contain one) becomes U+FFFD.
+
+    On a terminal, a line that is too long continues on the next one, after a word and further to the right.
+    """
+    stream = stream or sys.stdout
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    for line in lines:
+        text = printable(line.replace("\n", "\ufffd"), lines=True)
+        print("\n".join(_wrapped(text, width)) if width else text, file=stream, flush=True)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most ``width`` letters; a longer word, such as a path, stays whole."""
+    if len(line) <= width:
+        return [line]
+    indent = " " * min(len(line) - len(line.lstrip()) + 2, width // 2)
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        expand_tabs=False,
+    )
 
 
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:

@@ -16,10 +16,17 @@ _STOP_SIGNALS: Mapping[int, str] = {
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP stop a run as Ctrl-C does, each with its own text; leave SIGHUP ignored under nohup."""
+    """Let SIGTERM and SIGHUP stop a run as Ctrl-C does, each with its own text; leave SIGHUP ignored under nohup.
+
+    Only the first one raises: another one must not interrupt the end of the run, which the first one started.
+    """
+    stopping = False
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(_STOP_SIGNALS[number])
+        nonlocal stopping
+        if not stopping:
+            stopping = True
+            raise KeyboardInterrupt(_STOP_SIGNALS[number])
 
     handled = [number for number in _STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in handled}

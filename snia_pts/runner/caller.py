@@ -1,0 +1,27 @@
+"""The caller of a run: the command line, or a program."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from threading import Event as StopEvent
+
+from .confirmation import Confirm, refuse
+from .events import Notice, OnEvent, ignore_event
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The caller of a run: its callbacks for events and confirmation, a token to stop the run, and its command line."""
+
+    on_event: OnEvent = ignore_event
+    confirm: Confirm = refuse
+    stop: StopEvent | None = None
+    command_line: tuple[str, ...] = ()
+
+    def tell(self, text: str) -> None:
+        """Send a notice."""
+        _LOGGER.info("%s", text)
+        self.on_event(Notice(text=text))
