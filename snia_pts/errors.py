@@ -1,7 +1,8 @@
 """The errors that the operator reads.
 
 ``message`` is the template of an error's sentence, ``hint`` says what to do, ``exit_code`` is what the shell sees.
-A caller that knows more adds it with ``add_note``; ``full_hint`` includes it.  A class has its own exit code, or
+A caller that knows more adds it with ``add_note``; ``full_hint`` includes it.  The hint is the first note, so that
+Python shows all of them below a traceback.  A class has its own exit code, or
 that of its parent::
 
     SniaPtsError            1
@@ -19,13 +20,18 @@ that of its parent::
      |- DeviceFailed       12   the device under test failed
      |- HostFailed         13   the host or a tool failed, or the device and nothing shows it
      |- RecordError        14   a stored run cannot be read
+     |   |- ImportRejected 14   a file of another tool cannot be imported
      |- ReportError        15   a report could not be made, or not as intended
      |- NotResumable       16   a stored run cannot be resumed
      |- NotRunning         17   no run is in progress there
      |- NotComparable      18   stored runs that answer different questions
-     |- LimitsMissed       19   a test's numbers are not within its limits
+     |- LimitsMissed       19   a number of a test does not meet its limit
      |- NotExportable      20   a stored run cannot be written as another tool's file
      |- KernelFilesMissing 21   /proc or /sys is not mounted
+     |- LibraryMissing     22   an optional Python library is not installed
+     |- StoreError         23   a store of results cannot be used
+     |- RegressionFound    24   a key figure is worse than those of the last like runs
+     |- RegressionUnknown  25   a key figure has no basis for a judgement
     Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
 """
 
@@ -36,6 +42,11 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from .plugins import EXTRAS
+
+#: The hint of Interrupted if no test had started: there is nothing to resume.
+NOTHING_TESTED = "Nothing was tested."
 
 
 class CopyableError(Exception):
@@ -48,7 +59,10 @@ class CopyableError(Exception):
 
 @dataclass(kw_only=True, eq=False)
 class SniaPtsError(CopyableError):
-    """An error for the operator: the fields fill the templates ``message`` and, unless one is given, ``hint``."""
+    """An error for the operator; exit code 1 is that of an error without a code of its own.
+
+    The fields fill the templates ``message`` and, unless one is given, ``hint``.
+    """
 
     exit_code: ClassVar[int] = 1
     message: ClassVar[str]
@@ -61,6 +75,8 @@ class SniaPtsError(CopyableError):
                 for name, value in vars(self).items()
             }
             self.hint = self.hint.format(**shell_words)
+        if self.hint:
+            self.add_note(self.hint)
 
     def __str__(self) -> str:
         return self.message.format(**vars(self))
@@ -68,7 +84,7 @@ class SniaPtsError(CopyableError):
     @property
     def full_hint(self) -> str:
         """The hint and the notes that callers added, on one line."""
-        return " ".join(filter(None, (self.hint, *getattr(self, "__notes__", ()))))
+        return " ".join(getattr(self, "__notes__", ()))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -83,7 +99,10 @@ class UsageError(SniaPtsError, ValueError):
 
 @dataclass(kw_only=True, eq=False)
 class SpecError(SniaPtsError, ValueError):
-    """A specification file, or a --set, with mistakes."""
+    """A specification, a profile or another file of yours, or a --set, with mistakes.
+
+    All mistakes that can be found at once are listed.
+    """
 
     exit_code = 3
     message = "{what} {path} has {count}:\n{mistakes}"
@@ -149,7 +168,7 @@ class TargetBusy(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class TargetNotOurs(SniaPtsError):
-    """The target may hold data of other people."""
+    """The target may hold data of other people: a file that snia-pts did not create, a file system, partitions."""
 
     exit_code = 8
     message = "{path} may hold data of other people: {reason}. Nothing was written to it."
@@ -160,7 +179,10 @@ class TargetNotOurs(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class NotConfirmed(SniaPtsError):
-    """The operator did not confirm the destruction; ``confirmation`` is the expected text."""
+    """The operator did not confirm the destruction, or the restart of a test on a file.
+
+    ``confirmation`` is the expected text.
+    """
 
     exit_code = 9
     message = "{path} was not confirmed: {reason}. Nothing was written to it."
@@ -207,7 +229,7 @@ class DeviceFailed(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class HostFailed(SniaPtsError):
-    """The host or a tool failed, or the device and nothing shows it."""
+    """The host or a tool failed; it may have been the device, but nothing shows that."""
 
     exit_code = 13
     message = "The host failed in step {step} ({what}): {reason}."
@@ -219,7 +241,7 @@ class HostFailed(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class RecordError(SniaPtsError, ValueError):
-    """A stored run cannot be read."""
+    """A stored run cannot be read, or its result.xml or evidence differs from its journal."""
 
     exit_code = 14
     message = "The stored run {path} cannot be read: {reason}."
@@ -229,8 +251,16 @@ class RecordError(SniaPtsError, ValueError):
 
 
 @dataclass(kw_only=True, eq=False)
+class ImportRejected(RecordError):
+    """A file of another tool cannot be imported."""
+
+    message = "{path} cannot be imported: {reason}."
+    hint: str = "Import another file; docs/import.rst says what a file must contain."
+
+
+@dataclass(kw_only=True, eq=False)
 class ReportError(SniaPtsError):
-    """A report could not be made, or not as intended."""
+    """A report could not be made, or not as intended; the result is safe."""
 
     exit_code = 15
     message = "The report could not be made: {reason}."
@@ -240,7 +270,7 @@ class ReportError(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class NotResumable(SniaPtsError):
-    """A stored run cannot be resumed."""
+    """A stored run cannot be resumed: it is finished, it is running, or the drive is another."""
 
     exit_code = 16
     message = "The run {path} cannot be resumed: {reason}."
@@ -251,7 +281,7 @@ class NotResumable(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class NotRunning(SniaPtsError):
-    """No run is in progress in the folder."""
+    """No run is in progress in the folder, so that none can be stopped."""
 
     exit_code = 17
     message = "{path} is not running: {reason}."
@@ -272,11 +302,14 @@ class NotComparable(SniaPtsError, ValueError):
 
 @dataclass(kw_only=True, eq=False)
 class LimitsMissed(SniaPtsError):
-    """A test's numbers are not within its limits."""
+    """A number of a test does not meet its limit, which is in the file of --limits or in the profile.
+
+    The test itself is done, or ``snia-pts assess`` says that it is not.
+    """
 
     exit_code = 19
     message = "{missed} of {total} limits not met: {details}."
-    hint: str = "The test is finished; its report lists each limit."
+    hint: str = "The test is finished; its result lists each limit."
     missed: int
     total: int
     details: str
@@ -284,7 +317,7 @@ class LimitsMissed(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class NotExportable(SniaPtsError):
-    """A stored run cannot be written as another tool's file."""
+    """A stored run cannot be written as another tool's file: the tool has no such test, or it cannot be written."""
 
     exit_code = 20
     message = "The stored run {path} cannot be exported: {reason}."
@@ -295,7 +328,7 @@ class NotExportable(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class KernelFilesMissing(SniaPtsError):
-    """/proc or /sys is not mounted."""
+    """/proc or /sys is not mounted: drives cannot be listed, and nothing can be tested."""
 
     exit_code = 21
     message = "Cannot examine the drives of this host: {kind} is not mounted at {path}."
@@ -305,8 +338,58 @@ class KernelFilesMissing(SniaPtsError):
 
 
 @dataclass(kw_only=True, eq=False)
+class LibraryMissing(SniaPtsError):
+    """An optional Python library is not installed; ``extra`` is the extra of snia-pts that installs it."""
+
+    exit_code = 22
+    message = "The Python library {library} is not installed."
+    hint: str = "Install it: pip install 'snia-pts[{extra}]'."
+    library: str
+    extra: str
+
+
+def missing_library(error: ModuleNotFoundError) -> Exception:
+    """Return a LibraryMissing if a feature's optional library is missing, else the error itself."""
+    library = (error.name or "").partition(".")[0]
+    return LibraryMissing(library=library, extra=EXTRAS[library]) if library in EXTRAS else error
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreError(SniaPtsError):
+    """A store of results cannot be used; the run folders are not affected."""
+
+    exit_code = 23
+    message = "The store {url} cannot be used: {reason}."
+    hint: str = "The run folders have all results; snia-pts store add RUN adds them to a new store."
+    url: str
+    reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RegressionFound(SniaPtsError):
+    """A key figure of a run in a store is worse than those of the last like runs."""
+
+    exit_code = 24
+    message = "{regressions} of {total} key figures regressed."
+    hint: str = "snia-pts compare shows the differences of two runs with their confidence intervals."
+    regressions: int
+    total: int
+
+
+@dataclass(kw_only=True, eq=False)
+class RegressionUnknown(SniaPtsError):
+    """No key figure of the runs regressed, but some have no basis for a judgement, or there is no run at all."""
+
+    exit_code = 25
+    message = "{unknown} of {total} key figures could not be judged."
+    hint: str = "docs/store.rst says what a judgement needs; add more runs, or select other ones with the filters."
+    unknown: int
+    total: int
+
+
+@dataclass(kw_only=True, eq=False)
 class Interrupted(SniaPtsError):
-    """The operator, SIGTERM or SIGHUP stopped the run."""
+    """The run was stopped before its end: by the operator (Ctrl-C, ``snia-pts stop``), SIGTERM or SIGHUP."""
 
     exit_code = 130
     message = "{cause} in step {step} ({what})."
@@ -319,3 +402,8 @@ class Interrupted(SniaPtsError):
 def stop_cause(stop: KeyboardInterrupt | None = None) -> str:
     """Return the ``cause`` of Interrupted: the signal that ``stop`` names, else the operator's Ctrl-C or stop."""
     return str(stop or "") or "Stopped by the operator"
+
+
+def stopped_before_start(stop: KeyboardInterrupt) -> Interrupted:
+    """Return the error of a command or a run that was stopped before a test started."""
+    return Interrupted(cause=stop_cause(stop), step="preparation", what="no test had begun", hint=NOTHING_TESTED)

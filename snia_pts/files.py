@@ -56,7 +56,7 @@ def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
                 raise OSError(errno.EINVAL, "it is not a regular file")
             if max_bytes is not None and status.st_size > max_bytes:
                 raise _too_large(max_bytes)
-            # Without proc, the path could lead to another file by now; a run is then refused.
+            # Without /proc, the path is opened again and may lead to another file; runs are refused without /proc.
             same_file = Path(f"/proc/self/fd/{handle}")
             readable = same_file if same_file.exists() else path
             return os.fdopen(os.open(readable, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
@@ -81,9 +81,9 @@ def read_regular(path: Path, max_bytes: int, on_open: Callable[[int], object] | 
 
 
 def require_author_may_read(path: Path, author: int, user: int) -> None:
-    """Raise OSError if the file at ``path``, of the user ``author``, may not name a file of ``user``: they differ.
+    """Raise OSError if the file at ``path``, which user ``author`` owns, names a file of another user, ``user``.
 
-    If the file at ``path`` belongs to root or to this process's user, it may name any file that this process can read.
+    If ``author`` is root or this process's user, the file may name any file that this process can read.
     """
     if author not in (0, os.geteuid(), user):
         raise PermissionError(errno.EACCES, f"it does not belong to the owner of {path.name}")
@@ -117,6 +117,19 @@ def keep_folder_open(folder: Path, *, parent: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
+def present_path(path: Path) -> Path:
+    """Return the current path of a file or folder: another one if a folder above it is kept open and was moved."""
+    base = next((parent for parent in (path, *path.parents) if parent in _open_folders), None)
+    if base is None:
+        return path
+    try:
+        current = Path(f"/proc/self/fd/{_open_folders[base]}").readlink()
+        is_moved = current != base and os.path.samestat(current.lstat(), os.fstat(_open_folders[base]))
+    except OSError:  # it was removed
+        return path
+    return current / path.relative_to(base) if is_moved else path
+
+
 @contextmanager
 def directory(folder: Path) -> Iterator[int]:
     """Yield a descriptor of a folder; below a folder that is kept open, symlinks raise RunFolderError.
@@ -147,6 +160,12 @@ def _open_folder(name: str, folder: Path, parent: int) -> int:
         raise
 
 
+def is_unmoved(folder: Path) -> bool:
+    """Return whether the path of a folder that is kept open still leads to it.  Raises OSError, RunFolderError."""
+    with directory(folder) as descriptor:
+        return os.path.samestat(os.fstat(descriptor), folder.lstat())
+
+
 def make_folder(path: Path, *, new: bool = False) -> None:
     """Create a folder unless it exists; raises RunFolderError if anything else has its name.
 
@@ -166,8 +185,8 @@ def make_folder(path: Path, *, new: bool = False) -> None:
 def make_empty_folder(path: Path) -> tuple[Path, bool]:
     """Create a folder and its parents, or accept an empty one; return its real path and whether it was created.
 
-    Raises RunFolderError if it is not empty, if it is replaced by anything but a folder meanwhile, and as
-    ``require_private`` does.
+    Raises RunFolderError if it is not empty, if something else takes its name meanwhile, and as ``require_private``
+    does.
     """
     real = private_path(path) if path.exists() else private_path(path.parent, make=True) / path.name
     with directory(real.parent) as parent, full_path_in_errors(path):
@@ -273,10 +292,10 @@ def remove_folder(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
-    """Write ``content`` (or its chunks) so that a crash leaves the old file or the new one, never a part.
+    """Write ``content`` (or its chunks) atomically: a crash leaves the old file or the new one, never a partial one.
 
-    Without ``durable`` the file is never a part either, but may be lost if the host crashes.  Temporary files that
-    killed writers of this file left behind are removed.
+    ``durable`` syncs the file; without it, a crash of the host may lose the new file.  Temporary files that killed
+    writers of this file left behind are removed.
     """
     with directory(path.parent) as folder, full_path_in_errors(path):
         _remove_stale(path.name, folder)
@@ -339,7 +358,7 @@ def _kind(status: os.stat_result) -> str:
 
 
 def data_folder(name: str) -> Path:
-    """Return the folder ``specs`` or ``reports``: in the package if it is installed, beside it in a checkout."""
+    """Return the folder ``specs`` or ``reports``: in an installed package, or next to the package in a checkout."""
     package = Path(__file__).parent
     installed = package / "data" / name
     return installed if installed.is_dir() else package.parent / name

@@ -1,15 +1,19 @@
-"""Fills the registries with the features beside the standard; nothing else names these packages."""
+"""Fills the registries with the features that are not part of the standard; no other module imports these packages."""
 
 from __future__ import annotations
 
 from . import registries
+
+#: The extra of snia-pts that installs a library which only a feature needs, by the library's name.
+EXTRAS = {"alembic": "store", "psycopg": "postgresql", "sqlalchemy": "store"}
 
 
 def register() -> None:
     """Add every feature to the registries.  Imports none of them."""
     _profiles()
     _arrays()
-    _tkperf()
+    _importers()
+    _store()
 
 
 def _profiles() -> None:
@@ -28,7 +32,18 @@ def _arrays() -> None:
     registries.VERBS["raid-estimate"] = "snia_pts.arrays.verbs:add_raid_estimate"
 
 
-def _tkperf() -> None:
-    registries.IMPORTERS["tkperf"] = "snia_pts.tkperf.reader:steps_of"
-    registries.VERBS["import"] = "snia_pts.tkperf.verbs:add_import"
+def _importers() -> None:
+    registries.VERBS["import"] = "snia_pts.importer.verbs:add_import"
+    registries.IMPORTERS["fio"] = "snia_pts.fio_results.importer"
+    registries.IMPORTERS["tkperf"] = "snia_pts.tkperf.importer"
+    registries.SPECS["fio"] = "snia_pts.fio_results.spec:FioSpec"
+    registries.NAMED_POINTS["fio"] = "snia_pts.profiles.procedure:points"
+    registries.REPORTS["fio"] = "snia_pts.fio_results.report"
+    registries.PUBLIC_NAMES["read_fio"] = "snia_pts.fio_results.api:read_fio"
     registries.VERBS["export"] = "snia_pts.tkperf.verbs:add_export"
+
+
+def _store() -> None:
+    registries.STORES["store"] = "snia_pts.store.commands:storing_in"
+    registries.VERBS["store"] = "snia_pts.store.verbs:add_store"
+    registries.PUBLIC_NAMES["Store"] = "snia_pts.store.store:Store"

@@ -12,8 +12,10 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from .trusted_paths import FOLDER, tampering_risk
 
-_NAMES = "snia-pts-" + "[a-z0-9_]" * 8
-#: A folder that is younger may not be locked yet.
+#: Unlikely as the start of a user's folder name, because empty folders with this prefix are removed.
+_PREFIX = "snia-pts-temporary-"
+_NAMES = _PREFIX + "[a-z0-9_]" * 8
+#: A younger folder is not removed: the process that created it may not have locked it yet.
 _STALE_SECONDS = 60
 
 
@@ -23,10 +25,10 @@ def temporary_folder() -> Iterator[Path]:
 
     Empty folders that killed processes of this user left are removed.  Raises OSError.
     """
-    usual = Path(gettempdir())
-    parent = Path("/tmp") if tampering_risk(usual, parent=True) else usual.resolve()  # noqa: S108
+    default = Path(gettempdir())
+    parent = Path("/tmp") if tampering_risk(default, parent=True) else default.resolve()  # noqa: S108
     _remove_stale(parent)
-    with TemporaryDirectory(prefix="snia-pts-", dir=parent) as folder:
+    with TemporaryDirectory(prefix=_PREFIX, dir=parent) as folder:
         descriptor = os.open(folder, FOLDER)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # until this process ends

@@ -1,7 +1,7 @@
-"""The way to a path, opened one name after the other, and which other users could change it.
+"""Check which other users could change what a path leads to, by opening its components one after the other.
 
-Root checks each directory and each symlink as it is held, so that no other user can redirect root between a check and
-its use.  Other users trust every folder that they may use.
+For root, each directory and each symlink of the path is opened first and checked by its descriptor, so that no other
+user can redirect root between a check and its use.  For other users nothing is checked.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FOLDER_MODE = 0o755
 _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 #: How many symlinks Linux follows on the way to a file.
 _MAX_SYMLINKS = 40
-#: The number of FUSE in the first field of the kernel's ``struct statfs``, and room for all of it.
+#: The number of FUSE in the first field of the kernel's ``struct statfs``, and a size that is enough for the struct.
 _FUSE, _STATFS_BYTES = 0x65735546, 512
-#: The user that the kernel shows for one that it cannot show.
+#: The user that the kernel reports for a user that has no number in this user namespace.
 _NOBODY = 65534
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -66,13 +66,13 @@ def redirect_risk(path: Path, real: Path) -> str:
     """
     risk, place, is_complete = "", Path("/"), False
     try:
-        for entry in _way(path):
-            own_risk = entry.change_risk()
-            if entry.is_symlink and own_risk:
-                return own_risk
+        for entry in _walk(path):
+            entry_risk = entry.change_risk()
+            if entry.is_symlink and entry_risk:
+                return entry_risk
             if risk and (entry.is_symlink or entry.is_up):
                 return risk
-            risk = risk or own_risk
+            risk = risk or entry_risk
             is_complete = entry.is_last and not entry.is_symlink
             place = place if entry.is_symlink else entry.path
     except OSError as error:
@@ -87,7 +87,7 @@ def folder_without_symlinks(path: Path) -> Iterator[int]:
 
     Raises OSError, also if anything on the way to the folder is a symlink.
     """
-    for entry in _way(path.parent):
+    for entry in _walk(path.parent):
         if entry.is_symlink:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(entry.path))
         if entry.is_last:
@@ -98,7 +98,7 @@ def folder_without_symlinks(path: Path) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """A directory, symlink or file on the way to a path, held by an O_PATH descriptor; ``is_up``: it is a ``..``."""
+    """A component of a path: a directory, symlink or file, with an O_PATH descriptor; ``is_up``: it is a ``..``."""
 
     path: Path
     descriptor: int
@@ -111,36 +111,36 @@ class _Entry:
         return stat.S_ISLNK(self.status.st_mode)
 
     def change_risk(self) -> str:
-        """Return how other users may change what the way continues to from here; empty if they cannot."""
+        """Return how other users may change what the next component leads to; empty if they cannot."""
         if self.is_symlink:
             user = "" if is_trusted(owner(self.descriptor)) else owner_name(owner(self.descriptor))
             return user and f"{self.path} is a symlink that belongs to {user}"
         return change_risk(self.path, self.descriptor, parent=True)
 
 
-def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
-    """Yield what lies on the way to a path from the root directory on, each opened relative to the one before.
+def _walk(path: Path, *, make: bool = False) -> Iterator[_Entry]:
+    """Yield the components of a path from the root directory on, each opened relative to the one before.
 
     Symlinks are followed.  Ends before a name that does not exist; ``make`` creates folders instead.  Raises OSError.
     """
     place, symlinks, remaining = Path("/"), 0, list(reversed(path.absolute().parts[1:]))
-    with ExitStack() as held:
+    with ExitStack() as descriptors:
 
-        def hold(name: str, parent: int | None = None) -> int:
-            try:  # O_DIRECTORY lets the kernel mount what is mounted on demand
+        def open_component(name: str, parent: int | None = None) -> int:
+            try:  # O_DIRECTORY triggers an automount
                 descriptor = os.open(name, _HANDLE | os.O_DIRECTORY, dir_fd=parent)
             except NotADirectoryError:
                 descriptor = os.open(name, _HANDLE, dir_fd=parent)
-            held.callback(os.close, descriptor)
+            descriptors.callback(os.close, descriptor)
             return descriptor
 
-        descriptor = root = hold("/")
+        descriptor = root = open_component("/")
         yield _Entry(path=place, descriptor=root, status=os.fstat(root), is_last=not remaining)
         while remaining:
             name, folder = remaining.pop(), descriptor
             with full_path_in_errors(place / name):
                 try:
-                    descriptor = hold(name, folder)
+                    descriptor = open_component(name, folder)
                 except FileNotFoundError as error:
                     if ".." in remaining:
                         raise FileNotFoundError(error.errno, "it does not exist, and a .. follows it") from None
@@ -148,7 +148,7 @@ def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
                         return
                     with suppress(FileExistsError):
                         os.mkdir(name, FOLDER_MODE, dir_fd=folder)
-                    descriptor = hold(name, folder)
+                    descriptor = open_component(name, folder)
             path, is_up = (place.parent, True) if name == ".." else (place / name, False)
             status = os.fstat(descriptor)
             yield _Entry(path=path, descriptor=descriptor, status=status, is_last=not remaining, is_up=is_up)
@@ -167,25 +167,25 @@ def open_private(folder: Path, *, make: bool = False) -> tuple[int, Path]:
 
     Raises RunFolderError if other users may redirect root, and OSError.
     """
-    for entry in _way(folder, make=make):
+    for entry in _walk(folder, make=make):
         require_no_risk(folder, entry.change_risk())
         if entry.is_last and not entry.is_symlink:
             try:
                 return os.open(".", FOLDER, dir_fd=entry.descriptor), entry.path
-            except PermissionError:  # it may be entered but not listed, which suffices to open what is in it
+            except PermissionError:  # search permission without read permission suffices to open files in it
                 return os.open(".", _HANDLE | os.O_DIRECTORY, dir_fd=entry.descriptor), entry.path
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
 
 
 def tampering_risk(folder: Path, *, parent: bool = False) -> str:
-    """Return how users other than root and the one who called sudo may change a folder or the way to it.
+    """Return how users other than root and the one who called sudo may change a folder or the path to it.
 
-    Empty if they cannot, and if this process does not run as root.  ``parent`` is that of ``require_private``.  Raises
+    Empty if they cannot, and if this process does not run as root.  For ``parent`` see ``require_private``.  Raises
     OSError.
     """
     if os.geteuid() != 0:
         return ""
-    for entry in _way(folder):
+    for entry in _walk(folder):
         if risk := entry.change_risk():
             return risk
         if entry.is_last and not entry.is_symlink and not parent:
@@ -232,15 +232,15 @@ def owner(descriptor: int) -> int:
 
     The program that serves a FUSE file system may state any owner, root too.
     """
-    stated = os.fstat(descriptor).st_uid
+    reported = os.fstat(descriptor).st_uid
     file_system = ctypes.create_string_buffer(_STATFS_BYTES)
     if _libc.fstatfs(descriptor, file_system):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     if ctypes.c_uint.from_buffer(file_system).value != _FUSE:
-        return stated
-    mounted_by = _fuse_user(descriptor)
-    return stated if mounted_by in {os.geteuid(), *_trusted_users()} else mounted_by
+        return reported
+    mounting_user = _fuse_user(descriptor)
+    return reported if mounting_user in {os.geteuid(), *_trusted_users()} else mounting_user
 
 
 def _fuse_user(descriptor: int) -> int:
@@ -292,7 +292,7 @@ def _group(number: int) -> str:
 
 @contextmanager
 def full_path_in_errors(path: Path) -> Iterator[None]:
-    """Put the full path into errors: calls relative to a descriptor know only the last part."""
+    """Put the full path into errors of calls relative to a descriptor, whose errors have only the file name."""
     try:
         yield
     except OSError as error:

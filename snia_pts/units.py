@@ -114,10 +114,10 @@ def number(value: float, *, digits: int = 4) -> str:
 
 
 def rounded_down(value: float, decimals: int) -> str:
-    """Return a value with ``decimals`` places, never more than it is: ``1.99`` for 1.999; ``n/a`` for nan, infinity."""
+    """Return a value rounded down to ``decimals`` places: ``1.99`` for 1.999; ``n/a`` for nan and infinity."""
     if not math.isfinite(value):
         return "n/a"
-    # The shortest decimal of a float is what a person calls its value: 0.7, not 0.69999999999999996.
+    # repr gives the decimal that a person would write: 0.7, not 0.69999999999999996, which would be rounded to 0.6.
     return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR))
 
 

@@ -13,7 +13,7 @@ from itertools import groupby, islice
 
 from ..model.measurement import Measurement, Timing
 from ..model.steps import Stimulus
-from ..model.telemetry import BlockStatistics, TelemetrySample
+from ..model.telemetry import BlockStatistics, ProcessIo, TelemetrySample
 from ..model.time_series import TimeLine
 from ..text import without_numbers
 from ..units import (
@@ -27,16 +27,16 @@ from ..units import (
     number,
 )
 
-#: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
-#: drive that was just closed.
+#: The block layer may count more than the engine by this share of the bytes, or this many bytes, whichever is greater:
+#: the kernel itself reads a drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
-#: While the drive is idle, more bytes or I/Os than these are not the kernel's and udev's short reads of a drive that
-#: was closed or purged.
+#: The kernel and udev read a drive that was closed or purged, but no more bytes and I/Os than these.
 _IDLE_BYTES, _IDLE_IOS = 8 * MB, 500
-#: A sample of at least this many seconds and I/Os contradicts the kernel if they differ by more than this share, and by
-#: more than the I/O of this time: the suite reads the kernel's counters after fio's.
+#: Samples are compared with the kernel's counters if they have at least this many seconds and I/Os.  They contradict if
+#: they differ by more than this share, and by more than the I/O of this time: the suite reads the kernel's counters
+#: after fio's.
 _JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
-#: A difference that the next sample has with the other sign is no contradiction if it is the I/O of at most this time.
+#: If the suite was late by at most this time, two successive samples have opposite differences; this is tolerated.
 _LATEST_SECONDS = 5.0
 #: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
@@ -51,10 +51,12 @@ _CLOCK_SHARE, _LATE_END_SECONDS = 0.05, 1.0
 _STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
 #: An idle time is reported if it differs from the requested one by more than this share of it.
 _IDLE_TOLERANCE = 0.01
-#: Threads that start apart by more than this share of a point are not its Thread Count.
+#: Threads may start apart by this share of a point's time; with more, the point did not have its Thread Count.
 _SPREAD_TOLERANCE = 0.01
 #: The maximum number of kinds of messages with a warning of their own.
 _MAX_MESSAGE_KINDS = 5
+#: The maximum number of processes that a warning names.
+_MAX_PROCESSES = 5
 #: Tolerance of the share of reads: this difference, and this many standard deviations.
 _MIX_SHARE, _MIX_DEVIATIONS = 0.002, 3.0
 
@@ -80,7 +82,7 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         points,
         foreign_ios,
         lambda ios: (
-            "the block layer counted reads, but the test only wrote, or writes, but it only read; "
+            "the block layer counted reads although the test only wrote, or writes although it only read; "
             f"up to {counted(ios, 'I/O')}"
         ),
     )
@@ -93,11 +95,12 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"{capacity(worst.timing.idle_bytes or 0)}, before {worst.stimulus.label} ({worst.evidence})"
         )
         yield "other I/O while idle", detail
-    yield from _stolen(points)
-    yield from _counted(
+    yield from _other_processes(points)
+    yield from _steal_time(points)
+    yield from _kernel_events(
         points, "CPU throttling", "the CPU was throttled because of its temperature", lambda sample: sample.throttlings
     )
-    yield from _counted(
+    yield from _kernel_events(
         points, "PCIe errors", "the drive's PCIe link reported errors", lambda sample: sample.link_errors
     )
 
@@ -116,6 +119,40 @@ def _foreign(
         yield "other I/O on the drive", detail
 
 
+def _other_processes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield a warning that names the processes with much I/O in points that it may have disturbed.
+
+    The kernel does not account for which device a process used.  So for a drive, the block layer must have counted
+    I/O of others in the same point; for a file this cannot be known.
+    """
+    totals, affected = dict[str, ProcessIo](), list[Measurement]()
+    for point in points:
+        telemetry = point.telemetry
+        if telemetry is None or (telemetry.block and not _has_foreign_io(point)):
+            continue
+        # A thread of the kernel does I/O for other processes, also for the engine.
+        processes = [item for item in telemetry.processes if telemetry.block or not item.name.startswith("[")]
+        limit = max(_FOREIGN_BYTES, _FOREIGN_SHARE * (point.read.transferred_bytes + point.write.transferred_bytes))
+        if sum(item.bytes for item in processes) > limit:
+            affected.append(point)
+            for item in processes:
+                earlier = totals.get(item.pid)
+                totals[item.pid] = item if earlier is None else earlier.plus(item)
+    if affected:
+        most = sorted(totals.values(), key=lambda item: item.bytes, reverse=True)[:_MAX_PROCESSES]
+        names = ", ".join(f"{item.name} (process {item.pid}) {capacity(item.bytes)}" for item in most)
+        yield (
+            "other processes",
+            f"in {len(affected)} of {counted(len(points), 'point')} other processes did I/O, on this or another "
+            f"device: {names}",
+        )
+
+
+def _has_foreign_io(point: Measurement) -> bool:
+    """Return whether the block layer counted I/O on the drive that is not the test's."""
+    return bool(foreign_bytes(point) or foreign_ios(point) or _discarded_bytes(point))
+
+
 def was_disturbed(timing: Timing) -> bool:
     """Return whether other programs did I/O on the drive in the idle time before a stimulus."""
     return (timing.idle_bytes or 0) > _IDLE_BYTES or (timing.idle_ios or 0) > _IDLE_IOS
@@ -127,7 +164,7 @@ def foreign_bytes(point: Measurement) -> int:
     I/Os in flight at the end of a point may be counted only by the block layer.  Points with a ramp time or through the
     page cache return 0: the block layer also counts I/O of the ramp time, and writes that the page cache defers.
     """
-    block = _counted_for(point)
+    block = _point_statistics(point)
     if block is None:
         return 0
     test_bytes = point.read.transferred_bytes + point.write.transferred_bytes
@@ -141,7 +178,7 @@ def foreign_ios(point: Measurement) -> int:
 
     0 for a few, as in ``was_disturbed``, and for points that ``foreign_bytes`` does not evaluate.
     """
-    block, read_percent = _counted_for(point), point.stimulus.read_percent
+    block, read_percent = _point_statistics(point), point.stimulus.read_percent
     if block is None or read_percent not in (0, 100):
         return 0
     ios = block.write_ios if read_percent else block.read_ios
@@ -153,17 +190,18 @@ def _discarded_bytes(point: Measurement) -> int:
     return point.telemetry.block.discarded_bytes if point.telemetry and point.telemetry.block else 0
 
 
-def _counted_for(point: Measurement) -> BlockStatistics | None:
-    """Return the block layer's counters if they are those of the point alone."""
+def _point_statistics(point: Measurement) -> BlockStatistics | None:
+    """Return the block layer's counters; None if they may include I/O outside the point."""
     if point.stimulus.ramp_seconds or point.stimulus.cached:
         return None
     return point.telemetry.block if point.telemetry else None
 
 
 def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
-    """Yield a warning if the kernel counted other samples of a time line than fio, although their totals are equal.
+    """Yield a warning if fio and the kernel count different amounts of I/O in samples, although their totals are equal.
 
-    If the totals differ, the kernel did not count everything, or other processes used the drive.
+    If the totals differ, the kernel did not count everything, or other processes used the drive: then the samples are
+    not compared.
     """
     total, ios = _sum(line.read_bytes, line.write_bytes), _sum(line.read_ios, line.write_ios)
     difference = math.fsum(line.counted_bytes) - total
@@ -176,7 +214,7 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
         rows = list(run)
         rest = math.fsum(_excess_bytes(line, row) for row in rows)
         if len(rows) <= 2 and abs(rest) <= _SAMPLE_SHARE * line.counted_bytes[rows[0]] and _is_short(line, rows[0]):
-            continue  # The suite was late once: the next sample has the difference with the other sign.
+            continue  # The suite was late once: the two samples have opposite differences.
         worst = max([*rows, worst] if count else rows, key=lambda row: abs(_excess_bytes(line, row)))
         count += len(rows)
     if count:
@@ -191,7 +229,8 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
 def impossible_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
     """Yield a warning if the response times of samples add up to more than their outstanding I/Os can have.
 
-    By Little's law these are the time of the sample for each outstanding I/O; the first ones may have started earlier.
+    By Little's law, the maximum is the number of outstanding I/Os times the duration of the sample.  More is tolerated
+    for I/Os that started before the sample.
     """
     outstanding, sums = line.stimulus.total_oio, list[tuple[float, int]]()
     for row, (seconds, average_us) in enumerate(zip(line.seconds, line.average_response_us, strict=True)):
@@ -219,7 +258,7 @@ def _excess_bytes(line: TimeLine, row: int) -> float:
 
 
 def _is_short(line: TimeLine, row: int) -> bool:
-    """Return whether the difference in a sample is the I/O of a time by which a busy host may be late."""
+    """Return whether the difference in a sample is the I/O of at most ``_LATEST_SECONDS``."""
     greater = max(line.read_bytes[row] + line.write_bytes[row], line.counted_bytes[row])
     return abs(_excess_bytes(line, row)) * line.seconds[row] <= _LATEST_SECONDS * greater
 
@@ -239,15 +278,16 @@ def _percent(value: float, limit: float) -> str:
     return f"{number(value, digits=distinct_digits((value, limit), least=2))} %"
 
 
-def _counted(
+def _kernel_events(
     points: Sequence[Measurement], name: str, sentence: str, count: Callable[[TelemetrySample], int | None]
 ) -> Iterator[tuple[str, str]]:
+    """Yield a warning if the kernel counted events during points."""
     counts = [times for point in points if point.telemetry and (times := count(point.telemetry))]
     if counts:
         yield name, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
 
 
-def _stolen(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+def _steal_time(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield a warning if a hypervisor took so much CPU time from the host that results may be affected."""
     shares = [(point.telemetry.stolen_percent or 0.0, point) for point in points if point.telemetry]
     affected = [share for share in shares if share[0] > _STOLEN_PERCENT]
@@ -326,9 +366,9 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
 
 
 def _messages(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Yield a warning for each kind of message that fio wrote although its answer is valid, up to a number of kinds.
+    """Yield a warning for each kind of message that fio wrote although its answer is valid.
 
-    Messages of one kind differ in numbers only.
+    Messages of one kind differ in numbers only.  Kinds beyond the maximum are only counted.
     """
     by_kind: dict[str, list[tuple[str, Measurement]]] = {}
     for point in points:
@@ -352,16 +392,17 @@ def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """
     different = []
     for point in points:
-        own = (point.timing.ended_monotonic_ns - point.timing.started_monotonic_ns) / 1e9
-        engine = point.stimulus.ramp_seconds + point.runtime_ms / 1000
-        excess = own - engine - point.maximum_response_us / 1e6
-        if excess > _CLOCK_SHARE * own + _LATE_END_SECONDS and not (point.reported or point.timing.engine_restarted):
-            different.append((own - engine, own, engine, point))
+        measured = (point.timing.ended_monotonic_ns - point.timing.started_monotonic_ns) / 1e9
+        reported = point.stimulus.ramp_seconds + point.runtime_ms / 1000
+        excess = measured - reported - point.maximum_response_us / 1e6
+        tolerance = _CLOCK_SHARE * measured + _LATE_END_SECONDS
+        if excess > tolerance and not (point.reported or point.timing.engine_restarted):
+            different.append((measured - reported, measured, reported, point))
     if different:
-        _, own, engine, point = max(different, key=lambda entry: entry[0])
+        _, measured, reported, point = max(different, key=lambda entry: entry[0])
         detail = (
             f"in {len(different)} of {counted(len(points), 'point')} fio's clock disagrees with the suite's: fio "
-            f"reports {duration(engine)} of I/O, but {duration(own)} passed between start and end; "
+            f"reports {duration(reported)} of I/O, but {duration(measured)} passed between start and end; "
             f"{point.stimulus.label} ({point.evidence}); fio's clock is slow, or the host was "
             "too busy to notice the end"
         )
@@ -369,10 +410,13 @@ def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 
 def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Yield R/W mixes that deviate, each over all I/Os of its points together, because fio biases short points."""
+    """Yield a warning if R/W mixes deviate.
+
+    Points with the same stimulus are added up first, because the mix that fio chooses for a short point is biased.
+    """
     reads, ios = Counter[Stimulus](), Counter[Stimulus]()
     for point in points:
-        passes = 1 if point.stimulus.passes else None  # the repeats of a short point have more and more passes
+        passes = 1 if point.stimulus.passes else None  # each repeat of a short point has another number of passes
         stimulus = replace(point.stimulus, start_bytes=0, passes=passes, limit_bytes=None)
         reads[stimulus] += point.read.ios
         ios[stimulus] += point.ios

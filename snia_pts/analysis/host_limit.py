@@ -94,7 +94,7 @@ def balance_percent(measurement: Measurement, cpus: int) -> float:
     return 100 * oio_per_cpu / (oio_per_cpu + 1)
 
 
-def limited_over(shares: Sequence[HostShare | None]) -> bool | None:
+def majority_verdict(shares: Sequence[HostShare | None]) -> bool | None:
     """Return whether the host limited a point in the majority of its rounds; None if undetermined."""
     verdicts = [share.limited for share in shares if share is not None]
     return next((verdict for verdict in (True, False) if 2 * verdicts.count(verdict) > len(shares)), None)

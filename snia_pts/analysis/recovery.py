@@ -96,7 +96,7 @@ def _same(one: TimeLine, other: TimeLine) -> bool:
 
 
 def end_seconds(line: TimeLine) -> float:
-    """Return the length of the end of a continuous stimulus."""
+    """Return how many of the last seconds of a continuous stimulus are evaluated as its end."""
     rule = definitions().end
     return min(rule.seconds, rule.percent / 100 * line.ended_seconds[-1])
 

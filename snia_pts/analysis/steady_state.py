@@ -104,7 +104,7 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
 
 
 def _reported(excursion: Fraction, allowed: Fraction) -> float:
-    """Return the nearest float of an excursion that is greater than that of the allowed one if the excursion is."""
+    """Return an excursion as a float; if it exceeds the allowed one, the next float if both would be equal."""
     nearest = float(excursion)
     return math.nextafter(nearest, math.inf) if excursion > allowed and nearest == float(allowed) else nearest
 

@@ -1,7 +1,7 @@
 """Finds stimuli that read addresses which no step before them had written.
 
-A drive answers such reads from its map, without reading its media, and so faster than it reads data.  The steps of a
-run tell only what that run wrote: an earlier content of the target is unknown to it.
+A drive answers such reads from its map, without reading its media, so they are faster than reads of data.  Only writes
+of the same run are known: addresses with data from before the run also count as unwritten.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Range = tuple[int, int]
 
 
 class WrittenRanges:
-    """Observes what a run writes to its target, and the labels of stimuli that read other addresses.
+    """Records the ranges that a run writes on its target, and the labels of stimuli that read other addresses.
 
-    Only sequential streams certainly write every address: random I/O repeats some and leaves out others.
+    Only writes of sequential streams are recorded: random I/O repeats some addresses and leaves out others.
     """
 
     def __init__(self) -> None:
@@ -39,8 +39,9 @@ class WrittenRanges:
         elif isinstance(outcome, Measurement) and not all(map(self._covers, _read(outcome))):
             self._unwritten_reads[outcome.stimulus.label] = None
 
-    def _covers(self, wanted: Range) -> bool:
-        return wanted[0] == wanted[1] or any(first <= wanted[0] and wanted[1] <= end for first, end in self._ranges)
+    def _covers(self, read: Range) -> bool:
+        """Return whether a range was written completely."""
+        return read[0] == read[1] or any(first <= read[0] and read[1] <= end for first, end in self._ranges)
 
     def _write(self, written: Iterator[Range]) -> None:
         merged: list[Range] = []
@@ -53,7 +54,7 @@ class WrittenRanges:
 
 
 def _read(measurement: Measurement) -> Sequence[Range]:
-    """Return what a stimulus read: what a stream passed over, if all of it was counted, else its whole range."""
+    """Return the ranges that a stimulus read: those of its streams if all I/O was counted, else its whole range."""
     stimulus, start = measurement.stimulus, measurement.stimulus.range_offset_bytes
     if (
         stimulus.read_percent == 100

@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from ..cli.text.formatting import json_text, table
 from ..errors import UsageError
 from ..model.raid import (
+    DISKS,
     LINKS,
     Array,
     ArrayWorkload,
+    DiskKind,
     DiskWork,
     LinkSpeed,
     Throughput,
@@ -24,21 +26,22 @@ from ..model.raid import (
 )
 from ..units import counted, number
 
-#: The suffix of a line by whether pre-reads hit the cache: never, or as often as other reads.
+#: The suffix of a line: pre-reads never hit the cache (False), or as often as other reads (True).
 _SUFFIXES = {False: "", True: ", pre-reads from the cache too"}
 _Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Estimate:
-    """An estimate: the load on the disks and the IOPS of the array, by whether pre-reads hit the cache; throughputs."""
+    """The load on the disks, the IOPS of the array, and throughputs; keys say whether pre-reads hit the cache."""
 
     array: Array
     workload: ArrayWorkload | None
     iops: float | None
+    disk: DiskKind | None
     disk_iops: float | None
     work: Mapping[bool, DiskWork]
-    carried: Mapping[bool, float | None]
+    array_iops: Mapping[bool, float | None]
     throughput: Throughput
     stripes_mb_per_second: float | None
     links: int | None
@@ -61,18 +64,23 @@ def _make_estimate(arguments: argparse.Namespace) -> _Estimate:
     workload, links, link = _workload(arguments), *_fabric(arguments)
     choices = (False, True) if array.pre_reads and arguments.cache_hit_percent else (False,)
     workloads = {hits: replace(workload, pre_reads_hit=hits) for hits in choices} if workload else {}
+    disk = DISKS[arguments.disk] if arguments.disk else None
     iops, disk_iops, mb = arguments.iops, arguments.disk_iops, arguments.disk_mb_per_second
+    if disk:
+        disk_iops = disk.iops if disk_iops is None else disk_iops
+        mb = disk.mb_per_second if mb is None else mb
     if disk_iops is not None:
         disks_iops(array, disk_iops)  # raises UsageError for an impossible number
     return _Estimate(
         array=array,
         workload=workload,
         iops=iops,
+        disk=disk,
         disk_iops=disk_iops,
         links=links,
         link=link,
         work={} if iops is None else {hits: disk_work(array, load, iops) for hits, load in workloads.items()},
-        carried={}
+        array_iops={}
         if disk_iops is None
         else {hits: front_end_iops(array, load, disk_iops) for hits, load in workloads.items()},
         throughput=Throughput(
@@ -84,10 +92,12 @@ def _make_estimate(arguments: argparse.Namespace) -> _Estimate:
 
 
 def _workload(arguments: argparse.Namespace) -> ArrayWorkload | None:
-    options = ("iops", "disk_iops", "disk_mb_per_second", "links", "link_gbit", "link")
+    options = ("iops", "disk", "disk_iops", "disk_mb_per_second", "links", "link_gbit", "link")
     if all(getattr(arguments, name) is None for name in options):
         detail = "There is nothing to estimate."
-        raise UsageError(detail=detail, hint="Give --iops, --disk-iops, --disk-mb-per-second, --link or --link-gbit.")
+        raise UsageError(
+            detail=detail, hint="Give --iops, --disk, --disk-iops, --disk-mb-per-second, --link or --link-gbit."
+        )
     if arguments.read_percent is not None:
         return ArrayWorkload(read_percent=arguments.read_percent, cache_hit_percent=arguments.cache_hit_percent)
     if arguments.iops is not None or arguments.cache_hit_percent:
@@ -119,6 +129,9 @@ def _lines(estimate: _Estimate) -> Iterator[str]:
         yield from table(*section)
     findings = tuple(_findings(estimate))
     yield from ("", *findings) if findings else ()
+    if disk := estimate.disk:
+        yield ""
+        yield f"Kind of disk: {disk.iops:g} IOPS, {disk.mb_per_second:g} MB/s. {disk.source}."
     yield ""
     yield "Assumptions, not measurements: evenly spread load, small random I/Os. Values are rounded to integers."
 
@@ -153,7 +166,7 @@ def _limit_table(estimate: _Estimate) -> _Table | None:
         return None
     front = [
         (f"array{_SUFFIXES[hits]}", "no limit" if iops is None else _whole(iops))
-        for hits, iops in estimate.carried.items()
+        for hits, iops in estimate.array_iops.items()
     ]
     head = (f"Limit with disks of {estimate.disk_iops:g} IOPS", "IOPS")
     return head, [("all disks", _whole(disks_iops(estimate.array, estimate.disk_iops))), *front]
@@ -201,6 +214,7 @@ def _json(estimate: _Estimate) -> dict[str, object]:
         "disks": array.disks,
         "data_disks": array.data_disks,
         "write_ios": {"pre_reads": array.pre_reads, "writes": array.writes},
+        "disk": estimate.disk and asdict(estimate.disk),
         "iops": estimate.iops,
         "read_percent": estimate.workload and estimate.workload.read_percent,
         "cache_hit_percent": estimate.workload and estimate.workload.cache_hit_percent,
@@ -217,7 +231,7 @@ def _json(estimate: _Estimate) -> dict[str, object]:
         "limits": {
             "disk_iops": estimate.disk_iops,
             "disks_iops": None if estimate.disk_iops is None else disks_iops(array, estimate.disk_iops),
-            "front_end": [{"pre_reads_hit": hits, "iops": iops} for hits, iops in estimate.carried.items()],
+            "front_end": [{"pre_reads_hit": hits, "iops": iops} for hits, iops in estimate.array_iops.items()],
         },
         "mb_per_second": {
             "disks": throughput.disks_mb_per_second,

@@ -36,17 +36,15 @@ from ..runner.device import DeviceSetup
 from ..runner.target import AS_FOUND
 from ..runner.verification import require_evidence
 from ..spec import Deviation, IopsSpec, LatencySpec, Spec, ThroughputSpec
-from ..spec.toml_file import read_file
 from ..temporary import temporary_folder
 from ..units import KIB
+from .file import read_layout
 from .lab import ArrayPurger, AssembledArray, Drives, MemberCaches, Members, Slots, controller_of, predicted_dut
 from .lab.assembled import identities
 from .lab.controller import ArraySetting
 from .lab.mdadm import require_driver
 from .lab.preconditioning import Preconditioning
 
-_FILE_KIND = "The array"
-_REMEDY = "Correct the file; docs/array.rst describes every key."
 #: Block size of the member rates.
 _SMALL_BYTES = 4 * KIB
 
@@ -58,7 +56,7 @@ class ArraySetup(DeviceSetup):
         """Use the array of ``layout``, or of the target's file."""
         super().__init__(options, tell)
         path = options.target.removeprefix(ARRAY)
-        self._layout = layout or read_file(Path(path), Layout, _FILE_KIND, remedy=_REMEDY)
+        self._layout = layout or read_layout(Path(path))
         if not self._layout.software and options.purge_method != NONE:
             raise TargetUnfit(
                 path=path,
@@ -78,7 +76,7 @@ class ArraySetup(DeviceSetup):
     def resumed(
         cls, options: RunOptions, tell: Callable[[str], None], built: BuiltArray | None, run: Path, policy: ResumePolicy
     ) -> ArraySetup:
-        """Return the setup of the array of a stopped run; raises NotResumable if the data were lost with it."""
+        """Return the setup of the array of a stopped run; raises NotResumable if the end of the run erased its data."""
         if built is not None and not built.layout.software and policy != "purge":
             raise NotResumable(
                 path=run, reason="the data on a controller's array were lost with it", hint="Use --from-purge."
@@ -111,7 +109,7 @@ class ArraySetup(DeviceSetup):
         return (*target_deviations(dut, spec), *_sync_deviations(self._layout))
 
     def buffered_io(self) -> tuple[HostSetting, ...]:
-        """See TargetSetup; a buffering member is a setting of its own."""
+        """See TargetSetup; each buffering member is a separate setting."""
         return tuple(direct_io(Path(dut.path)).setting for dut in self._duts())
 
     def require_tools(self) -> None:
@@ -152,17 +150,17 @@ class ArraySetup(DeviceSetup):
                     model=member.model,
                     serial=member.serial,
                     capacity_bytes=member.capacity_bytes,
-                    signatures=found.descriptions(Path(member.path).name),
+                    signatures=signatures.descriptions(Path(member.path).name),
                 )
-                for member, found in zip(members, contents, strict=True)
+                for member, signatures in zip(members, contents, strict=True)
             )
             expected = identities(members)
             typed = ask(
                 ConfirmDestruction(path=self._layout.device, drives=drives, expected=expected, array=self._layout)
             )
         self._require_confirmed(typed)
-        for target, found in zip(self._targets, contents, strict=False):  # a controller hides its members
-            require_as_confirmed(target, found)
+        for target, signatures in zip(self._targets, contents, strict=False):  # a controller hides its members
+            require_as_confirmed(target, signatures)
 
     def _require_confirmed(self, typed: str) -> None:
         expected = identities(self._members.read())
@@ -175,21 +173,21 @@ class ArraySetup(DeviceSetup):
         """See TargetSetup; creates the array, and records it first so that it is removed in any case."""
         for line in restore_settings(folder.path):
             self._tell(line)
-        note, controller = folder.path / RESTORE_FOLDER, controller_of(self._layout)
+        restore_folder, controller = folder.path / RESTORE_FOLDER, controller_of(self._layout)
         change = Change(setting=ArraySetting(place=controller.place))
         with ExitStack() as stack:
-            make_folder(note)
-            stack.callback(_remove_empty, note)
-            stack.enter_context(applied((change,), note, find=partial(find_setting), report=self._tell))
+            make_folder(restore_folder)
+            stack.callback(_remove_empty, restore_folder)
+            stack.enter_context(applied((change,), restore_folder, find=partial(find_setting), report=self._tell))
             assembled = AssembledArray(self._layout, controller, speeds=self._speeds)
             stack.callback(self._forget, assembled)
-            self._claims.close()  # from here on the members are read again each time
+            self._claims.close()  # the members are claimed again for each creation of the array
             with self._members.claimed(confirmed=True):
                 members = self._members.read()
             assembled.create(
                 members,
                 pre_run_path(folder.evidence, "array"),
-                clean=self._assume_synced(spec, resumed=folder.journal.exists()),
+                clean=self._assume_synced(spec, resumed=folder.has_started),
             )
             self._target, self._assembled, self._spec = assembled.target, assembled, spec
             yield stack.enter_context(super().conditions_applied(spec, folder, write_cache))

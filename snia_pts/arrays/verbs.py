@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..cli.argument_parser import AddVerb, LazyVerb
-from ..model.raid import LINKS
+from ..model.raid import DISKS, LINKS
 
 
 def add_raid_estimate(add: AddVerb) -> None:
@@ -20,6 +20,12 @@ def add_raid_estimate(add: AddVerb) -> None:
     parser.add_argument("--read-percent", metavar="P", type=float, help="percentage of reads in these IOPS")
     parser.add_argument(
         "--cache-hit-percent", metavar="P", type=float, default=0.0, help="percentage of reads that hit the cache (0)"
+    )
+    parser.add_argument(
+        "--disk",
+        metavar="KIND",
+        choices=DISKS,
+        help=f"kind of disk, for IOPS and throughput that are not given: {', '.join(DISKS)}",
     )
     parser.add_argument("--disk-iops", metavar="N", type=float, help="IOPS of one disk")
     parser.add_argument("--disk-mb-per-second", metavar="N", type=float, help="throughput of one disk")

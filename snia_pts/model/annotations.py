@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _WHAT = "The file of --about"
-_REMEDY = "Correct the file; docs/usage.rst shows one."
+_REMEDY = "Correct the file; docs/annotations.rst shows one."
 _MAX_LOGO_BYTES, _MAX_PIXELS = 256 * 1024, 4096
 #: A PNG's signature, and the length and name of its first chunk, which starts with width and height (PNG 3rd ed., 5.2).
 _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -92,7 +92,9 @@ class Annotations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class AnnotationsFile:
+    """The content of a file of annotations, as it is written there."""
+
     __pydantic_config__ = {"extra": "forbid"}
     format: Literal[1]
     operator: Text | None = None
@@ -124,7 +126,7 @@ def read_annotations(path: Path) -> Annotations:
     """
     owners: list[int] = []
     table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=owners.append)
-    content, mistakes = validate(_File, table)
+    content, mistakes = validate(AnnotationsFile, table)
     logo, capacity = table.get("logo"), table.get("capacity")
     encoded_logo = _logo(path, owners[0], logo, mistakes) if logo and isinstance(logo, str) else ""
     if capacity and isinstance(capacity, str):

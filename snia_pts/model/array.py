@@ -15,9 +15,12 @@ from ..units import KIB, MAX_QUANTITY, MIB, Amount, block_size, parse_size
 from . import raid
 
 Controller = Literal["mdadm", "storcli", "perccli"]
+RaidLevel = Literal[0, 1, 5, 6, 10]
 PositiveRate = Annotated[float, Gt(0), Le(MAX_QUANTITY)]
 
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
+#: Properties of an array that may differ each time it is created.
+_VARIABLE_PROPERTIES = ("Virtual drive", "Consistent")
 _MIN_CHUNK, _MAX_CHUNK = 4 * KIB, 64 * MIB
 #: The device names of mdadm.  A member is given by its path, or by enclosure and slot of a controller.
 _MD = re.compile(r"/dev/md/[A-Za-z0-9][A-Za-z0-9._-]{0,30}|/dev/md[0-9]{1,3}")
@@ -36,7 +39,7 @@ class MemberRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The requested array: its ``controller``, level and members, and the path ``device`` that it shall get.
+    """The requested array: its ``controller``, level and members, and the path that it gets, ``device``.
 
     ``chunk`` is the amount of consecutive data on one member.  ``sync`` says whether to wait for the first sync.
     ``bitmap`` is an option of mdadm.  The policies, and the number ``index``, are options of a hardware controller; the
@@ -46,7 +49,7 @@ class Layout:
     __pydantic_config__ = _STRICT
     format: Literal[1]
     controller: Controller
-    level: Literal[0, 1, 5, 6, 10]
+    level: RaidLevel
     members: tuple[str, ...]
     chunk: str = ""
     device: str = "/dev/md/snia-pts"
@@ -185,24 +188,43 @@ class BuiltArray:
     properties: tuple[tuple[str, str], ...] = ()
     speeds: Speeds | None = None
 
+    def difference(self, other: BuiltArray) -> str:
+        """Return how an array that was created again differs from this one; empty if it is the same.
+
+        The members may have other names.  What the controller reports is compared if it has reported it for both: an
+        array that is not created yet has no properties.
+        """
+        before, after = self._fixed_values, other._fixed_values
+        changed = [name for name in before if name in after and before[name] != after[name]]
+        added = len(other.members) - len(self.members)
+        if added:
+            return f"members of the array: expected {len(self.members)}, got {len(other.members)}"
+        return "".join(f"{name} of the array: expected {before[name]}, got {after[name]}" for name in changed[:1])
+
     @property
-    def resume_identity(self) -> tuple[object, ...]:
-        """The values that must not change during a run.  The members may get other names."""
+    def _fixed_values(self) -> dict[str, object]:
+        """The values that must not change during a run, by their names."""
         layout = self.layout
-        policies = (layout.write_policy, layout.read_policy, layout.io_policy)
-        return (
-            layout.controller,
-            layout.level,
-            layout.chunk_bytes,
-            layout.sync,
-            layout.bitmap,
-            *policies,
-            *((member.model, member.serial, member.firmware, member.capacity_bytes) for member in self.members),
-        )
+        requested = {
+            "controller": layout.controller,
+            "level": layout.level,
+            "chunk": block_size(layout.chunk_bytes) if layout.chunk_bytes else "none",
+            "sync": layout.sync,
+            "bitmap": layout.bitmap,
+            "write policy": layout.write_policy,
+            "read policy": layout.read_policy,
+            "I/O policy": layout.io_policy,
+        }
+        members = {
+            f"member {number}": f"{member.model} {member.serial} {member.firmware}, {member.capacity_bytes} bytes"
+            for number, member in enumerate(self.members, start=1)
+        }
+        reported = {name: value for name, value in self.properties if name not in _VARIABLE_PROPERTIES}
+        return {**requested, **members, **reported}
 
     @property
     def rotational(self) -> bool | None:
-        """Whether a member rotates.  The kernel says so of each array that was degraded when it was built."""
+        """Whether a member rotates.  The kernel's flag is not used: it is wrong for arrays that were built degraded."""
         kinds = {member.rotational for member in self.members}
         return True if True in kinds else False if kinds == {False} else None
 

@@ -1,4 +1,4 @@
-"""What the system counts of changes to the content of a target: two states show whether it was changed in between."""
+"""The system's counters of changes to the content of a target; two states show whether it was changed in between."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ..units import Amount, capacity
 
+#: After a power failure, a file's time of last change may be older than the state in the journal.
+_LOST_NS = 60 * 10**9
 #: A file system may move its reservations; a file that keeps less of its allocated space was emptied.
 _KEPT_SHARE = 0.99
 
@@ -25,7 +27,7 @@ class ContentState:
     allocated_bytes: Amount = 0
 
     def loss_since(self, earlier: ContentState) -> str:
-        """Return how much of the content was discarded since an ``earlier`` state; nothing if none is known to be."""
+        """Return a text on how much of the content was discarded since an ``earlier`` state; empty if none is known."""
         if self.attachment != earlier.attachment:
             return ""
         if self.discarded_bytes > earlier.discarded_bytes:
@@ -35,11 +37,18 @@ class ContentState:
         return ""
 
     def change_since(self, earlier: ContentState) -> str:
-        """Return how much was discarded or written since an ``earlier`` state; nothing if none is known to be."""
+        """Return a text on how much was discarded or written since an ``earlier`` state; empty if none is known."""
         if self.attachment != earlier.attachment:
             return ""
         if self.written_bytes > earlier.written_bytes:
-            written = f"{capacity(self.written_bytes - earlier.written_bytes)} were written"
-        else:
-            written = "it was written" if self.modified_ns > earlier.modified_ns else ""
-        return self.loss_since(earlier) or written
+            return self.loss_since(earlier) or f"{capacity(self.written_bytes - earlier.written_bytes)} were written"
+        return self.change_after(earlier.modified_ns, earlier)
+
+    def change_after(self, own_writes_end_ns: int, earlier: ContentState) -> str:
+        """Return how much was discarded since an ``earlier`` state, or whether a file was written by another program.
+
+        The owner of the target may itself have written to it until ``own_writes_end_ns``, in ns since 1970.  A program
+        that copies a file may set its time back.
+        """
+        is_written = self.modified_ns > own_writes_end_ns or self.modified_ns < earlier.modified_ns - _LOST_NS
+        return self.loss_since(earlier) or ("it was written" if self.modified_ns and is_written else "")

@@ -92,8 +92,7 @@ def joined_instances(members: Sequence[Dut]) -> str | None:
 class AssumedSpeed:
     """The assumed speed of a device in MB/s, for plans: its maximum read and write speeds, which may occur at once.
 
-    ``minimum_write`` is its minimum speed when it streams writes over an amount.  ``source`` is the source of the
-    maximum.
+    ``minimum_write`` is its minimum speed for sequential writes of an amount.  ``source`` is the source of the maximum.
     """
 
     read: float

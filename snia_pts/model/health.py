@@ -8,9 +8,15 @@ from typing import Literal
 
 from ..units import GIB, MAX_QUANTITY, Amount, Difference, capacity
 
-#: The meaning of a value: bytes written and read by the host and written to the media; counts of faults, times of heat
-#: and counts of power cycles that should not increase; faults that the drive removes from its count when it repairs
-#: them (``pending``); other counts; the spare blocks in percent; and states that should always be 0.
+#: The meaning of a value:
+#:
+#: * ``host written``, ``host read``, ``media written``: bytes;
+#: * ``fault``, ``heat``, ``power``: counts of faults, times above a temperature threshold and counts of power cycles,
+#:   which should not increase;
+#: * ``pending``: a count of faults from which the drive removes those that it repairs;
+#: * ``count``: another count;
+#: * ``spare``: the spare blocks in percent;
+#: * ``state``: should always be 0.
 Role = Literal[
     "", "host written", "host read", "media written", "fault", "heat", "power", "pending", "count", "spare", "state"
 ]
@@ -19,8 +25,8 @@ _COUNTS: tuple[Role, ...] = ("host written", "host read", "media written", "faul
 #: What it means if the log contradicts the test.
 _WRONG_LOG = "the drive's log is wrong, was reset, or was not saved before a power failure"
 #: A drive's count of host I/O may fall short of the test's by this share or by this many bytes.  NVMe counts in units
-#: of 512 000 bytes, other drives in nominal units of up to 1 GiB, and some count GiB that they call GB (7 % fewer); a
-#: unit that is not full is not counted, and a count may be a little late.
+#: of 512 000 bytes, other drives in nominal units of up to 1 GiB, and some count in GiB but call the unit GB, so that
+#: their number is 7 % lower; a unit that is not full is not counted, and a count may be a little late.
 _SHORT_SHARE, _SHORT_BYTES = 0.10, 2 * GIB
 
 Unit = Literal["", "bytes", "°C", "%", "min", "s", "h"]
@@ -102,7 +108,7 @@ class WriteAmplification:
 
 
 def changes(before: Health | None, after: Health | None) -> tuple[Change, ...]:
-    """Return every value of two readings, in the order of the first reading that has it."""
+    """Return each value of two readings: those of ``before`` in its order, then those that only ``after`` has."""
     by_name: dict[tuple[str, str], HealthValue] = {}
     for health in (before, after):
         for figure in health.figures if health else ():
@@ -150,7 +156,7 @@ def _source(change: Change) -> str:
 
 
 def alarms(before: Health | None, after: Health | None, *, interrupted: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield the alarms of a drive, each as what and detail.
+    """Yield the alarms of a drive, each as a short name and a text.
 
     They are the states that the drive warns of, new faults, times of excessive heat, power cycles, counts that
     decreased, and reserves that increased.  A test that was ``interrupted``, perhaps by a power cut,
@@ -190,7 +196,7 @@ def _changed(all_changes: Iterable[Change], roles: Sequence[Role], sign: int) ->
 def uncounted_io(
     before: Health | None, after: Health | None, *, written_bytes: int, read_bytes: int, interrupted: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield the counts of host I/O that increased by less than the test itself wrote or read, each as what and detail.
+    """Yield the counts of host I/O that increased by less than the test wrote or read, each as a name and a text.
 
     A drive that lost power may have lost counts that it had not saved: a test that was ``interrupted`` is judged only
     if the drive reports that it was not powered on again.

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeVar
 from ..spec import Deviation, MetricName, Tracked
 from ..units import MAX_QUANTITY, MB, Amount, Difference, Quantity
 from .attempt import RejectedAttempt
-from .histogram import Histogram, SyncTimes, merge, percentiles_ns
+from .histogram import Histogram, SyncTimes, merge, percentile_rank, percentiles_ns
 from .reported import ReportedFigures
 from .steps import Stimulus
 from .telemetry import TelemetrySample
@@ -46,7 +46,8 @@ class Transfers:
     """The reads, or the writes, of one measurement.
 
     ``runtime_ms`` is the engine's measured time, not the requested one.  Response times are measured on the host, and
-    include submission and completion.
+    include submission and completion.  ``percentiles_ns`` are percentiles by percent, as another tool's file states
+    them if it has no histogram.
     """
 
     ios: Amount
@@ -56,6 +57,7 @@ class Transfers:
     response_mean_ns: Quantity
     response_max_ns: Amount
     histogram: Histogram
+    percentiles_ns: tuple[tuple[float, Quantity], ...] = ()
 
     def __post_init__(self) -> None:
         if self.histogram.count > MAX_QUANTITY:
@@ -68,6 +70,13 @@ class Transfers:
     @property
     def bytes_per_second(self) -> float:
         return rate_per_second(self.transferred_bytes, self.runtime_ms, ticks_per_second=1000)
+
+    def stated_percentile_us(self, percent: float) -> float | None:
+        """Return one of ``percentiles_ns`` in us, at most the maximum; None if it is missing or has too few I/Os."""
+        value_ns = dict(self.percentiles_ns).get(percent)
+        if value_ns is None or percentile_rank(self.ios, percent) is None:
+            return None
+        return min(value_ns, self.response_max_ns) / 1000
 
 
 NO_TRANSFERS = Transfers(
@@ -179,15 +188,27 @@ class Measurement:
         return max(requested_ms, self.read.runtime_ms, self.write.runtime_ms)
 
     @property
+    def finish_seconds(self) -> float:
+        """The time of one pass over the range in seconds; nan if a time ends the stimulus.
+
+        It is also nan if all passes took less than ``SHORTEST_RATED_MS``, which is too short for the engine's clock.
+        """
+        if not self.stimulus.passes or self.runtime_ms < SHORTEST_RATED_MS:
+            return math.nan
+        return self.runtime_ms / 1000 / self.stimulus.passes
+
+    @property
     def timed(self) -> bool:
         """Whether there are response times."""
-        return self.ios > 0 if self.reported is None else self.reported.timed
+        return self.ios > 0 and self.stimulus.timed if self.reported is None else self.reported.timed
 
     @property
     def average_response_us(self) -> float:
         """ART in microseconds, weighted by I/O count."""
         if self.reported is not None:
             return self.reported.mean_us
+        if not self.stimulus.timed:
+            return math.nan
         total = self.read.ios * self.read.response_mean_ns + self.write.ios * self.write.response_mean_ns
         return total / self.ios / 1000 if self.ios else 0.0
 
@@ -196,6 +217,8 @@ class Measurement:
         """MRT in microseconds."""
         if self.reported is not None:
             return self.reported.maximum_us
+        if not self.stimulus.timed:
+            return math.nan
         return max(self.read.response_max_ns, self.write.response_max_ns) / 1000
 
     @property
@@ -211,6 +234,8 @@ def average_response_us(measurements: Sequence[Measurement]) -> float:
     """
     if any(measurement.reported is not None for measurement in measurements):
         return mean(measurement.average_response_us for measurement in measurements)
+    if not all(measurement.stimulus.timed for measurement in measurements):
+        return math.nan
     sides = [side for measurement in measurements for side in (measurement.read, measurement.write)]
     ios = sum(side.ios for side in sides)
     return math.fsum(side.ios * side.response_mean_ns for side in sides) / ios / 1000 if ios else math.nan
@@ -225,8 +250,15 @@ def percentile_response_us(measurements: Sequence[Measurement], percent: float) 
 
 
 def percentiles_response_us(measurements: Sequence[Measurement], percents: Sequence[float]) -> tuple[float | None, ...]:
-    """Return several percentiles like ``percentile_response_us``, at the cost of one."""
-    sides = (side for measurement in measurements for side in (measurement.read, measurement.write))
+    """Return several percentiles like ``percentile_response_us``, at the cost of one.
+
+    Without bins, percentiles are those in the file of another tool.  These cannot be merged, so they are returned only
+    for a single measurement with either reads or writes.
+    """
+    sides = [side for measurement in measurements for side in (measurement.read, measurement.write)]
+    stated = [side for side in sides if side.ios]
+    if len(stated) == 1 and stated[0].percentiles_ns:
+        return tuple(stated[0].stated_percentile_us(percent) for percent in percents)
     values_ns = percentiles_ns((side.histogram for side in sides), percents)
     maximum_us = max((measurement.maximum_response_us for measurement in measurements), default=math.nan)
     return tuple(None if value is None else min(value / 1000, maximum_us) for value in values_ns)

@@ -172,6 +172,39 @@ LINKS: Mapping[str, LinkSpeed] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskKind:
+    """What one disk of a kind does, and where the figures come from."""
+
+    iops: float
+    mb_per_second: float
+    source: str
+
+
+#: The document's throughputs are of reads and writes of an array in use, far below those of one sequential stream.
+_DOCUMENT = "Linux test Disk IOPS with FIO"
+#: Disks by kind.  Those of SSDs are of writes, which are slower than reads.
+DISKS: Mapping[str, DiskKind] = {
+    "10k": DiskKind(
+        iops=133,
+        mb_per_second=10,
+        source=f"{_DOCUMENT}: 10 MB/s; IOPS: seek of 4.5 ms and half a turn, 3 ms (WD VelociRaptor)",
+    ),
+    "15k": DiskKind(iops=150, mb_per_second=13, source=f"{_DOCUMENT}: 150 IOPS, 13 MB/s"),
+    "sata": DiskKind(
+        iops=81,
+        mb_per_second=8,
+        source=f"{_DOCUMENT}: 8 MB/s (ATA); IOPS: seek of 8.2 ms and half a turn, 4.2 ms (HGST Ultrastar 7K4000)",
+    ),
+    "sata-ssd": DiskKind(
+        iops=65_000, mb_per_second=530, source="Kingston DC600M 960 GB data sheet: writes of 4 KiB, sequential writes"
+    ),
+    "nvme": DiskKind(
+        iops=200_000, mb_per_second=3500, source="Samsung PM9A3 data sheet: writes of 4 KiB, sequential writes"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
     """The maximum throughput of fabric and disks in MB/s; None if it was not specified."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .. import registries
 from ..errors import UsageError
@@ -40,6 +41,23 @@ _OPTIONS = {
 _STANDARD_TEST_OPTIONS = ("specification", "test_class", "pts")
 _MAX_STALL_SECONDS = 86_400.0
 _SEED_LIMIT = 1 << 63
+
+
+def texts(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Return texts as a tuple; a single text is one of them."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+#: The functions that convert the values of these fields to the declared types.
+_CONVERTED: Mapping[str, Callable[[Any], object]] = {
+    "target": str,
+    "run_folder": Path,
+    "member_run": Path,
+    "overrides": texts,
+    "formats": texts,
+    "limits": tuple,
+    "plugins": texts,
+}
 #: Options that a simulated target refuses.
 _REAL_TARGET_OPTIONS = (
     "size_bytes",
@@ -58,7 +76,7 @@ _REAL_TARGET_OPTIONS = (
 #: Options that let a run destroy data or start a program: the operator must give them for each run.
 _NEVER_STORED = ("serial", "overwrite", "discard_data", "purge_command")
 #: Options whose effect is stored elsewhere in a run folder.
-_STORED_ELSEWHERE = ("limits", "limits_source", "about", "seed", "member_run", "run_folder")
+_STORED_ELSEWHERE = ("limits", "limits_source", "about", "seed", "member_run", "run_folder", "plugins")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +84,10 @@ class RunOptions:
     """All options of a run of one test.  Raises UsageError for contradictory values.
 
     ``test`` is a test of the standard (``iops``, ``throughput``, ``latency``, ``wsat``, ``hir``, ``xsr``,
-    ``composite``, ``dirth``), or one beside it (``registries.SPECS``), such as ``profile``.  ``target`` is the path of
-    a drive or file, ``sim:PRESET`` or ``array:FILE``; for a test that names its file also a directory.
-    ``specification`` is the path of the operator's specification file, or what the reader of a test beside the
-    standard takes, such as the name of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
+    ``composite``, ``dirth``), or another test (``registries.SPECS``), such as ``profile``.  ``target`` is the path of a
+    drive or file, ``sim:PRESET`` or ``array:FILE``; for a test that creates its file, also a directory.
+    ``specification`` is the path of the operator's specification file; for another test, what its reader expects, such
+    as the name of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
 
     ``size_bytes`` is the size of a file to create.  ``overwrite`` allows a file that snia-pts did not create,
     ``discard_data`` a drive with unused file systems or partitions.  ``serial`` confirms the drive.  ``member_run`` is
@@ -79,7 +97,7 @@ class RunOptions:
     ``stall_seconds`` is the maximum time without a completed I/O.  ``seed`` is the seed of the random offsets, below
     2^63; None draws one.  ``formats`` are the formats of the report; None means the default ones.  ``limits_source``
     names the limits in messages.  ``assumed_mb_per_second`` is for estimates.  ``run_folder`` is the path of the run
-    folder; None creates one in ``runs``.
+    folder; None creates one in ``runs``.  ``plugins`` are the plugins to load: modules, or paths of ``.py`` files.
     """
 
     test: str
@@ -108,8 +126,12 @@ class RunOptions:
     formats: tuple[str, ...] | None = None
     assumed_mb_per_second: float | None = None
     run_folder: Path | None = None
+    plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name, convert in _CONVERTED.items():  # a caller may pass a text for a path, or a list for a tuple
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, convert(value))
         if not 1 <= self.stall_seconds <= _MAX_STALL_SECONDS:
             detail = f"--stall-seconds: expected 1 to {_MAX_STALL_SECONDS:.0f} seconds, got {self.stall_seconds:g}."
             raise UsageError(detail=detail, hint="Omit it for the default of 120.")
@@ -130,14 +152,19 @@ class RunOptions:
             for name in _REAL_TARGET_OPTIONS:
                 if getattr(self, name) != defaults[name]:
                     detail = f"{_OPTIONS[name]} is for real targets; {self.target} is simulated."
-                    raise UsageError(detail=detail, hint="Omit it.")
+                    raise UsageError(detail=detail, hint=self.size_hint if name == "size_bytes" else "Omit it.")
         if self.target.startswith(ARRAY):
             for name in ("size_bytes", "overwrite"):
                 if getattr(self, name):
                     detail = f"{_OPTIONS[name]} is for files; an array consists of drives."
-                    raise UsageError(detail=detail, hint="Omit it.")
+                    raise UsageError(detail=detail, hint=self.size_hint if name == "size_bytes" else "Omit it.")
         elif self.member_run is not None:
             raise UsageError(detail="--member-run is for arrays.", hint="Omit it, or name an array: array:FILE.")
+
+    @property
+    def size_hint(self) -> str:
+        """What to do with ``size_bytes`` for a target that has a size of its own."""
+        return "Omit it, or limit what the profile accesses with --range." if self.test == "profile" else "Omit it."
 
     @property
     def path(self) -> Path:
@@ -168,6 +195,7 @@ class RunOptions:
                 words += [] if self.purge_command else ["--purge-command", "..."]
             elif value != defaults[name] and (standard or name not in _STANDARD_TEST_OPTIONS):
                 words += [option] if value is True else [option, str(value)]
+        words += (word for plugin in self.plugins for word in ("--plugin", plugin))
         words += overrides
         if self.formats is not None:
             words += ["--to", ",".join(self.formats) or "none"]

@@ -24,7 +24,7 @@ Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
 SAME_OFFSETS = "randrepeat"
 #: Engines that wait for each I/O: each thread has one outstanding I/O, whatever the queue depth.
 SYNCHRONOUS_ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
-#: Options that each change the data of the buffers into other than random data; 0 changes nothing.
+#: Options that replace the random data of the buffers by other data, unless their value is 0.
 _NOT_RANDOM = ("zero_buffers", "buffer_compress_percentage", "dedupe_percentage")
 #: Options that decide how the buffers are filled.
 _FILLING = (
@@ -35,8 +35,8 @@ _FILLING = (
     "refill_buffers",
     "scramble_buffers",
 )
-#: Options that each limit the rate of I/Os, or pause between them; 0 does not.  ``rate_min`` and ``rate_iops_min`` do
-#: not: fio only compares the rate with them.
+#: Options that limit the rate of I/Os, or pause between them, unless their value is 0.  ``rate_min`` and
+#: ``rate_iops_min`` are not among them: fio only compares the rate with them.
 _RATES = ("rate", "rate_iops", "thinktime")
 
 #: The purpose of a continuous stimulus.  ``WIPC`` and ``PC`` precondition: workload independent, and with the test's
@@ -104,10 +104,11 @@ class Stimulus:
     """A Test Stimulus: access, R/W mix, block size or sizes, demand, location, and duration or amount.
 
     The ActiveRange is ``range_bytes`` bytes from ``range_offset_bytes`` (0: the whole device, if its size is unknown).
-    ``skew`` distributes the accesses over it; without ``skew`` they are uniform.  A sequential stream starts
-    ``start_bytes`` into the range; each of several threads so far into its own share of it.  Exactly one of ``seconds``
-    and ``passes`` is set: a stimulus with ``passes`` ends when it has gone over the range that often.  Either ends
-    earlier once it has transferred ``limit_bytes``, so the last pass of a sequential stimulus may be partial.
+    ``skew`` distributes the accesses over it; without ``skew`` they are uniform.  ``start_bytes`` is the offset in the
+    range at which a sequential stream starts; for several threads, a tuple of the offset of each in its share of the
+    range.  Exactly one of ``seconds`` and ``passes`` is set: a stimulus with ``passes`` ends when it has gone over the
+    range that often.  Both kinds end earlier once they have transferred ``limit_bytes``, so the last pass of a
+    sequential stimulus may be partial.
 
     The standard's tests do not use the other values.  I/O during the first ``ramp_seconds`` is not counted.  A
     sequential stream skips ``skip_bytes`` after each block; a negative value goes back.  ``options`` are the engine's
@@ -184,21 +185,21 @@ class Stimulus:
 
     @property
     def streams(self) -> int:
-        """How many sequential streams there are, one a thread; 0 where access is random."""
+        """The number of sequential streams: one for each thread, 0 for random access."""
         return self.thread_count if self.access == "SEQ" else 0
 
     @property
     def share_bytes(self) -> tuple[int, ...]:
-        """How much of the range each sequential thread goes over: whole blocks, as many for all, by one."""
+        """Each sequential thread's share of the range: whole blocks; the first threads may have one block more."""
         block = self.largest_block_bytes
-        each, more = divmod(self.range_bytes // block, self.thread_count)
-        return tuple((each + (thread < more)) * block for thread in range(self.thread_count))
+        blocks, remainder = divmod(self.range_bytes // block, self.thread_count)
+        return tuple((blocks + (thread < remainder)) * block for thread in range(self.thread_count))
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Where in its share each sequential thread begins.
+        """The offset in its share at which each sequential thread starts.
 
-        One place for several threads is their mean one, as runs of older versions had it.
+        Runs of older versions have a single ``start_bytes`` for all threads, from which the mean offset is calculated.
         """
         if isinstance(self.start_bytes, tuple):
             return self.start_bytes
@@ -207,13 +208,18 @@ class Stimulus:
         return tuple(start if start < share else 0 for share in self.share_bytes)
 
     def even_streams(self, moved_bytes: int) -> tuple[int, ...]:
-        """Return what each of several sequential threads transfers of an amount if all are equally fast.
+        """Return the bytes that each sequential thread transfers of ``moved_bytes`` if all are equally fast.
 
-        Whole blocks; empty of one thread, and of random access.
+        These are whole blocks.  Empty for a single thread, and for random access.
         """
-        each, more = divmod(moved_bytes // self.largest_block_bytes, self.thread_count)
+        blocks, remainder = divmod(moved_bytes // self.largest_block_bytes, self.thread_count)
         streams = self.streams if self.streams > 1 else 0
-        return tuple((each + (thread < more)) * self.largest_block_bytes for thread in range(streams))
+        return tuple((blocks + (thread < remainder)) * self.largest_block_bytes for thread in range(streams))
+
+    @property
+    def timed(self) -> bool:
+        """Whether the engine measures response times; ``gtod_reduce`` saves the readings of the clock for them."""
+        return dict(self.options).get("gtod_reduce", "0") == "0"
 
     @property
     def cached(self) -> bool:
@@ -235,7 +241,7 @@ class Stimulus:
 
     @property
     def data_pattern(self) -> str:
-        """The options that make its data other than random: ``zero_buffers=1``; empty for random data."""
+        """The options that replace random data by other data: ``zero_buffers=1``; empty for random data."""
         return ", ".join(f"{key}={value}" for key, value in self.options if key in _NOT_RANDOM and value != "0")
 
     @property
@@ -305,9 +311,9 @@ class Stimulus:
 
 
 def mix_align_bytes(shares: tuple[BlockShare, ...]) -> int:
-    """Return the size that all offsets of a block-size mix are multiples of.
+    """Return the alignment, in bytes, of the offsets of a block-size mix.
 
-    This is the smallest block size, but at least a drive's page if a block of the mix is as large.
+    This is the smallest block size of the mix, but at least a drive's page, or the largest block size if that is less.
     """
     sizes = [share.size_bytes for share in shares]
     return max(min(sizes), min(PAGE_BYTES, max(sizes)))
@@ -425,7 +431,7 @@ Step = Purge | ContinuousStimulus | Round | Idle | Prepare
 
 
 def progress_label(step: Step, outcome_count: int) -> str:
-    """Return the label of a step after ``outcome_count`` outcomes; of a partial step with its next point or sample."""
+    """Return the label of a step; if only ``outcome_count`` of its outcomes exist, add its next point or sample."""
     if isinstance(step, Round) and 0 < outcome_count < len(step.stimuli):
         return f"{step.label}, point {outcome_count + 1} of {len(step.stimuli)}"
     if isinstance(step, ContinuousStimulus) and 0 < outcome_count < step.samples:

@@ -42,11 +42,11 @@ class HostSetting:
 
 
 def changed_settings(
-    before: Iterable[HostSetting], now: Iterable[HostSetting]
+    before: Iterable[HostSetting], after: Iterable[HostSetting]
 ) -> Iterator[tuple[HostSetting, HostSetting]]:
     """Yield each setting whose value has changed and may affect results, as it was and as it is."""
     by_name = {setting.name: setting for setting in before}
-    for setting in now:
+    for setting in after:
         earlier = by_name.get(setting.name, setting)
         if setting.name not in _NOT_COMPARED and earlier.value != setting.value:
             yield earlier, setting
@@ -80,3 +80,20 @@ class TestPlatform:
             match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", version)
             if newest and match and (int(match[1]), int(match[2])) > newest:
                 yield f"{name} {version}", ".".join(map(str, newest))
+
+
+#: A platform that reports nothing.
+UNKNOWN_PLATFORM = TestPlatform(
+    hostname="",
+    motherboard="",
+    cpu="",
+    cpus=0,
+    memory_bytes=0,
+    operating_system="",
+    kernel="",
+    python="",
+    suite_version="",
+    engine="",
+    engine_version="",
+    io_engine="",
+)

@@ -44,8 +44,9 @@ class Assumptions:
     """The speed of the device, and the overhead of the engine, that a plan assumes.
 
     ``overhead_seconds`` is the overhead of a round or a continuous stimulus, ``between_seconds`` the overhead between
-    two points of a round.  Unless ``optimistic``, a stimulus that ends with an amount or a time takes all of its time,
-    and one that ends only with an amount has the minimum speed.
+    two points of a round.  With ``optimistic``, a stimulus with a limit ends when the fastest device reaches it;
+    otherwise it takes all of its time.  A stimulus that ends only with an amount runs at the maximum speed with
+    ``optimistic``, otherwise at the minimum speed.
     """
 
     speed: AssumedSpeed
@@ -59,8 +60,8 @@ class Assumptions:
 class PlannedStep:
     """A step with its time and its maximum of written bytes; ``part`` is the part of the test, if there are several.
 
-    An ``open_ended`` step ends with an amount of I/O of any kind: its duration does not follow from the speed of a
-    sequential stream.
+    An ``open_ended`` step has a stimulus that ends with an amount of I/O of any pattern, so that its duration cannot be
+    calculated from the speed of a sequential stream.
     """
 
     kind: Literal["purge", "continuous", "round", "idle", "prepare"]
@@ -127,7 +128,7 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
         def observe(step: Step, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
             steps.append(step)
             for outcome in outcomes:
-                if steady:  # the amounts of the other course are none of a real device
+                if steady:  # the longest course has artificial amounts
                     written.observe(outcome)
                 yield outcome
 
@@ -190,7 +191,7 @@ def _cost(step: Step, spec: Spec, dut: Dut, assumptions: Assumptions) -> Planned
 def _purge_passes(spec: Spec, dut: Dut, assumptions: Assumptions) -> int:
     """Return how often a purge overwrites the whole device.
 
-    Each member of a software array is overwritten in addition as often as WIPC of the test writes its target.
+    The members of a software array are also overwritten, as often as WIPC of the test writes its target.
     """
     passes = 1 if assumptions.purge == "overwrite" else 0
     if dut.array and dut.array.layout.software and isinstance(spec, IopsSpec | LatencySpec | ThroughputSpec):
@@ -236,8 +237,8 @@ def _written(stimulus: Stimulus, moved: int) -> float:
 class _AssumedDevice:
     """Answers steps like a device with the assumed speed.
 
-    ``variation`` returns a factor for the I/Os and response times of a round; for samples, of the sampled round that
-    they belong to.
+    ``variation`` returns a factor for the I/Os and response times of a round.  Samples have the factor of their sampled
+    round.
     """
 
     def __init__(
@@ -290,7 +291,7 @@ class _AssumedDevice:
             )
 
     def _round(self) -> int:
-        """Return the number of the sampled round that the current sample is, or follows."""
+        """Return the number of the latest sampled round up to the current sample."""
         return (
             0 if self._rule is None else 1 + (self._sample_count - self._rule.first_sample) // self._rule.stride_samples
         )

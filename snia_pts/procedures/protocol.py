@@ -20,8 +20,8 @@ Answer = Callable[[Step], Iterable[Outcome]]
 def drive(procedure: Procedure[T], answer: Answer) -> T:
     """Perform each step of ``procedure`` with ``answer``; return the procedure's result.
 
-    The outcomes of a continuous stimulus are passed on one by one as they arrive, because a stimulus of a day has more
-    samples than need to be in memory.
+    The outcomes of a continuous stimulus are passed on one by one as they arrive, so that the many samples of a long
+    stimulus are not all in memory.
     """
     try:
         step = next(procedure)

@@ -108,7 +108,8 @@ def require_sectors(dut: Dut, sizes_bytes: Iterable[int], user: str) -> None:
     for size_bytes in sizes_bytes:
         if dut.logical_sector_bytes and size_bytes % dut.logical_sector_bytes:
             sector = f"its logical sector size of {dut.logical_sector_bytes} bytes"
-            raise TargetUnfit(path=dut.path, reason=f"{block_size(size_bytes)} of {user} is not a multiple of {sector}")
+            reason = f"{block_size(size_bytes)} of {user} is not a multiple of {sector}"
+            raise TargetUnfit(path=dut.path, reason=reason, hint="Change the block size, or choose another target.")
 
 
 def require_range(dut: Dut, percent: int, largest_bytes: int) -> None:

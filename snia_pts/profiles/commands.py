@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .reader import builtin_profiles, profile_path, read_profile
+from ..runner.plugins import load_plugins
+from .reader import profile_path, profile_paths, read_profile
 from .spec import AXIS
 
 
-def show_all(_arguments: argparse.Namespace) -> int:
-    """List the profiles of the suite."""
-    specs = [read_profile(name).spec for name in builtin_profiles()]
+def show_all(arguments: argparse.Namespace) -> int:
+    """List the profiles of the suite and of its plugins."""
+    load_plugins(arguments.plugin)
+    specs = [read_profile(str(path)).spec for path in profile_paths(arguments.plugin).values()]
     width = max(len(spec.name) for spec in specs)
     for spec in specs:
         print(f"{spec.name:<{width}}  {spec.title}")
@@ -21,8 +23,9 @@ def show_all(_arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Check a profile and print its file."""
-    read_profile(arguments.name)
-    sys.stdout.write(profile_path(arguments.name).read_text(encoding="utf-8"))
+    load_plugins(arguments.plugin)
+    read_profile(arguments.name, plugins=arguments.plugin)
+    sys.stdout.write(profile_path(arguments.name, arguments.plugin).read_text(encoding="utf-8"))
     return 0
 
 

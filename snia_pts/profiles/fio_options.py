@@ -79,14 +79,15 @@ ALLOWED = frozenset(
         "prioclass",
         "cmdprio_percentage",
         "lockmem",
+        "gtod_reduce",
     }
 )
 #: Why a profile may not set an option, for options that an operator is likely to try.
 _REJECTED = {
     "bs": "use the workload's block_size",
     "blocksize": "use the workload's block_size",
-    "bssplit": "a workload has one block size",
-    "bsrange": "a workload has one block size",
+    "bssplit": "give the shares as the workload's block_size, for example 4 KiB/60:64 KiB/40",
+    "bsrange": "give its sizes as shares of the workload's block_size, for example 4 KiB/50:8 KiB/50",
     "bs_unaligned": "a workload has one block size",
     "bs_is_seq_rand": "a workload has one block size",
     "rw": "use access, read_percent and order",
@@ -104,17 +105,20 @@ _REJECTED = {
     "ramp_time": "use the workload's ramp_seconds",
     "filename": "the target is given on the command line",
     "directory": "the target is given on the command line",
+    "nrfiles": "a profile has one target; of a target that is named, fio makes one file",
+    "file_service_type": "a profile has one target",
+    "openfiles": "a profile has one target",
     "ioscheduler": "use an axis with the key host.scheduler, which sets, verifies and restores it",
     "fsync_on_close": "end_fsync does the same",
     "latency_target": "fio would change the queue depth, which the workload sets",
-    "gtod_reduce": "response times are required",
     "verify": "the suite measures and does not verify data",
     "group_reporting": "the suite always reports all threads together",
-    "disable_lat": "response times are required",
-    "disable_clat": "response times are required",
+    "disable_lat": "use gtod_reduce, which measures no response times",
+    "disable_clat": "use gtod_reduce, which measures no response times",
 }
-#: Options that the suite evaluates: whether I/O uses the page cache, and whether repeats use the same offsets.
-_SWITCHES = frozenset({"direct", "buffered", "randrepeat"})
+#: Options that the suite evaluates: whether I/O uses the page cache, whether repeats use the same offsets, and whether
+#: response times are measured.
+_SWITCHES = frozenset({"direct", "buffered", "randrepeat", "gtod_reduce"})
 _VALUE = re.compile(r"[A-Za-z0-9_.,:%+*=/-]{1,200}")
 
 

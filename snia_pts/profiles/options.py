@@ -10,7 +10,7 @@ from .spec import AXIS
 
 def specification(options: RunOptions) -> Specification:
     """Return the specification of the profile that the options name; raises UsageError or SpecError."""
-    return read_profile(options.specification or "", Changes.parse(options.overrides))
+    return read_profile(options.specification or "", Changes.parse(options.overrides), options.plugins)
 
 
 def command_words(options: RunOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -123,9 +123,8 @@ def _zones(
 ) -> Iterator[Point]:
     """Yield the points of a workload: one, or one for each zone of its range."""
     range_bytes, block = workload.range_bytes or dut.capacity_bytes, workload.block_size_bytes
-    varying = {axis.key for axis in spec.axis if len(axis.values) > 1}
-    parts = [axis_label(key, value) for key, value in axis_values.items() if key in varying]
-    parts += [f"{name} {value}" for name, value in settings if f"host.{name}" in varying]
+    parts = [axis_label(key, value) for key, value in axis_values.items() if key in spec.named_axes]
+    parts += [f"{name} {value}" for name, value in settings if f"host.{name}" in spec.named_axes]
     for zone in range(1, workload.zones + 1):
         zone_part = [f"zone {zone}"] if workload.zones > 1 else []
         name = ", ".join([workload.name, *parts, *zone_part])
@@ -142,34 +141,37 @@ def _zones(
 
 
 def _require_fit(workload: Workload, name: str, range_bytes: int, size: int, dut: Dut) -> None:
-    """Raise TargetUnfit if a range is larger than the target, or has less than one block for each thread."""
+    """Raise TargetUnfit if a range is larger than the target, or has less than one block for each thread.
+
+    An imported target is not checked, because another tool has already run the workload on it.
+    """
+    if dut.kind == "imported":
+        return
     if range_bytes > dut.capacity_bytes:
         raise TargetUnfit(
             path=dut.path,
             reason=f"its capacity is {capacity(dut.capacity_bytes)}, but {name} needs {capacity(range_bytes)}",
             hint="Use a larger target or a smaller --range.",
         )
-    if (
-        range_bytes and size < workload.block_size_bytes * workload.thread_count
-    ):  # 0: an imported disk without a capacity
+    if size < workload.block_size_bytes * workload.thread_count:
         label = block_size(workload.block_size_bytes)
         reason = f"{capacity(size)} is less than one block of {label} for each thread of {name}"
         raise TargetUnfit(path=dut.path, reason=reason)
     if workload.fio.get("direct", 1) in (1, "1") and not workload.fio.get("buffered"):
-        require_sectors(dut, [workload.block_size_bytes], name)
+        sizes = [share.size_bytes for share in workload.block_shares] or [workload.block_size_bytes]
+        require_sectors(dut, sizes, name)
 
 
 def _stimulus(workload: Workload, name: str, offset: int, size: int) -> Stimulus:
     block, passes = workload.block_size_bytes, 1 if workload.seconds is None else None
     if passes and workload.access == "RND":  # each thread uses an equal share of the range, in whole blocks
         size = size // (block * workload.thread_count) * (block * workload.thread_count)
-    back = {"backward": -2 * block, "record": -block}  # relative to the end of a block
-    skip = (workload.stride_blocks - 1) * block if workload.order == "stride" else back.get(workload.order, 0)
+    skips = {"backward": -2 * block, "record": -block, "stride": (workload.stride_blocks - 1) * block}
     return Stimulus(
         name=name,
         access=workload.access,
         read_percent=workload.read_percent,
-        block_size_bytes=block,
+        block_size_bytes=workload.blocks,
         thread_count=workload.thread_count,
         queue_depth=workload.queue_depth,
         range_offset_bytes=offset,
@@ -177,7 +179,7 @@ def _stimulus(workload: Workload, name: str, offset: int, size: int) -> Stimulus
         seconds=workload.seconds,
         passes=passes,
         ramp_seconds=workload.ramp_seconds,
-        skip_bytes=skip,
+        skip_bytes=skips.get(workload.order, 0),  # from the end of a block to the start of the next one
         options=tuple(sorted((key, fio_value(value)) for key, value in workload.fio.items())),
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .. import registries
 from ..errors import UsageError
 from ..spec import Deviation, Scalar
 from ..spec.limits import duplicate_bounds
@@ -74,24 +75,36 @@ def builtin_profiles() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in PROFILES.glob("*.toml")))
 
 
-def profile_path(name: str) -> Path:
-    """Return the path of a profile: a builtin one by its name, any other by its path; raises UsageError."""
-    if name in builtin_profiles():
-        return PROFILES / f"{name}.toml"
+def profile_paths(plugins: Sequence[str] = ()) -> dict[str, Path]:
+    """Return the path of each profile of the suite and of these plugins, by its name."""
+    added = registries.added_by(plugins, registries.PROFILE_FOLDERS)
+    folders = [*(registries.load(added, folder) for folder in added), PROFILES]
+    paths = {path.stem: path for folder in folders for path in folder.glob("*.toml")}  # the suite's replace others
+    return dict(sorted(paths.items()))
+
+
+def profile_path(name: str, plugins: Sequence[str] = ()) -> Path:
+    """Return the path of a profile: of the suite and of ``plugins`` by its name, any other by its path.
+
+    Raises UsageError if there is no such profile.
+    """
+    paths = profile_paths(plugins)
+    if name in paths:
+        return paths[name]
     if "/" in name or name.endswith(".toml"):
         return Path(name)
     raise UsageError(
         detail=f"There is no profile {name!r}.",
-        hint=f"Known: {', '.join(builtin_profiles())}; or give the path of a profile file.",
+        hint=f"Known: {', '.join(paths)}; or give the path of a profile file.",
     )
 
 
-def read_profile(name: str, changes: Changes | None = None) -> Specification:
-    """Read a profile by its name or path and apply the changes; every change becomes a Deviation.
+def read_profile(name: str, changes: Changes | None = None, plugins: Sequence[str] = ()) -> Specification:
+    """Read a profile by its name, also one of ``plugins``, or by its path; apply the changes, each as a Deviation.
 
     Raises UsageError if there is no such profile, and SpecError with every mistake in the file or the changes.
     """
-    path = profile_path(name)
+    path = profile_path(name, plugins)
     table = read_toml(path, _WHAT, remedy=_REMEDY)
     mistakes = [] if table.pop("format", None) == 1 else ["format: expected 1, the only supported format"]
     named = "name" in table or _NAME.fullmatch(path.stem)
@@ -139,8 +152,19 @@ def _changed(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
         allowed = [size for size in sizes if size != WHOLE and parse_size(str(size)) <= max_bytes]
         axes["range"] = {**axes["range"], "values": allowed or [changes.range]}
     for key, values in changes.axes:
-        axes[key] = {**axes.get(key, {"key": key}), "values": list(values)}
+        axes[key] = {**axes.get(key, _new_axis(key, table["workload"])), "values": list(values)}
     return {**changed, "axis": list(axes.values())}
+
+
+def _new_axis(key: str, workloads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an axis of the command line.
+
+    That of the Thread Count omits workloads with an order, which have one thread.
+    """
+    parallel = [workload["name"] for workload in workloads if workload.get("order", "forward") == "forward"]
+    if key == "thread_count" and 0 < len(parallel) < len(workloads):
+        return {"key": key, "workloads": parallel}
+    return {"key": key}
 
 
 def _changed_workload(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:

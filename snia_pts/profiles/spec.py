@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
-from ..model.steps import SYNCHRONOUS_ENGINES
+from ..model.steps import SYNCHRONOUS_ENGINES, BlockShare, BlockSize
 from ..spec.base import HOST, Scalar, Spec, WriteCacheState
 from ..spec.limits import Limit
 from ..spec.sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
 from ..spec.toml_file import Mistakes, validate
-from ..units import parse_size
+from ..units import block_size, parse_size
 from .fio_options import rejection_reason
 
 Label = Annotated[str, MinLen(1), MaxLen(60), Predicate(str.isprintable)]
@@ -61,7 +61,10 @@ class Workload:
     fio: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _require_size("block_size", self.block_size)
+        if _is_mix(self.block_size):
+            self._require_mix()
+        else:
+            _require_size("block_size", self.block_size)
         if self.range != WHOLE:
             _require_size("range", self.range)
         if self.order != "forward" and (self.access == "RND" or 0 < self.read_percent < 100 or self.thread_count > 1):
@@ -80,9 +83,42 @@ class Workload:
         if self.fio.get("ioengine") == "io_uring" and self.queue_depth & (self.queue_depth - 1):
             raise ValueError("a power of two as queue_depth with ioengine io_uring, which rounds it up to one")
 
+        if self.fio.get("gtod_reduce", 0) in (1, "1") and (
+            self.ramp_seconds or self.sample_seconds or self.fio.keys() & {"fsync", "fdatasync", "end_fsync"}
+        ):
+            raise ValueError("no ramp_seconds, sample_seconds, fsync or fdatasync with gtod_reduce: they need times")
+
+    def _require_mix(self) -> None:
+        """Raise Mistakes for an invalid mix of block sizes, and ValueError for a workload that cannot have a mix."""
+        for part in self.block_size.split(":"):
+            size, _, percent = part.partition("/")
+            _require_size("block_size", size)
+            if not re.fullmatch("[1-9][0-9]?", percent):
+                raise Mistakes(f"block_size: {part!r}: expected a size and its share, like 4 KiB/60")
+        if sum(share.percent for share in self.block_shares) != 100:
+            raise Mistakes(f"block_size: {self.block_size!r}: expected shares that add up to 100")
+        if self.access != "RND" or self.seconds is None or self.ramp_seconds:
+            raise ValueError("random access, seconds and no ramp_seconds for a mix of block sizes")
+        if self.fio.get("norandommap", 1) in (0, "0"):
+            raise ValueError(
+                "norandommap 1 for a mix of block sizes: with 0, fio shortens blocks, which changes the shares"
+            )
+
+    @property
+    def block_shares(self) -> tuple[BlockShare, ...]:
+        """The shares of a mix of block sizes; empty for a single size."""
+        pairs = (part.split("/") for part in self.block_size.split(":") if _is_mix(self.block_size))
+        return tuple(BlockShare(size_bytes=parse_size(size), percent=int(percent)) for size, percent in pairs)
+
+    @property
+    def blocks(self) -> BlockSize:
+        """The block size in bytes, or the shares of a mix."""
+        return self.block_shares or self.block_size_bytes
+
     @property
     def block_size_bytes(self) -> int:
-        return parse_size(self.block_size)
+        """The block size in bytes; the largest one of a mix."""
+        return max((share.size_bytes for share in self.block_shares), default=0) or parse_size(self.block_size)
 
     @property
     def range_bytes(self) -> int | None:
@@ -137,6 +173,8 @@ class Axis:
                 raise ValueError(f"{self.key} without workloads, and values as the kernel names them")
         elif self.key not in WORKLOAD_KEYS and not (prefix == "fio" and name):
             raise ValueError(f"a key among {', '.join(WORKLOAD_KEYS)}, fio.<option> and host.<setting>, not {self.key}")
+        elif self.key == "block_size" and any(map(_is_mix, map(str, self.values))):
+            raise ValueError("single sizes for an axis; a mix of block sizes is a workload of its own")
         elif prefix != "fio" and (mistakes := [line for value in self.values for line in _mistakes(self.key, value)]):
             raise Mistakes(*mistakes)
 
@@ -174,6 +212,11 @@ class ProfileSpec(Spec):
     publisher: ClassVar[str] = "snia-pts"
     document: ClassVar[str] = "Workload Profile"
     authority: ClassVar[str] = "the profile"
+    #: What a report calls the specification.
+    subject: ClassVar[str] = "Profile"
+    #: Whether the points may be any of the combinations of values.  Figures are then over the axes in which the points
+    #: of a workload differ, and random and sequential workloads have separate ones.
+    is_irregular: ClassVar[bool] = False
     rounds_are_repeats: ClassVar[bool] = True
     any_purge_method: ClassVar[bool] = True
     test: Literal["profile"] = "profile"
@@ -248,6 +291,11 @@ class ProfileSpec(Spec):
         return {axis.key: axis.values for axis in self.axis}
 
     @property
+    def named_axes(self) -> frozenset[str]:
+        """The keys of the axes whose values are part of the names of points."""
+        return frozenset(axis.key for axis in self.axis if len(axis.values) > 1)
+
+    @property
     def drops_page_cache(self) -> bool:
         return any(workload.cold for workload in self.workload)
 
@@ -282,6 +330,15 @@ class ProfileSpec(Spec):
         known = [size for size in sizes if size is not None]
         return max(known) if len(known) == len(sizes) else None
 
+    @property
+    def unmeasured_points(self) -> tuple[str, ...]:
+        return tuple(
+            f"{workload.name}, {block_size(workload.block_size_bytes)} for each of T{workload.thread_count} over "
+            f"{block_size(workload.range_bytes or 0)}"
+            for workload, values in self._combinations()
+            if not _fits(workload, values)
+        )
+
     def settings(self) -> Iterator[tuple[tuple[str, str], ...]]:
         """Yield every combination of host settings as pairs of name and value.
 
@@ -292,8 +349,12 @@ class ProfileSpec(Spec):
     def cases(self) -> Iterator[tuple[Workload, Mapping[str, Scalar]]]:
         """Yield every workload with the values of its axes, except host settings, in the order of a repeat.
 
-        Omits an axis's block sizes that are larger than the range.
+        Omits the values of axes with which the range has less than one block for each thread.
         """
+        yield from ((workload, values) for workload, values in self._combinations() if _fits(workload, values))
+
+    def _combinations(self) -> Iterator[tuple[Workload, Mapping[str, Scalar]]]:
+        """Yield the cases, and those whose block size is larger than the range."""
         axes, yielded = tuple(axis for axis in self.axis if not axis.setting), set()
         for values in _product(axes):
             for template in self.workload:
@@ -302,10 +363,19 @@ class ProfileSpec(Spec):
                     if axis.applies_to(template):
                         workload, axis_values[axis.key] = workload.with_axis_value(axis.key, value), value
                 key = (template.name, *axis_values.items())
-                fits = workload.range_bytes is None or workload.block_size_bytes <= workload.range_bytes
-                if key not in yielded and (fits or "block_size" not in axis_values):
+                if key not in yielded:
                     yielded.add(key)
                     yield workload, axis_values
+
+
+def _fits(workload: Workload, axis_values: Mapping[str, Scalar]) -> bool:
+    """Return whether the range has a block for each thread.
+
+    A workload of which no axis varies block size or threads must fit, or is refused.
+    """
+    needed_bytes = workload.block_size_bytes * workload.thread_count
+    is_varied = "block_size" in axis_values or "thread_count" in axis_values
+    return workload.range_bytes is None or needed_bytes <= workload.range_bytes or not is_varied
 
 
 def _host_settings(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[str, str], ...]]:
@@ -327,6 +397,11 @@ def _mistakes(key: str, value: Scalar) -> list[str]:
     if isinstance(value, bool):
         return [f"{key}: {str(value).lower()}: expected a number or a text"]
     return validate(_AxisValues, {key: value})[1]
+
+
+def _is_mix(block_size_text: str) -> bool:
+    """Return whether a block size is a mix, ``4 KiB/60:64 KiB/40``."""
+    return "/" in block_size_text
 
 
 def _require_size(key: str, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..cli.argument_parser import AddVerb, LazyVerb
-from ..cli.parser import add_plan, add_run_options, add_target
+from ..cli.parser import add_plan, add_plugins, add_run_options, add_target
 
 _COMMANDS = "snia_pts.profiles.commands"
 
@@ -15,9 +15,12 @@ def add_profile(add: AddVerb) -> None:
         "Lists, shows and runs workload profiles, which are not part of the standard (docs/profiles.rst)."
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    verbs.add_parser("list", help="list the profiles of the suite").set_defaults(verb=LazyVerb(f"{_COMMANDS}:show_all"))
+    listing = verbs.add_parser("list", help="list the profiles of the suite")
+    listing.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show_all"))
+    add_plugins(listing)
     show = verbs.add_parser("show", help="print a profile, as a template for your own")
     show.add_argument("name", metavar="NAME", help="a name from the list, or the path of your own file")
+    add_plugins(show)
     show.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show"))
     run = verbs.add_parser("run", help="run a profile on a drive, on a file, or in a directory", allow_abbrev=False)
     run.description = (

@@ -231,7 +231,7 @@ def measurement_figures(result: TestResult, measurement: Measurement) -> dict[st
     share, timing, timed = result.host_share(measurement), measurement.timing, measurement.timed
     return {
         **stimulus_attributes(measurement.stimulus),
-        "seed": str(measurement.seed) if measurement.reported is None else None,
+        "seed": str(measurement.seed) if result.facts.imported is None else None,
         "iops": finite_or_none(measurement.iops),
         "mb_per_second": finite_or_none(measurement.mb_per_second),
         "average_response_us": finite_or_none(measurement.average_response_us) if timed else None,

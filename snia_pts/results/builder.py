@@ -133,7 +133,7 @@ class ResultBuilder:
         return Loop(part=part, rounds=tuple(rounds), window=window, too_short=too_short)
 
     def _judged_reads(self) -> tuple[str, ...]:
-        """Return the reads of unwritten addresses; none of a test that the standard specifies, or of a hard disk."""
+        """Return the reads of unwritten addresses; empty for the standard's tests, hard disks and imported runs."""
         facts = self._facts
         exempt = facts.spec.is_standard or facts.dut.rotational or facts.imported is not None
         return () if exempt else self._written.unwritten_reads

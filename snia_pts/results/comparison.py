@@ -22,9 +22,11 @@ from ..spec import Deviation, Spec, WriteSaturationSpec
 from ..spec.base import HOST
 from ..spec.reader import numbers
 from ..units import exact_capacity
-from .key_figures import Better, KeyFigure, key_figures
+from .key_figures import Better, KeyFigure, key_figures, loop_points
 from .result import TestResult
 
+#: Minimum number of rounds or repeats on both sides of an interval.
+MIN_INTERVAL_ROUNDS = 3
 #: The confidence of an interval, in percent.
 CONFIDENCE_PERCENT = 95.0
 #: The minimum number of runs for a spread.
@@ -93,12 +95,14 @@ def difference(first: KeyFigure, other: KeyFigure) -> Difference | None:
     """Return the difference of a figure from the first; None if the first is 0.
 
     The interval is centred on the difference, and its width comes from the scatter of the rounds of both.  There is no
-    interval if a window was not steady.
+    interval if a window was not steady, or if a figure has fewer than ``MIN_INTERVAL_ROUNDS`` rounds: the quantile of
+    Student's t is 12.7 for two rounds, so that such an interval says nothing.
     """
     if not first.value:
         return None
     percent = 100 * (other.value - first.value) / first.value
-    if min(len(first.rounds), len(other.rounds)) < 2 or not (first.steady and other.steady and other.value):
+    count = min(len(first.rounds), len(other.rounds))
+    if count < MIN_INTERVAL_ROUNDS or not (first.steady and other.steady and other.value):
         return Difference(percent=percent)
     margin = abs(100 * other.value / first.value) * welch(_relative_rounds(first), _relative_rounds(other))
     return Difference(percent=percent, low=percent - margin, high=percent + margin)
@@ -163,11 +167,18 @@ def overall_difference(rows: Sequence[ComparedFigure], index: int) -> OverallDif
 
 
 def compare_figures(results: Sequence[TestResult]) -> tuple[ComparedFigure, ...]:
-    """Return all key figures of ``results``, in the order of the first result that has each."""
+    """Return all key figures of ``results``, those of the points of a loop in the order of the reports' axes.
+
+    The other figures follow in the order of the first result that has each, and so do the points of a profile.
+    """
     figures_by_run = [
         {(figure.metric, figure.at, figure.unit): figure for figure in key_figures(result)} for result in results
     ]
-    keys = list(dict.fromkeys(key for figures in figures_by_run for key in figures))
+    places = {at: place for result in results for at, place in _axis_places(result)}
+    keys = sorted(
+        dict.fromkeys(key for figures in figures_by_run for key in figures),
+        key=lambda key: places.get(key[1], (math.inf,)),
+    )
     return tuple(
         ComparedFigure(
             metric=metric,
@@ -180,6 +191,24 @@ def compare_figures(results: Sequence[TestResult]) -> tuple[ComparedFigure, ...]
         )
         for metric, at, unit in keys
     )
+
+
+def _axis_places(result: TestResult) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield each point of the loops with its R/W mix, block size, Thread Count and Queue Depth; none of a profile."""
+    if result.facts.spec.rounds_are_repeats:
+        return
+    for loop in result.loops:
+        for at, (first, *_) in loop_points(result, loop):
+            stimulus = first.stimulus
+            yield (
+                at,
+                (
+                    stimulus.read_percent,
+                    stimulus.largest_block_bytes,
+                    stimulus.thread_count,
+                    stimulus.queue_depth,
+                ),
+            )
 
 
 # -- context differences ----------------------------------------------------------------------------------------------
@@ -195,12 +224,12 @@ _OTHER: tuple[tuple[str, _Read], ...] = (
 #: Properties that a reader must know, with the usual value, which is not reported if all runs have it.
 _FLAGGED: tuple[tuple[str, _Read, str], ...] = (
     ("end of the run", lambda result: result.ending, "finished"),
-    ("steady state", lambda result: "achieved" if result.steady else "NOT ACHIEVED", "achieved"),
+    ("steady state", lambda result: "achieved" if result.steady_so_far else "NOT ACHIEVED", "achieved"),
     ("host-limited points", lambda result: _host_limited(result), "0"),
-    ("what ended the stimulus", lambda result: _ended(result), ""),
+    ("what ended the stimulus", lambda result: _saturation_end(result), ""),
     ("interruptions", lambda result: str(len(result.interruptions)), "0"),
     ("kind of target", lambda result: result.facts.dut.kind, ""),
-    ("measured by", lambda result: _tool(result), "snia-pts"),
+    ("measured by", lambda result: _tool(result), ""),
 )
 _CONTEXT: tuple[tuple[str, _Read], ...] = (
     ("model", lambda result: display_value(result.facts.dut, result.facts.about, "model")),
@@ -263,7 +292,7 @@ def _point_mismatch(results: Sequence[TestResult]) -> Iterator[ContextDifference
 
 
 def _host_settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
-    """Yield the host settings that differ; the value of a setting that the test varies is all its values."""
+    """Yield the host settings that differ; if the test varies a setting, its value is the list of its values."""
     settings_by_run = [
         {setting.name: setting.value for setting in result.facts.platform.settings if setting.name not in _MOMENTARY}
         | {name: ", ".join(values) for name, values in result.facts.spec.varied_settings.items()}
@@ -276,7 +305,7 @@ def _host_settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]
 
 
 def _absent(name: str, settings: Mapping[str, str]) -> str:
-    """Return the value of a setting that is not among a run's ``settings``; a run without any recorded none."""
+    """Return the value of a setting that is not among a run's ``settings``, which are empty if it recorded none."""
     return "none" if name in _RECORDED_IF_BAD and settings else "not recorded"
 
 
@@ -289,8 +318,8 @@ def _flagged(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
     yield from _deviations(results)
 
 
-def _ended(result: TestResult) -> str:
-    """Return what ended write saturation; the values of its stimulus depend on that time."""
+def _saturation_end(result: TestResult) -> str:
+    """Return what ended a write saturation test; the figures of its stimulus depend on when it ended."""
     saturates = isinstance(result.facts.spec, WriteSaturationSpec) and result.conclusion
     return result.conclusion.reason if saturates and result.conclusion else ""
 
@@ -330,14 +359,17 @@ def _settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
 
 
 def _numbers(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of a specification; beside the standard its name and axes, without limits and host settings."""
+    """Yield the numbers of a specification.
+
+    If it is not part of the standard, also its name and axes, but not its limits and host settings.
+    """
     spec = result.facts.spec
     if spec.is_standard:
         yield from numbers(spec)
         return
     yield spec.test, spec.name
-    yield from (entry for entry in numbers(spec) if entry[0].partition(".")[0] not in ("axis", "limit"))
-    for key, values in spec.axes.items():
+    yield from (entry for entry in numbers(spec) if entry[0].partition(".")[0] not in spec.uncompared)
+    for key, values in spec.compared_axes.items():
         if not key.startswith(HOST):
             yield f"axis {key}", ", ".join(map(str, values))
 
@@ -378,5 +410,5 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _is_own_number(spec: Spec, deviation: Deviation) -> bool:
-    """Return whether a deviation is a number beside the standard that the operator changed; it is reported as such."""
+    """Return whether a deviation is a changed number of the specification, which ``_settings`` reports."""
     return deviation.clause == spec.clause

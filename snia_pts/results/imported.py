@@ -34,14 +34,23 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """The origin of an imported run: the tool, its version (empty if the file has none), and its file.
+class ImportedFile:
+    """A copy of an imported file: its name in evidence/, and its checksum."""
 
-    ``importer`` is the name in ``registries.IMPORTERS`` of the reader of such files.  ``file`` is the name of its copy
-    in evidence/, ``imported_at`` the time of the import, ``name`` the name of the test run in the file.  ``date``,
-    ``command_line``, ``description`` of the device and ``features`` are texts of the file.  ``options`` are options
-    such as ``refill_buffers``.  ``stops_at_limit``: the tool ends a continuous stimulus only at the limit of its time
-    or amount.  ``claim`` is checked against the steady state calculated here.
+    name: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
+    sha256: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """The origin of an imported run: the tool, its version (empty if the file has none), and its files.
+
+    ``importer`` is the name in ``registries.IMPORTERS`` of the reader of such files.  ``file`` is the name of the copy
+    of the first file in evidence/, ``more_files`` are the others.  ``imported_at`` is the time of the import, ``name``
+    the name of the test run in the file.  ``date``, ``command_line``, ``description`` of the device and ``features``
+    are texts of the file.  ``options`` are options such as ``refill_buffers``.  ``stops_at_limit``: the tool ends a
+    continuous stimulus only at the limit of its time or amount.  ``claim`` is checked against the steady state
+    calculated here.
     """
 
     importer: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
@@ -58,6 +67,12 @@ class Imported:
     options: tuple[Text, ...] = ()
     stops_at_limit: bool = False
     claim: Claim | None = None
+    more_files: tuple[ImportedFile, ...] = ()
+
+    @property
+    def files(self) -> tuple[ImportedFile, ...]:
+        """All files."""
+        return (ImportedFile(name=self.file, sha256=self.sha256), *self.more_files)
 
     @property
     def label(self) -> str:

@@ -90,12 +90,30 @@ def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
     )
 
 
-def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
-    """Yield the figures of every point of a loop's window."""
-    demands, steady = isinstance(result.facts.spec, DemandSpec), _is_steady(result, loop)
+def measurements_by_name(result: TestResult) -> Mapping[str, Sequence[Measurement]]:
+    """Return the measurements from which figures come, by the names of their points and phases (``KeyFigure.at``)."""
+    by_name: dict[str, Sequence[Measurement]] = {}
+    for loop in result.loops:
+        for at, measured in loop_points(result, loop):
+            by_name.setdefault(at, measured)
+    for line, at, rows in _continuous(result):
+        if len(rows) == len(line):  # a histogram of a part is not recorded
+            by_name.setdefault(at, line.measurements)
+    return by_name
+
+
+def loop_points(result: TestResult, loop: Loop) -> Iterator[tuple[str, Sequence[Measurement]]]:
+    """Yield the name of every point of a loop's evaluated rounds, with its measurements in them."""
+    demands = isinstance(result.facts.spec, DemandSpec)
     rounds = [measured.measurements for measured in result.evaluated_rounds(loop)]
     for measured in zip(*rounds, strict=True):
-        at = _at(measured[0].stimulus, loop.part, demands)
+        yield _at(measured[0].stimulus, loop.part, demands), measured
+
+
+def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
+    """Yield the figures of every point of a loop's window."""
+    steady = _is_steady(result, loop)
+    for at, measured in loop_points(result, loop):
         if result.facts.spec.rounds_are_repeats:
             yield from _point_figures(at, measured, steady=True)
             yield from _workload_figures(at, measured)
@@ -119,6 +137,8 @@ def _point_figures(at: str, measured: Sequence[Measurement], steady: bool) -> It
         yield KeyFigure(
             metric=name, at=at, unit=METRICS[name].unit, value=mean(rounds), better="more", rounds=rounds, steady=steady
         )
+    if not measured[0].stimulus.timed:
+        return
     timed = measured if all(point.timed for point in measured) else ()
     yield KeyFigure(
         metric="average_response_ms",
@@ -140,14 +160,17 @@ def _point_figures(at: str, measured: Sequence[Measurement], steady: bool) -> It
 
 
 def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyFigure]:
-    """Yield figures for workloads only: separate reads and writes, more percentiles, synchronizing calls."""
+    """Yield figures for workloads only: time of a pass, separate reads and writes, more percentiles, sync calls."""
+    if measured[0].stimulus.passes:
+        rounds = tuple(point.finish_seconds for point in measured)
+        yield KeyFigure(metric="finish_seconds", at=at, unit="s", value=mean(rounds), better="less", rounds=rounds)
     if measured[0].has_both_sides:
         for name, rounds in (
             ("read_iops", tuple(point.read.iops for point in measured)),
             ("write_iops", tuple(point.write.iops for point in measured)),
         ):
             yield KeyFigure(metric=name, at=at, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
-    for percent in _WORKLOAD_PERCENTILES:
+    for percent in _WORKLOAD_PERCENTILES if measured[0].stimulus.timed else ():
         value_us = percentile_response_us(measured, percent)
         yield _response(f"response_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000)
     times = [point.sync for point in measured if point.sync is not None]

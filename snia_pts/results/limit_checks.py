@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from ..errors import LimitsMissed
 from ..model.dut import Dut
-from ..model.test_platform import TestPlatform
+from ..model.test_platform import UNKNOWN_PLATFORM
 from ..procedures.estimator import Assumptions, simulate
 from ..spec import Spec
 from ..spec.limits import Limit
@@ -60,7 +60,7 @@ def _judge(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judgem
     if figure is not None and result.ending != "finished":
         return Judgement(limit=limit, value=figure.value, met=False, reason="the run did not finish")
     if figure is None:
-        unsteady = "" if result.steady else "; steady state was not achieved"
+        unsteady = "" if result.steady_so_far else "; steady state was not achieved"
         return Judgement(limit=limit, value=None, met=False, reason=f"it was not measured{unsteady}")
     if figure.unit != limit.unit:
         return Judgement(limit=limit, value=None, met=False, reason=f"it is measured in {figure.unit}")
@@ -83,22 +83,8 @@ def require_met(checks: Sequence[Judgement], hint: str = LimitsMissed.hint) -> N
         raise LimitsMissed(missed=len(missed), total=len(checks), details=details, hint=hint)
 
 
-def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:
-    """Return the names of all numbers that a test may have, whatever the drive does, and their units."""
-    unknown = TestPlatform(
-        hostname="",
-        motherboard="",
-        cpu="",
-        cpus=0,
-        memory_bytes=0,
-        operating_system="",
-        kernel="",
-        python="",
-        suite_version="",
-        engine="",
-        engine_version="",
-        io_engine="",
-    )
+def measurable_figures(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:
+    """Return the units of all key figures that a test may have, by name, whether or not it reaches steady state."""
     facts = RunFacts(
         run_id="",
         started="",
@@ -107,7 +93,7 @@ def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str
         test_class="enterprise",
         spec=spec,
         dut=dut,
-        platform=unknown,
+        platform=UNKNOWN_PLATFORM,
         deviations=(),
     )
     names: dict[str, str] = {}
@@ -140,6 +126,6 @@ def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]
             nearest = _nearest(limit, units_by_name)
             unit = units_by_name[nearest] if nearest else limit.unit
             example = f", such as {nearest!r}" + (f" in {unit}" if unit != limit.unit else "") if nearest else ""
-            yield f"limit {position}: {limit.name!r}: expected a number that {limit.test} measures{example}"
+            yield f"limit {position}: {limit.name!r}: expected a number of the test {limit.test}{example}"
         elif limit.unit != (unit := units_by_name[limit.name]):
             yield f"limit {position}.unit: {limit.unit!r}: expected {unit!r} for {limit.name!r}"

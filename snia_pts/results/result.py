@@ -9,13 +9,14 @@ from typing import Generic, Literal, TypeGuard
 
 from typing_extensions import TypeVar
 
-from ..analysis.host_limit import HostShare, host_share, limited_over
+from ..analysis.host_limit import HostShare, host_share, majority_verdict
 from ..analysis.window import Window
 from ..model.annotations import Annotations
 from ..model.dut import Dut
 from ..model.health import Health, WriteAmplification, write_amplification
 from ..model.host_ceiling import Ceiling
 from ..model.measurement import MeasuredRound, Measurement, PrepareOutcome, PurgeOutcome, SampledRound
+from ..model.plugin import Plugin
 from ..model.run_options import RunOptions
 from ..model.steps import Phase, Stimulus
 from ..model.test_platform import TestPlatform
@@ -58,7 +59,7 @@ class RunFacts(Generic[S]):
     the standard leaves a choice.  ``ceilings`` are the host's ceilings for the shapes of the test's stimuli; empty
     without calibration.  ``health`` is the drive's health log before the test.  ``about`` holds the operator's
     annotations. ``imported`` is the origin of a run of another tool; such a run has no ``seed`` and no ``options``, the
-    options of the run.
+    options of the run.  ``plugins`` are those that the operator named.
     """
 
     run_id: str
@@ -78,6 +79,7 @@ class RunFacts(Generic[S]):
     limits: tuple[Limit, ...] = ()
     about: Annotations = field(default_factory=Annotations)
     imported: Imported | None = None
+    plugins: tuple[Plugin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +207,7 @@ class TestResult(Generic[S]):
 
     def host_limited(self, measurements: Sequence[Measurement]) -> bool | None:
         """Return whether the host limited a point, from all its measurements; None if undetermined."""
-        return limited_over([self.host_share(measurement) for measurement in measurements])
+        return majority_verdict([self.host_share(measurement) for measurement in measurements])
 
     def host_limited_points(self, loop: Loop) -> Mapping[Stimulus, bool | None]:
         """Return whether the host limited each point of a loop's evaluated rounds.
@@ -238,8 +240,9 @@ class TestResult(Generic[S]):
 
     @property
     def _uncounted(self) -> float:
-        """Nan if another tool measured rounds, as its file has no counts; else 0."""
-        return math.nan if self.facts.imported and self.loops else 0.0
+        """Nan if another tool measured rounds and its file has no counts of a measurement; else 0."""
+        measurements = (point for loop in self.loops for point in loop.measurements) if self.facts.imported else ()
+        return math.nan if any(point.reported is not None for point in measurements) else 0.0
 
     @property
     def deviations(self) -> tuple[Deviation, ...]:
@@ -261,8 +264,19 @@ class TestResult(Generic[S]):
         return tuple(unsteady)
 
     @property
-    def steady(self) -> bool:
-        """Whether all required parts are steady; for write saturation, whether steady state ended it."""
+    def steady(self) -> bool | None:
+        """Whether the test finished with all that it requires to be steady; None if it requires no steady state."""
+        spec = self.facts.spec
+        if not loop_rule(spec) and not settling_rule(spec):
+            return None
+        return self.ending == "finished" and self.steady_so_far
+
+    @property
+    def steady_so_far(self) -> bool:
+        """Whether all required parts are steady, also of a run that did not finish.
+
+        For write saturation, whether steady state ended it.  True for a test that requires no steady state.
+        """
         if isinstance(self.facts.spec, WriteSaturationSpec):
             return self.sampling is not None and self.sampling.steady
         return not self.unsteady
@@ -270,7 +284,7 @@ class TestResult(Generic[S]):
     @property
     def achieved(self) -> bool:
         """Whether the test reached the end that the standard requires, steady state or not."""
-        return self.ending == "finished" and (self.steady or isinstance(self.facts.spec, WriteSaturationSpec))
+        return self.ending == "finished" and (self.steady_so_far or isinstance(self.facts.spec, WriteSaturationSpec))
 
     @property
     def altered_rules(self) -> bool:
@@ -304,9 +318,9 @@ class TestResult(Generic[S]):
         if isinstance(spec, CrossStimulusSpec):
             return "COMPLETE (this test does not require steady state)"
         rules = " BY ALTERED RULES" if self.altered_rules else ""
-        if has_spec(self, WriteSaturationSpec) and not self.steady:
-            return f"COMPLETE: {saturation_end(self)}, steady state not reached{rules}{self._early}"
-        if self.steady:
+        if has_spec(self, WriteSaturationSpec) and not self.steady_so_far:
+            return f"COMPLETE: {saturation_end(self)}, steady state NOT ACHIEVED{rules}{self._early}"
+        if self.steady_so_far:
             return f"STEADY STATE{rules}{self._early}"
         parts = f" ({', '.join(self.unsteady)})" if self.unsteady != ("test loop",) else ""
         return f"STEADY STATE NOT ACHIEVED{rules}{parts}{self._early}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ..model.description import NAMES, STATED, operator_value
 from ..model.measurement import Measurement
-from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
+from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..spec.reader import numbers
 from .attributes import (
     Row,
@@ -32,7 +32,16 @@ from .tracked_series import evaluated_series
 from .warnings import run_warnings
 
 #: The units of fields whose names do not end with the unit.
-_UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
+_UNITS = {
+    "iops": "IOPS",
+    "mb_per_second": "MB/s",
+    "seconds": "s",
+    "celsius": "\N{DEGREE SIGN}C",
+    **dict.fromkeys(("r/s", "w/s", "rrqm/s", "wrqm/s"), "1/s"),
+    **dict.fromkeys(("rkB/s", "wkB/s"), "KiB/s"),
+    **dict.fromkeys(("r_await", "w_await"), "ms"),
+    "%util": "%",
+}
 #: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
 _ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
@@ -65,52 +74,68 @@ def unit(field: str) -> str:
 
 
 def data_tables(result: TestResult, *, max_samples: int | None = None) -> tuple[DataTable, ...]:
-    """Return all tables of a result in a fixed order, without empty tables.
+    """Return all tables of a result in a fixed order, without empty tables, and without columns that have no value.
 
     A time line with more than ``max_samples`` samples is reduced to every n-th sample; the table's title says so.
     """
-    all_tables = (
-        _run(result),
-        DataTable(
-            name="specification",
-            title="Parameters of the specification",
-            fields=("key", "value"),
-            rows=tuple(numbers(result.facts.spec)),
-        ),
-        _table("features", f"Device features, {STATED}", map(asdict, result.facts.about.features)),
-        _table("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
-        _table("settings", "Operator settings", map(asdict, result.facts.settings)),
-        _table("warnings", "Warnings", map(asdict, run_warnings(result))),
-        _table("limits", "Limits", (judgement.attributes for judgement in judgements(result))),
-        _table("windows", "Steady state determination", _windows(result)),
-        _table("rounds", "Tracked variables by round", _rounds(result)),
-        _table("points", "Means over the measurement window", _points(result)),
-        _table("points", "Means of all repeats", _repeated(result)),
-        _table("prepared", "Host settings as they were read back", _prepared(result)),
-        _table("measurements", "All measurements", _measurements(result)),
-        *_time_lines(result, max_samples),
+    tables = [table for table in (*all_tables(result), *_sample_tables(result, max_samples)) if table.rows]
+    names = unique_names(table.name for table in tables)
+    return tuple(replace(_without_empty_columns(table), name=name) for table, name in zip(tables, names, strict=True))
+
+
+def all_tables(result: TestResult) -> Iterator[DataTable]:
+    """Yield all tables except those of samples, also empty ones; each has the same columns for all runs of a test."""
+    yield _run(result)
+    yield DataTable(
+        name="specification",
+        title="Parameters of the specification",
+        fields=("key", "value"),
+        rows=tuple(numbers(result.facts.spec)),
     )
-    return tuple(_unique_names(table for table in all_tables if table.rows))
+    yield _table("features", f"Device features, {STATED}", map(asdict, result.facts.about.features))
+    yield _table("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations))
+    yield _table("settings", "Operator settings", map(asdict, result.facts.settings))
+    yield _table("warnings", "Warnings", map(asdict, run_warnings(result)))
+    yield _table("limits", "Limits", (judgement.attributes for judgement in judgements(result)))
+    yield _table("windows", "Steady state determination", _windows(result))
+    yield _table("rounds", "Tracked variables by round", _rounds(result))
+    if result.facts.spec.rounds_are_repeats:
+        yield _table("points", "Means of all repeats", _repeated(result))
+    else:
+        yield _table("points", "Means over the measurement window", _points(result))
+    yield _table("prepared", "Host settings as they were read back", _prepared(result))
+    yield _table("measurements", "All measurements", _measurements(result))
+    yield _table("iostat", "The block layer during all measurements, with ramps; await in ms", _iostat(result))
 
 
-def _unique_names(unnumbered: Iterable[DataTable]) -> Iterator[DataTable]:
-    """Number the tables with equal names; those of different parts may be equal."""
+def unique_names(names: Iterable[str]) -> Iterator[str]:
+    """Number the names that are equal; those of the samples of different parts may be equal."""
     count: Counter[str] = Counter()
-    for table in unnumbered:
-        count[table.name] += 1
-        yield table if count[table.name] == 1 else replace(table, name=f"{table.name}--{count[table.name]}")
+    for name in names:
+        count[name] += 1
+        yield name if count[name] == 1 else f"{name}--{count[name]}"
 
 
 def _table(name: str, title: str, rows: Iterator[Row]) -> DataTable:
-    """Return a table of rows with equal fields, without the columns that have no value, unless they are ``RATES``."""
+    """Return a table of rows with equal fields."""
     all_rows = list(rows)
-    fields = tuple(
-        field
-        for field in (all_rows[0] if all_rows else ())
-        if field in RATES or any(row[field] is not None for row in all_rows)
+    fields = tuple(all_rows[0]) if all_rows else ()
+    return DataTable(
+        name=name, title=title, fields=fields, rows=tuple(tuple(row[field] for field in fields) for row in all_rows)
     )
-    values = tuple(tuple(row[field] for field in fields) for row in all_rows)
-    return DataTable(name=name, title=title, fields=fields, rows=values)
+
+
+def _without_empty_columns(table: DataTable) -> DataTable:
+    """Return a table without the columns that have no value, unless they are ``RATES``."""
+    kept = [
+        place
+        for place, field in enumerate(table.fields)
+        if field in RATES or any(row[place] is not None for row in table.rows)
+    ]
+    if len(kept) == len(table.fields):
+        return table
+    rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
+    return replace(table, fields=tuple(table.fields[place] for place in kept), rows=rows)
 
 
 def _run(result: TestResult) -> DataTable:
@@ -213,6 +238,21 @@ def _measurements(result: TestResult) -> Iterator[Row]:
         }
 
 
+def _iostat(result: TestResult) -> Iterator[Row]:
+    for position, measurement in placed_measurements(result):
+        telemetry = measurement.telemetry
+        if telemetry is None or (block := telemetry.block or telemetry.underlying) is None:
+            continue
+        yield {
+            **position,
+            "point": measurement.stimulus.label,
+            "device": block.device,
+            "seconds": telemetry.seconds,
+            **{column: finite_or_none(value) for column, value in block.iostat(telemetry.seconds).items()},
+            "evidence": measurement.evidence,
+        }
+
+
 def placed_measurements(result: TestResult) -> Iterator[tuple[Row, Measurement]]:
     """Yield every measurement with its part, phase and round, in the order of the table ``measurements``."""
     for line in result.separate_lines:
@@ -226,15 +266,24 @@ def placed_measurements(result: TestResult) -> Iterator[tuple[Row, Measurement]]
                 yield {"part": loop.part, "phase": "round", **position}, measurement
 
 
-def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[DataTable]:
+def _sample_tables(result: TestResult, max_samples: int | None) -> Iterator[DataTable]:
     for line in result.time_lines:
         label = " ".join(filter(None, (line.part, line.phase)))
-        columns = {**{name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}, "iops": line.iops}
-        columns["mb_per_second"] = line.mb_per_second
         stride = math.ceil(len(line) / max_samples) if max_samples and line else 1
         reduction = f", 1 of every {stride} of {len(line)} samples" if stride > 1 else ""
-        fields = [name for name, values in columns.items() if name in RATES or not all(map(math.isnan, values))]
+        columns = sample_columns(line)
+        fields = tuple(name for name in columns if name in RATES or not all(map(math.isnan, columns[name])))
         samples = zip(*(columns[name][::stride] for name in fields), strict=True)
         rows = tuple(tuple(map(finite_or_none, sample)) for sample in samples)
-        name = f"samples-{re.sub('[^a-z0-9]+', '-', label.lower()).strip('-')}"
-        yield DataTable(name=name, title=f"Samples: {label}{reduction}", fields=tuple(fields), rows=rows)
+        yield DataTable(name=samples_name(line), title=f"Samples: {label}{reduction}", fields=fields, rows=rows)
+
+
+def samples_name(line: TimeLine) -> str:
+    """Return the name of the table of a time line: ``samples-stimulus``."""
+    return f"samples-{re.sub('[^a-z0-9]+', '-', f'{line.part} {line.phase}'.lower()).strip('-')}"
+
+
+def sample_columns(line: TimeLine) -> dict[str, Sequence[float]]:
+    """Return the columns of a time line by name, with nan for missing values."""
+    columns = {name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}
+    return {**columns, "iops": line.iops, "mb_per_second": line.mb_per_second}

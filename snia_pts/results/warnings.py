@@ -51,6 +51,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_long_samples(result),
         *_unrated_points(result),
         *unwritten_reads(result.unwritten_reads),
+        *unmeasured_points(result.facts.spec.unmeasured_points),
         *_pauses(result),
         *_to_warnings(inexact_idle_times(idle_times)),
         *_to_warnings(engine_deviations(measurements)),
@@ -158,6 +159,13 @@ def unwritten_reads(labels: Collection[str]) -> Iterator[RunWarning]:
     """Yield a warning about stimuli that read addresses which no step had written; none without any."""
     if labels:
         yield RunWarning(what="unwritten addresses", detail=unwritten_reads_sentence(labels))
+
+
+def unmeasured_points(points: Sequence[str]) -> Iterator[RunWarning]:
+    """Yield a warning about points that are omitted because their range has less than a block for each thread."""
+    if points:
+        detail = f"{counted(len(points), 'point')} ({_first(points)}) not measured: less than one block for each thread"
+        yield RunWarning(what="omitted points", detail=detail)
 
 
 def option_warnings(stimuli: Iterable[Stimulus]) -> Iterator[RunWarning]:

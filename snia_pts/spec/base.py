@@ -1,4 +1,4 @@
-"""The base class of every specification: the questions by which the suite decides, whichever test it runs."""
+"""The base class of every specification: the properties on which the suite's decisions about any test depend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
+from pydantic import Field, GetCoreSchemaHandler
+
 from .. import registries
 from .limits import Limit
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 #: The value of a host setting or of a fio option.
@@ -42,7 +43,7 @@ KINDS: dict[str, type[Spec]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec(ABC):
-    """A specification of a test.  The answers that are not abstract are those of the standard's tests."""
+    """A specification of a test.  Properties that are not abstract have the values of the standard's tests."""
 
     #: Whether it is a test of the standard, with which a run can conform.
     is_standard: ClassVar[bool] = True
@@ -52,25 +53,25 @@ class Spec(ABC):
     #: What a run is compared with; a difference from it is a Deviation.
     authority: ClassVar[str] = "the standard"
     #: Whether each loop repeats one named point a fixed number of times, instead of measuring all points in each round
-    #: until steady state.  All complete rounds count; the sampled stimulus of a point is one of its repeats.
+    #: until steady state.  All complete rounds count.  A continuous stimulus of a point is one of its repeats.
     rounds_are_repeats: ClassVar[bool] = False
-    #: Whether any method of Purge is as good as another; else the standard prescribes the methods.
+    #: The sections whose numbers a comparison of runs omits, because it compares their content in another way.
+    uncompared: ClassVar[frozenset[str]] = frozenset({"axis", "limit"})
+    #: Whether every method of Purge is allowed; otherwise only the methods of the standard are.
     any_purge_method: ClassVar[bool] = False
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of a stored specification; that of this class is the one of all types with its ``test``."""
+        """Return the schema of a stored specification; for Spec itself, that of every type, selected by ``test``."""
         if cls is not Spec:
             return handler(source)
-        from pydantic import Field
-
         further = (registries.load(registries.SPECS, test) for test in registries.SPECS)
         return handler.generate_schema(Annotated[reduce(or_, (*KINDS.values(), *further)), Field(discriminator="test")])
 
     @property
     @abstractmethod
     def test(self) -> str:
-        """The name of the test, by which the registries have its parts: ``iops``."""
+        """The name of the test, and its key in the registries: ``iops``."""
 
     @property
     @abstractmethod
@@ -114,7 +115,7 @@ class Spec(ABC):
 
     @property
     def clause(self) -> str:
-        """The clause of deviations from the numbers of the specification, if it is not the standard's."""
+        """The clause of deviations from the specification's numbers, if they are not the standard's."""
         return f"{self.test} {self.name}"
 
     @property
@@ -133,6 +134,16 @@ class Spec(ABC):
         return {}
 
     @property
+    def compared_axes(self) -> Mapping[str, tuple[Scalar, ...]]:
+        """The axes, and further values by their key, whose differences a comparison of runs reports."""
+        return self.axes
+
+    @property
+    def unmeasured_points(self) -> tuple[str, ...]:
+        """The points of the axes that cannot be measured: their range has less than one block for each thread."""
+        return ()
+
+    @property
     def varied_settings(self) -> Mapping[str, tuple[str, ...]]:
         """The values that the test gives to each host setting."""
         return {
@@ -146,7 +157,7 @@ class Spec(ABC):
 
     @property
     def host_requirement(self) -> str:
-        """What the test requires that only a real host has; empty if a simulated drive suffices."""
+        """The requirement that only a real host can fulfil; empty if a simulated drive is enough."""
         return ""
 
     @property

@@ -16,8 +16,11 @@ from ..errors import SpecError
 from .toml_file import Mistakes, read_file, spec_error
 
 _WHAT = "The file of limits"
-_REMEDY = "Correct the file; docs/usage.rst shows one."
-_UNMET_REMEDY = "Correct the file; metric, at and unit are those of snia-pts compare RUN RUN --json."
+_REMEDY = "Correct the file; docs/limits.rst shows one."
+_UNMET_REMEDY = (
+    "Correct the file; metric, at and unit are those of snia-pts compare RUN RUN --json, "
+    "also for simulated runs without these limits."
+)
 Text = Annotated[str, MinLen(1)]
 #: The tests of the standard.
 StandardTest = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"]
@@ -74,7 +77,9 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class LimitsFile:
+    """The content of a file of limits."""
+
     __pydantic_config__ = {"extra": "forbid"}
     format: Literal[1]
     limit: Annotated[tuple[Limit, ...], MinLen(1)]
@@ -96,7 +101,7 @@ def duplicate_bounds(limits: Sequence[Limit]) -> Iterator[str]:
 
 def read_limits(path: Path) -> tuple[Limit, ...]:
     """Return the limits of a TOML file; raises SpecError with all errors, each with key and value."""
-    return read_file(path, _File, _WHAT, remedy=_REMEDY).limit
+    return read_file(path, LimitsFile, _WHAT, remedy=_REMEDY).limit
 
 
 def limits_error(path: Path, mistakes: Sequence[str]) -> SpecError:

@@ -31,7 +31,7 @@ _IDENTITY = {field.name for field in fields(TestSpec)}
 class Specification:
     """A validated specification and its differences from the standard.
 
-    ``source`` is the path of the file of a specification beside the standard; a copy is the same specification.
+    ``source`` is the path of the file of a specification that is not part of the standard; comparisons ignore it.
     """
 
     spec: Spec
@@ -47,6 +47,12 @@ def versions(test: str) -> tuple[str, ...]:
     return tuple(sorted(names, reverse=True))
 
 
+def standard_tests() -> tuple[str, ...]:
+    """Return the tests of the standard for which ``specs/`` has a file."""
+    names = (path.stem.rpartition("-")[0] for path in SPECS.glob("*-*.toml"))
+    return tuple(sorted(set(names)))
+
+
 def read_specification(
     test: str,
     pts: str,
@@ -60,7 +66,7 @@ def read_specification(
     ``overrides`` are (dotted key, value) pairs.  Every number that then differs from the standard's file is a
     Deviation or an OperatorSetting.  Raises SpecError with all mistakes: file, key, value and what was expected.
     """
-    standard = _File.read(SPECS / f"{test}-{pts}.toml", test_class)
+    standard = _read_standard(SPECS / f"{test}-{pts}.toml", test_class)
     chosen = _File.read(path, test_class) if path else standard
     for key, expected in (("test", test), ("pts", pts)):
         if (actual := chosen.leaves.get(key)) and actual.value != expected:
@@ -102,7 +108,7 @@ def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:
     """
     if not spec.is_standard:
         return ()
-    standard = _File.read(SPECS / f"{spec.test}-{spec.pts}.toml", test_class)
+    standard = _read_standard(SPECS / f"{spec.test}-{spec.pts}.toml", test_class)
     values = {key: _toml_value(_value(spec, key)) for key in standard.leaves}
     differences = _differences(standard, standard, values)
     return (*(difference for difference in differences if isinstance(difference, Deviation)), *standard.departures)
@@ -168,6 +174,12 @@ class _File:
         leaves: dict[str, _Leaf] = {}
         _collect(table, "", test_class, leaves, mistakes)
         return cls(path, leaves, departures, tuple(mistakes))
+
+
+@cache
+def _read_standard(path: Path, test_class: TestClass) -> _File:
+    """Read a file of the standard once: nothing changes it while the suite runs."""
+    return _File.read(path, test_class)
 
 
 def _collect(

@@ -11,13 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from pydantic import TypeAdapter, ValidationError
+
 from ..errors import SpecError
 from ..files import read_regular
 from ..text import suggestion
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from pydantic import TypeAdapter
     from pydantic_core import ErrorDetails
 
 Kind = TypeVar("Kind")
@@ -92,7 +93,7 @@ def read_toml(
     try:
         return tomllib.loads(read_regular(path, _MAX_BYTES, on_open).decode("utf-8"))
     except FileNotFoundError:
-        raise spec_error(str(path), ["no such file"], what, remedy=remedy) from None
+        raise spec_error(str(path), ["no such file"], what, remedy="Check the path.") from None
     except OSError as error:
         raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"], what, remedy=remedy) from None
     except (ValueError, RecursionError) as error:
@@ -101,8 +102,6 @@ def read_toml(
 
 def validate(kind: type[Kind], table: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
     """Return the validated content of a file and no errors, or None and all its errors."""
-    from pydantic import ValidationError
-
     try:
         text = json.dumps(table, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
@@ -146,8 +145,6 @@ def spec_error(
 
 @cache
 def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
-    from pydantic import TypeAdapter
-
     return TypeAdapter(kind)
 
 

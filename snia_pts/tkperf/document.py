@@ -23,7 +23,7 @@ MAX_ROUNDS, MAX_SAMPLES, MAX_ZONES = 1000, 100_000, 128
 #: Maximum of jobs, and of outstanding I/Os per job, in any specification.
 MAX_DEMAND = 1024
 _MAX_TEXT_LENGTH = 16 * 1024
-_HINT = "Give the XML file that TKperf wrote beside its report."
+_HINT = "Give the XML file that TKperf wrote next to its report."
 
 Kind = Literal["iops", "lat", "tp", "writesat"]
 #: The tests in TKperf's order.

@@ -5,63 +5,38 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from .. import __version__
 from ..errors import RecordError, SpecError
-from ..files import read_regular
-from ..model.measurement import NO_TRANSFERS, Measurement, Outcome, Sample, Timing
+from ..importer.runs import UNTIMED, ImportedRun
+from ..model.measurement import NO_TRANSFERS, Measurement, Outcome, Sample
 from ..model.reported import ReportedFigures
 from ..model.steps import ContinuousStimulus, Round, Step, Stimulus
-from ..model.test_platform import TestPlatform
+from ..model.test_platform import UNKNOWN_PLATFORM, TestPlatform
 from ..profiles.procedure import Point
 from ..results.imported import Claim, Imported
 from ..results.result import RunFacts
 from ..spec.reader import Specification, read_specification
 from ..units import KIB, MB, block_size
 from .device import Command, command, device
-from .document import MAX_BYTES, MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times, read
+from .document import MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times
 from .faults import MAX_MINUTES, deviations, tool_and_version, warnings
-from .zones import PROFILES, tkperf_zone, zone_points, zoned_profile
+from .zones import PROFILES, VERBS, tkperf_zone, zone_points, zoned_profile
 
-#: The suite's test for every test of TKperf.
-VERBS: dict[Kind, str] = {"iops": "iops", "lat": "latency", "tp": "throughput", "writesat": "wsat"}
 #: Duration of a point in versions without an option for it.
 _SECONDS = 60
 #: Factors from the values that TKperf judges to the suite's tracked variables.
 _FACTORS: dict[Kind, float] = {"iops": 1.0, "lat": 1e-3, "tp": KIB / MB}
-_UNTIMED = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=0, suite_gap_us=None, idle_gap_ms=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One test of a file as a run: ``steps`` are its steps with their outcomes."""
-
-    test: str
-    facts: RunFacts
-    steps: tuple[tuple[Step, tuple[Outcome, ...]], ...]
-
-
-def runs(file: File, imported: Imported, command_line: tuple[str, ...], name: str) -> tuple[Run, ...]:
+def runs(file: File, imported: Imported, command_line: tuple[str, ...], name: str) -> tuple[ImportedRun, ...]:
     """Return a run for every test of ``file``; ``imported`` is the file's origin, and messages call it ``name``.
 
     Raises RecordError if a value is invalid in a specification.
     """
     return tuple(_Converter(file, test, imported, name).run(command_line) for test in file.tests)
-
-
-def steps_of(path: Path, facts: RunFacts, name: str) -> tuple[tuple[Step, tuple[Outcome, ...]], ...]:
-    """Return the steps with their outcomes of the run with these facts in the file at ``path``; empty if it has none.
-
-    Messages call the file ``name``.  Raises RecordError, OSError.
-    """
-    if facts.imported is None:
-        return ()
-    file = read(read_regular(path, MAX_BYTES), name)
-    of_file = runs(file, facts.imported, facts.command_line, name)
-    return next((run.steps for run in of_file if run.facts.spec == facts.spec), ())
 
 
 class _Converter:
@@ -78,7 +53,7 @@ class _Converter:
         if test.zones and self._dut.capacity_bytes < test.zones * (self._threads_and_depth()[0] << 20):
             self._dut = replace(self._dut, capacity_bytes=0)
 
-    def run(self, command_line: tuple[str, ...]) -> Run:
+    def run(self, command_line: tuple[str, ...]) -> ImportedRun:
         specification, (tool, version) = self._specification(), tool_and_version(self._file)
         imported = replace(
             self._imported,
@@ -112,7 +87,7 @@ class _Converter:
         steps = {"writesat": self._saturation, "tp": self._streams}.get(self._test.kind, self._rounds)
         steps = self._zones if self._test.zones else steps
         name = PROFILES[self._test.kind] if self._test.zones else VERBS[self._test.kind]
-        return Run(test=name, facts=facts, steps=tuple(steps()))
+        return ImportedRun(test=name, facts=facts, steps=tuple(steps()))
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
@@ -163,15 +138,10 @@ class _Converter:
     def _platform(self, tool: str) -> TestPlatform:
         distribution = self._file.distribution.removeprefix("Description:").strip()
         version = self._test.fio.removeprefix("fio").lstrip("- ")
-        return TestPlatform(
-            hostname="",
-            motherboard="",
-            cpu="",
-            cpus=0,
-            memory_bytes=0,
+        return replace(
+            UNKNOWN_PLATFORM,
             operating_system=distribution,
             kernel=self._file.kernel,
-            python="",
             suite_version=__version__,
             engine="fio",
             engine_version=version,
@@ -293,7 +263,7 @@ def _measurement(stimulus: Stimulus, figures: ReportedFigures) -> Measurement:
         seed=0,
         read=NO_TRANSFERS,
         write=NO_TRANSFERS,
-        timing=_UNTIMED,
+        timing=UNTIMED,
         evidence="",
         evidence_sha256="",
         reported=figures,

@@ -1,27 +1,8 @@
-"""The verbs ``import`` and ``export`` of the command line."""
+"""The verb ``export`` of the command line."""
 
 from __future__ import annotations
 
 from ..cli.argument_parser import AddVerb, LazyVerb, path
-from ..cli.parser import add_formats
-
-
-def add_import(add: AddVerb) -> None:
-    """Add the parser of ``import``."""
-    parser = add("import", help="convert a result file of TKperf to runs")
-    parser.description = (
-        "Reads a result file of any version of TKperf and creates a run folder for each test in it. Steady state is "
-        "judged again; what the file does not contain stays unknown. Touches no device."
-    )
-    parser.set_defaults(verb=LazyVerb("snia_pts.tkperf.commands:import_file"))
-    parser.add_argument("file", metavar="FILE", type=path, help="the XML file of TKperf")
-    parser.add_argument(
-        "--run-dir",
-        metavar="DIR",
-        type=path,
-        help="default: runs/<test>-<model>-<time>; for several tests runs/all-...",
-    )
-    add_formats(parser)
 
 
 def add_export(add: AddVerb) -> None:

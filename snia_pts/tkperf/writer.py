@@ -28,6 +28,16 @@ from .zones import PROFILES, zone_keys, zone_points
 _JUDGED: dict[Kind, tuple[int, int]] = {"iops": (0, 4 * KIB), "lat": (0, 4 * KIB), "tp": (0, 1024 * KIB)}
 _SATURATING = (0, 4 * KIB)
 _HINT = "A file of TKperf holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
+#: What the elements that a file has once state.
+_HEADINGS = {
+    "testdate": "date",
+    "devinfo": "description of the device",
+    "featmatrix": "features",
+    "kernel": "kernel",
+    "lsb": "distribution",
+    "ioperfversion": "version of the tool",
+    "cmdline": "command line",
+}
 #: TKperf requires a line about the device.
 _NO_DEVICE = "\n"
 
@@ -36,7 +46,7 @@ class _NotStorable(Exception):
     """The format cannot store a test or a part of it."""
 
 
-def written(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple[str, ...]]:
+def export_document(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple[str, ...]]:
     """Return the file of all ``results``, its name in TKperf, and a sentence for everything that it cannot store.
 
     Raises NotExportable if it can store none of the results; the message calls them ``name``.
@@ -52,39 +62,64 @@ def written(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple
             omissions.append(f"{result.facts.spec.title}: {reason}")
     if not elements:
         raise NotExportable(path=name, reason="; ".join(omissions), hint=_HINT)
+    _require_one_device(results, name)
     facts = results[0].facts
     imported = facts.imported
-    stem = re.sub("[^A-Za-z0-9._-]+", "-", imported.name if imported else facts.dut.model or facts.dut.name)
-    root = etree.Element(stem if re.match("[A-Za-z_]", stem) else f"_{stem}")
-    _header(root, results[0])
+    root = etree.Element(file_stem(imported.name if imported else facts.dut.model or facts.dut.name))
+    for tag, text in _header(results[0]).items():
+        if text or tag == "devinfo":
+            _put(root, tag, text or _NO_DEVICE)
+    omissions += _header_differences(results)
     root.extend(elements[kind] for kind in KINDS if kind in elements)
     if imported is None:
         omissions.append("purge, preconditioning, deviations, warnings, counts of I/Os, percentiles and evidence")
     return etree.tostring(root), str(root.tag), tuple(dict.fromkeys(omissions))
 
 
-def _header(root: etree._Element, result: TestResult) -> None:
-    """Write device, host and tool in TKperf's order; its loader always requires a device."""
+def file_stem(name: str) -> str:
+    """Return a name as the name of an element and of its file, as TKperf has them."""
+    stem = re.sub("[^A-Za-z0-9._-]+", "-", name)
+    return stem if re.match("[A-Za-z_]", stem) else f"_{stem}"
+
+
+def _require_one_device(results: Sequence[TestResult], name: str) -> None:
+    """Raise NotExportable for runs of several devices: a file is that of one."""
+    devices = {
+        (dut.model, dut.serial, dut.name, dut.capacity_bytes) for dut in (result.facts.dut for result in results)
+    }
+    if len(devices) > 1:
+        hint = "Export the runs of each device by themselves."
+        raise NotExportable(path=name, reason=f"its runs are of {len(devices)} devices", hint=hint)
+
+
+def _header_differences(results: Sequence[TestResult]) -> Iterator[str]:
+    """Yield what the file states once, and what a later test states otherwise."""
+    first, *others = results
+    for other in others:
+        expected, actual = _header(first), _header(other)
+        if different := [_HEADINGS[tag] for tag in expected if expected[tag] != actual[tag]]:
+            yield f"{other.facts.spec.title}: {', '.join(different)}, other than of {first.facts.spec.title}"
+
+
+def _header(result: TestResult) -> dict[str, str]:
+    """Return device, host and tool in TKperf's order; its loader always requires a device."""
     facts, imported, platform = result.facts, result.facts.imported, result.facts.platform
     distribution = f"Description:\t{platform.operating_system}\n" if platform.operating_system else ""
     version = f"snia-pts {platform.suite_version}"
     if imported is not None:
         version = imported.version if imported.tool == "TKperf" else imported.label
-    texts = {
+    return {
         "testdate": imported.date if imported else facts.started[:10],
-        "devinfo": imported.description if imported else _described(facts.dut),
+        "devinfo": imported.description if imported else _description(facts.dut),
         "featmatrix": imported.features if imported else "",
         "kernel": f"{platform.kernel}\n" if platform.kernel else "",
         "lsb": distribution,
         "ioperfversion": version,
         "cmdline": imported.command_line if imported else shlex.join(facts.command_line),
     }
-    for tag, text in texts.items():
-        if text or tag == "devinfo":
-            _put(root, tag, text or _NO_DEVICE)
 
 
-def _described(dut: Dut) -> str:
+def _description(dut: Dut) -> str:
     """Describe a device in the lines that TKperf copies from other programs."""
     lines = {
         "Model Number": dut.model,
@@ -225,9 +260,10 @@ class _Exporter:
 
     def _zoned(self, spec: ProfileSpec) -> tuple[Kind, etree._Element]:
         """Return a zoned profile as one of TKperf's tests of hard disks."""
+        points = zone_points(spec, self._facts.dut)
         measurements = {
             (point.stimulus.read_percent, point.stimulus.largest_block_bytes, point.zone): self._last(point.name)
-            for point in zone_points(spec, self._facts.dut)
+            for point in points
         }
         kinds = [kind for kind in PROFILES if measurements.keys() == set(zone_keys(kind))]
         if not kinds or None in measurements.values():
@@ -239,8 +275,13 @@ class _Exporter:
             matrix = [[[cells[mix, size, zone] for size in sizes] for mix in mixes] for zone in zones]
         else:
             matrix = [[[cells[mix, size, zone] for zone in zones] for mix in mixes] for size in sizes]
-        workload = spec.workload[0]
-        root = self._test_element(kind, workload.thread_count, workload.queue_depth, workload.seconds or 0)
+        stimuli = [point.stimulus for point in points]
+        if len({(stimulus.demand, stimulus.seconds, stimulus.options) for stimulus in stimuli}) > 1:
+            raise _NotStorable("its points have different demands, durations or options of fio")
+        jobs, depth, seconds = stimuli[0].thread_count, stimuli[0].queue_depth, stimuli[0].seconds
+        if stimuli[0].options:
+            self._omit(f"options of fio: {', '.join(f'{key}={value}' for key, value in stimuli[0].options)}")
+        root = self._test_element(kind, jobs, depth, seconds or 0)
         _put(root, "roundmat", matrix)
         if kind == "iops":
             _put(root, "rndnr", MAX_ZONES)

@@ -15,10 +15,18 @@ from ..spec import Spec
 from ..spec.reader import Specification
 from .document import MAX_ZONES, ZONED_MIXES, ZONED_SIZES, Kind
 
-#: The profile of each test.
+#: The suite's test for every test of TKperf.
+VERBS: dict[Kind, str] = {"iops": "iops", "lat": "latency", "tp": "throughput", "writesat": "wsat"}
+#: The profile of each test of a hard disk.
 PROFILES: dict[Kind, str] = {"iops": "hdd-iops", "tp": "hdd-throughput"}
 #: The size of TKperf's zones is a multiple of this.
 _ALIGNED_BYTES = 4096
+
+
+def kind_of(spec: Spec) -> Kind | None:
+    """Return TKperf's test of a specification; None if it has no such test."""
+    tests = PROFILES if isinstance(spec, ProfileSpec) else VERBS
+    return next((kind for kind, name in tests.items() if name == spec.name), None)
 
 
 def zoned_profile(name: str, jobs: int, depth: int, seconds: int, zones: int) -> Specification:

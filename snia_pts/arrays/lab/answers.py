@@ -28,7 +28,7 @@ class CommandRejected(ArrayError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Virtual:
+class VirtualDrive:
     """A virtual drive as reported by the controller: its row in the list, its members' slots, and its properties."""
 
     number: int
@@ -39,12 +39,12 @@ class Virtual:
     @property
     def naa(self) -> str:
         """Its NAA number in the kernel's form; empty if not reported."""
-        return word(self.properties.get("SCSI NAA Id", "")).lower()
+        return clean_text(self.properties.get("SCSI NAA Id", "")).lower()
 
     @property
     def operations(self) -> tuple[str, ...]:
         """Operations in progress: ``Consistency Check (36%)``."""
-        return tuple(filter(None, [word(self.properties.get("Active Operations", ""))]))
+        return tuple(filter(None, [clean_text(self.properties.get("Active Operations", ""))]))
 
     def is_ready(self, *, wait: bool) -> bool:
         """Return whether it is optimal and consistent, if no operation is in progress; raises ArrayError if not.
@@ -60,7 +60,7 @@ class Virtual:
         raise ArrayError(f"virtual drive {self.number} is not consistent, and no operation is in progress")
 
 
-def decoded(output: str) -> Any:
+def decode(output: str) -> Any:
     """Return the first JSON object in a program's output; other lines and control characters in names are allowed."""
     return json.JSONDecoder(strict=False).raw_decode(output, output.index("{"))[0]
 
@@ -71,19 +71,22 @@ def details(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
-def failed(detail: Mapping[str, Any]) -> bool:
+def is_failure(detail: Mapping[str, Any]) -> bool:
+    """Return whether a detailed status reports a failure."""
     return str(detail.get("Status", "")).lower().startswith("fail")
 
 
 def reasons(status: Mapping[str, Any]) -> str:
     """Return the controller's reasons for a failed command."""
-    texts = [word(status.get("Description"))]
+    texts = [clean_text(status.get("Description"))]
     for entry in details(status):
-        texts.append(word(entry.get("ErrMsg")) or word(entry.get("Description")) or f"error {entry.get('ErrCd')}")
+        texts.append(
+            clean_text(entry.get("ErrMsg")) or clean_text(entry.get("Description")) or f"error {entry.get('ErrCd')}"
+        )
     return "; ".join(dict.fromkeys(filter(None, texts))) or "no reason given"
 
 
-def word(value: Any) -> str:
+def clean_text(value: Any) -> str:
     """Return a value as stripped text; empty if it means "not reported"."""
     text = str(value).strip("\0 \t\n")
     return "" if text in _EMPTY_VALUES else text
@@ -99,13 +102,13 @@ def size_bytes(text: str) -> int | None:
     return next((size for size in sizes if size and abs(size - rounded) <= rounded / 100), None)
 
 
-def virtual(data: Any, index: int) -> Iterator[Virtual]:
-    """Yield the virtual drives of an answer."""
+def virtual_drives(data: Any, index: int) -> Iterator[VirtualDrive]:
+    """Yield the virtual drives of controller ``index`` in an answer."""
     for key, table in data.items() if isinstance(data, Mapping) else ():
         match = re.fullmatch(rf"/c{index}/v([0-9]{{1,5}})", key)
         if match and table:
             members = data.get(f"PDs for VD {match[1]}", ())
-            yield Virtual(
+            yield VirtualDrive(
                 number=int(match[1]),
                 row=dict(table[0]),
                 slots=tuple(str(member.get("EID:Slt")).strip() for member in members),

@@ -105,8 +105,8 @@ class AssembledArray:
             self._target = replace(target, dut=array_dut(target.dut, built), descriptor=os.dup(target.descriptor))
             return
         for field in ("path", "capacity_bytes", "logical_sector_bytes"):
-            if (now := getattr(target.dut, field)) != (before := getattr(self._target.dut, field)):
-                raise _failed(self.layout, f"the recreated array's {field} was {before}, and is now {now}")
+            if (after := getattr(target.dut, field)) != (before := getattr(self._target.dut, field)):
+                raise _failed(self.layout, f"the recreated array's {field} was {before}, and is now {after}")
         os.dup2(target.descriptor, self._target.descriptor, inheritable=False)
 
 

@@ -47,11 +47,11 @@ class MemberCaches(WriteCache):
         return remarks, deviations
 
     def setting_changes(self, evidence: Path) -> tuple[str, ...]:
-        lost = (
+        changes = (
             cache.setting_changes(_member_evidence(evidence, number))
             for number, (_, cache) in enumerate(self._members, start=1)
         )
-        return tuple(chain.from_iterable(lost))
+        return tuple(chain.from_iterable(changes))
 
     def _combine(self, statuses: Sequence[WriteCacheStatus]) -> WriteCacheStatus:
         """Return the common status of all members, or a status that lists each member's."""

@@ -39,7 +39,7 @@ def require_driver(layout: Layout, root: Path = ROOT) -> None:
     if f"[{level}]" in attribute(root / "proc/mdstat"):
         return
     with suppress(ToolMissing):
-        finished = Programs().ask("driver", "modprobe", "--dry-run", "--quiet", f"md-{level}")
+        finished = Programs().run("driver", "modprobe", "--dry-run", "--quiet", f"md-{level}")
         if not finished.exit_code and not finished.timed_out:
             return
     raise TargetUnfit(
@@ -64,7 +64,7 @@ class Mdadm:
 
     def version(self) -> str:
         """Return the version of mdadm, and of the kernel with the md driver."""
-        finished = Programs().ask("version", "mdadm", "--version")
+        finished = Programs().run("version", "mdadm", "--version")
         return f"{(finished.stderr or finished.stdout).strip()}; md of Linux {os.uname().release}"
 
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
@@ -73,11 +73,11 @@ class Mdadm:
         Raises ArrayError.
         """
         name = self._root / self._device.lstrip("/")
-        if name.exists() and not self._stale(name):
+        if name.exists() and not self._is_stale(name):
             raise ArrayError(f"{self._device} already exists, and belongs to another array")
         programs, is_new = Programs(evidence), not os.path.lexists(name)
         try:
-            programs.act("create", *self._creation(members, clean=clean))
+            programs.require("create", *self._create_command(members, clean=clean))
         except ArrayError:
             if is_new:
                 self._remove_names(name)
@@ -86,7 +86,7 @@ class Mdadm:
 
     def _remove_names(self, name: Path) -> None:
         """Remove the /dev entries that mdadm created for an array that the kernel does not have."""
-        node = _real(name)
+        node = _real_path(name)
         if node.is_block_device() and not block_directory(node.stat().st_rdev, self._root).exists():
             for path in {name, node}:
                 path.unlink()
@@ -102,9 +102,9 @@ class Mdadm:
         started = last_progress = time.monotonic()
         pause, completed = _PAUSE_SECONDS[0], ""
         while not self._is_synced(md):
-            now = attribute(md / "sync_completed")
-            if now != completed:
-                last_progress, completed = time.monotonic(), now
+            current = attribute(md / "sync_completed")
+            if current != completed:
+                last_progress, completed = time.monotonic(), current
             if time.monotonic() - last_progress > _STALLED_SECONDS:
                 raise ArrayError(f"its first sync has stalled ({attribute(md / 'sync_action')}, {completed})")
             if tick is not None:
@@ -127,14 +127,16 @@ class Mdadm:
         rows = [(title, attribute(md / name)) for name, title in names.items()]
         rows.append(("Bitmap", attribute(md / "bitmap/location") or "none"))
         rows.append(("Consistency", attribute(md / "consistency_policy")))
+        offsets = sorted({attribute(member) for member in md.glob("dev-*/offset")})
+        rows.append(("Data offset (sectors)", ", ".join(offsets)))
         return tuple((name, value) for name, value in rows if value)
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Stop the array and zero its superblocks, not others', on ``members``; raises ArrayError."""
+        """Stop the array and zero its own superblocks on ``members``, no other ones; raises ArrayError."""
         programs = Programs(evidence)
         self._stop(programs)
         for number, member in enumerate(members, start=1):
-            _zero(programs, member, self.identity, number)
+            _zero_superblock(programs, member, self.identity, number)
 
     def exists(self) -> bool:
         """Return whether the array exists, or a superblock of it on any drive."""
@@ -146,9 +148,9 @@ class Mdadm:
         programs = Programs()
         self._stop(programs)
         for number, device in enumerate(self._member_devices(programs), start=1):
-            _zero(programs, device, self.identity, number)
+            _zero_superblock(programs, device, self.identity, number)
 
-    def _creation(self, members: Sequence[str], *, clean: bool) -> Iterator[str]:
+    def _create_command(self, members: Sequence[str], *, clean: bool) -> Iterator[str]:
         layout = self._layout
         yield from ("mdadm", "--create", self._device, "--run", "--quiet", "--metadata=1.2", f"--level={layout.level}")
         yield from (f"--raid-devices={len(members)}", f"--uuid={self.identity}")
@@ -166,7 +168,7 @@ class Mdadm:
         name = self._root / self._device.lstrip("/")
         deadline = time.monotonic() + _APPEARING_SECONDS
         while True:
-            blocks = [block for block in self._arrays(programs) if device_path(block, self._root) == _real(name)]
+            blocks = [block for block in self._arrays(programs) if device_path(block, self._root) == _real_path(name)]
             if blocks:
                 device = device_path(blocks[0], self._root)
                 self._device = f"/{device.relative_to(self._root)}"
@@ -175,7 +177,7 @@ class Mdadm:
                 raise ArrayError(f"{self._device} did not appear")
             time.sleep(_PAUSE_SECONDS[0])
 
-    def _stale(self, name: Path) -> bool:
+    def _is_stale(self, name: Path) -> bool:
         """Return whether a name belongs to a stopped array; mdadm leaves such names if there is no udev."""
         block = block_directory(name.stat().st_rdev, self._root)
         return name.is_block_device() and attribute(block / "md/array_state") in ("", "clear")
@@ -183,13 +185,13 @@ class Mdadm:
     def _arrays(self, programs: Programs) -> Iterator[Path]:
         """Yield the sysfs folders of the arrays with our UUID: one or none."""
         for block in sorted((self._root / "sys/block").glob("md*")):
-            finished = programs.ask("detail", "mdadm", "--detail", "--export", str(device_path(block, self._root)))
+            finished = programs.run("detail", "mdadm", "--detail", "--export", str(device_path(block, self._root)))
             if _uuid(finished.stdout) == self.identity:
                 yield block
 
     def _member_devices(self, programs: Programs) -> list[str]:
         """Return the drives with a superblock that has our UUID, as found by mdadm."""
-        output = programs.act("scan", "mdadm", "--examine", "--scan", "--verbose", "--config=partitions").stdout
+        output = programs.require("scan", "mdadm", "--examine", "--scan", "--verbose", "--config=partitions").stdout
         devices: set[str] = set()
         for array in re.split(r"^(?=ARRAY )", output, flags=re.MULTILINE):
             if f"UUID={self.identity}" in array.split():
@@ -202,7 +204,7 @@ class Mdadm:
         for block in self._arrays(programs):
             while True:
                 try:
-                    programs.act("stop", "mdadm", "--stop", str(device_path(block, self._root)))
+                    programs.require("stop", "mdadm", "--stop", str(device_path(block, self._root)))
                     break
                 except ArrayError:
                     if time.monotonic() > deadline:
@@ -210,11 +212,11 @@ class Mdadm:
                     time.sleep(_PAUSE_SECONDS[0])
 
 
-def _zero(programs: Programs, device: str, identity: str, number: int) -> None:
+def _zero_superblock(programs: Programs, device: str, identity: str, number: int) -> None:
     """Zero the superblock of a drive if it is the array's."""
-    finished = programs.ask(f"examine{number}", "mdadm", "--examine", "--export", device)
+    finished = programs.run(f"examine{number}", "mdadm", "--examine", "--export", device)
     if finished.exit_code == 0 and _uuid(finished.stdout) == identity:
-        programs.act(f"zero{number}", "mdadm", "--zero-superblock", device)
+        programs.require(f"zero{number}", "mdadm", "--zero-superblock", device)
 
 
 def _uuid(exported: str) -> str:
@@ -222,5 +224,5 @@ def _uuid(exported: str) -> str:
     return match[1] if match else ""
 
 
-def _real(path: Path) -> Path:
+def _real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Protocol
 
 from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
 from ...lab.device.contents import Contents
-from ...lab.device.identity import ROOT, read_dut
+from ...lab.device.identity import ROOT, read_dut, resolved
 from ...lab.device.target_claim import Target, claim_target, contents, require_claimable
 from ...model.array import Layout, Member
 from ...model.dut import Dut
@@ -99,9 +98,9 @@ class Drives:
         return dut
 
     def _require_distinct(self) -> None:
-        paths: dict[str, Path] = {}
+        paths: dict[Path, Path] = {}
         for path in self._paths:
-            if (other := paths.setdefault(os.path.realpath(path), path)) is not path:
+            if (other := paths.setdefault(resolved(path), path)) is not path:
                 raise UsageError(detail=f"{other} and {path} are the same drive.", hint="Name each member once.")
 
 

@@ -18,19 +18,19 @@ class ArrayError(CopyableError):
 
 
 class Programs:
-    """Runs programs; ``evidence`` is the base name of their evidence files, without which none is kept."""
+    """Runs programs; ``evidence`` is the base name of their evidence files.  If it is None, no evidence is kept."""
 
     def __init__(self, evidence: Path | None = None) -> None:
         self._evidence = evidence
 
-    def ask(self, name: str, *argv: str) -> process.Finished:
-        """Run a program and return its outcome."""
-        with self._place(name) as evidence:
+    def run(self, name: str, *argv: str) -> process.Finished:
+        """Run a program and return its outcome, which may be a failure; ``name`` is that of its evidence."""
+        with self._evidence_path(name) as evidence:
             return process.run(argv, evidence=evidence, timeout_seconds=_ANSWER_SECONDS)
 
-    def act(self, name: str, *argv: str) -> process.Finished:
-        """Run a program; raises ArrayError if it fails or times out."""
-        finished = self.ask(name, *argv)
+    def require(self, name: str, *argv: str) -> process.Finished:
+        """Run a program and return its outcome; raises ArrayError if it fails or times out."""
+        finished = self.run(name, *argv)
         if finished.timed_out:
             raise ArrayError(f"{argv[0]} timed out after {_ANSWER_SECONDS:.0f} s")
         if finished.exit_code:
@@ -38,7 +38,7 @@ class Programs:
         return finished
 
     @contextmanager
-    def _place(self, name: str) -> Iterator[Path]:
+    def _evidence_path(self, name: str) -> Iterator[Path]:
         if self._evidence is not None:
             yield self._evidence.with_name(f"{self._evidence.name}-{name}")
             return

@@ -1,4 +1,6 @@
-"""Virtual drives of Broadcom (LSI, Avago) MegaRAID controllers by storcli, and of Dell's PERC by perccli: one language.
+"""Virtual drives of Broadcom (LSI, Avago) MegaRAID controllers by storcli, and of Dell's PERC by perccli.
+
+Both programs have the same commands.
 
 A virtual drive of the suite has a random name chosen by the suite.  The name alone identifies it as the suite's.
 """
@@ -22,7 +24,18 @@ from ...lab.process import program as process
 from ...lab.process.program import Tick
 from ...model.array import Layout, Member
 from ...units import KIB
-from .answers import CommandRejected, Virtual, decoded, details, failed, reasons, rows, size_bytes, virtual, word
+from .answers import (
+    CommandRejected,
+    VirtualDrive,
+    clean_text,
+    decode,
+    details,
+    is_failure,
+    reasons,
+    rows,
+    size_bytes,
+    virtual_drives,
+)
 from .programs import ArrayError, Programs
 
 IDENTITY = r"pts[0-9a-f]{12}"
@@ -41,9 +54,9 @@ _POLICIES = {
 _FREE = "UGood"
 _APPEARING_SECONDS = 60.0
 _STARTING_SECONDS = 60.0
-_STILL_SECONDS = 3600.0
+_STALLED_SECONDS = 3600.0
 #: A process that opens a device only briefly, such as udev, closes it within this time.
-_PASSING_SECONDS = 10.0
+_TRANSIENT_SECONDS = 10.0
 _PAUSE_SECONDS = (0.5, 30.0)
 _NO_DRIVES = re.compile(r"No VD'?s have been configured\.?")
 
@@ -78,12 +91,14 @@ class Storcli:
         """Return program, controller and firmware; some report a failure if any drive has a foreign configuration."""
         try:
             answer = self._ask("show", "show")
-        except CommandRejected as why:
-            return f"{self._kind} version unknown ({why.description})"
-        tool = word(answer["Command Status"].get("CLI Version")).partition(" ")[0] or "version unknown"
+        except CommandRejected as rejection:
+            return f"{self._kind} version unknown ({rejection.description})"
+        tool = clean_text(answer["Command Status"].get("CLI Version")).partition(" ")[0] or "version unknown"
         data = answer["Response Data"] if isinstance(answer["Response Data"], dict) else {}
-        firmware = word(data.get("FW Version")) or word(data.get("FW Package Build")) or "unknown"
-        return f"{self._kind} {tool}; {word(data.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
+        firmware = clean_text(data.get("FW Version")) or clean_text(data.get("FW Package Build")) or "unknown"
+        return (
+            f"{self._kind} {tool}; {clean_text(data.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
+        )
 
     def members(self, evidence: Path | None = None) -> tuple[Member, ...]:
         """Return the physical drives of the layout; raises ArrayError if one is in use or missing."""
@@ -120,7 +135,7 @@ class Storcli:
                 changed, before = time.monotonic(), str(operations)
             if not operations and drive.is_ready(wait=time.monotonic() - changed < _STARTING_SECONDS):
                 return
-            if time.monotonic() - changed > _STILL_SECONDS:
+            if time.monotonic() - changed > _STALLED_SECONDS:
                 raise ArrayError(f"its initialization has stalled ({before})")
             if tick is not None:
                 tick(time.monotonic() - started, 0)
@@ -167,20 +182,20 @@ class Storcli:
     def _ask(self, name: str, *words: str, place: str = "", evidence: Path | None = None) -> dict[str, Any]:
         """Return the controller's answer; raises ArrayError if it reports a failure."""
         argv = (_program(self._kind), f"/c{self._index}{place}", *words, "J")
-        done = Programs(evidence).ask(name, *argv)
+        finished = Programs(evidence).run(name, *argv)
         command = " ".join(argv[1:-1])
         try:
-            answer = decoded(done.stdout)["Controllers"][0]
+            answer = decode(finished.stdout)["Controllers"][0]
             status = answer["Command Status"]
-            succeeded, which = status["Status"] == "Success", status.get("Controller", self._index)
+            succeeded, controller = status["Status"] == "Success", status.get("Controller", self._index)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise ArrayError(f"{self._kind} {command}: invalid answer: {done.error_summary}") from None
-        if not succeeded or any(failed(detail) for detail in details(status)):
+            raise ArrayError(f"{self._kind} {command}: invalid answer: {finished.error_summary}") from None
+        if not succeeded or any(is_failure(detail) for detail in details(status)):
             raise CommandRejected(
                 f"{self._kind} {command} failed: {reasons(status)}", str(status.get("Description", ""))
             )
-        if str(which) != str(self._index):
-            raise ArrayError(f"{self._kind} {command} was answered by controller {which}")
+        if str(controller) != str(self._index):
+            raise ArrayError(f"{self._kind} {command} was answered by controller {controller}")
         return {"Response Data": {}, **answer}
 
     def _member(self, slot: str, evidence: Path | None) -> Member:
@@ -201,16 +216,16 @@ class Storcli:
             raise ArrayError(f"the drive in slot {slot} is not free ({state}; only {_FREE} without a group is)")
         if (size := size_bytes(str(attributes.get("Raw size", "")))) is None:
             raise ArrayError(f"the drive in slot {slot} does not report its size")
-        serial = word(attributes.get("SN"))
-        if path := self._kernel_device(serial, word(attributes.get("WWN")).lower()):
+        serial = clean_text(attributes.get("SN"))
+        if path := self._kernel_device(serial, clean_text(attributes.get("WWN")).lower()):
             raise ArrayError(
                 f"the drive in slot {slot} is not free (it is also {path}, where other processes may use it)"
             )
         return Member(
             path=slot,
-            model=word(attributes.get("Model Number")) or word(row.get("Model")),
+            model=clean_text(attributes.get("Model Number")) or clean_text(row.get("Model")),
             serial=serial,
-            firmware=word(attributes.get("Firmware Revision")),
+            firmware=clean_text(attributes.get("Firmware Revision")),
             capacity_bytes=size,
             rotational={"SSD": False, "HDD": True}.get(str(row.get("Med"))),
         )
@@ -223,43 +238,43 @@ class Storcli:
                 block_serial = block_dut(path, block.resolve(), self._root).serial
             except TargetUnfit:  # it has no size
                 continue
-            if (serial and block_serial == serial) or (number and _number(block) == number):
+            if (serial and block_serial == serial) or (number and _naa_number(block) == number):
                 return str(path)
         return ""
 
-    def _require_unused(self, drive: Virtual) -> None:
+    def _require_unused(self, drive: VirtualDrive) -> None:
         """Raise ArrayError if any process or layer of the host uses the virtual drive."""
-        deadline = time.monotonic() + _PASSING_SECONDS
+        deadline = time.monotonic() + _TRANSIENT_SECONDS
         if not drive.naa:
             raise ArrayError(
                 f"virtual drive {drive.number} is not deleted: the controller does not report its NAA number"
             )
         blocks = sorted((self._root / "sys/block").glob("*"))
         # if the kernel has no such number, it may be the device named by the layout or the controller
-        devices = (self._layout.device, word(drive.properties.get("OS Drive Name")))
+        devices = (self._layout.device, clean_text(drive.properties.get("OS Drive Name")))
         names = {Path(os.path.realpath(self._root / device.lstrip("/"))).name for device in devices}
-        with_number = [block for block in blocks if _number(block) == drive.naa]
+        with_number = [block for block in blocks if _naa_number(block) == drive.naa]
         for block in with_number or [block for block in blocks if block.name in names]:
             while True:
                 try:
                     usage = read_usage(self._root)
                     require_free(device_path(block, self._root), stack_of(block.resolve(), usage, self._root), usage)
                     break
-                except (TargetBusy, TargetUnfit) as why:
+                except (TargetBusy, TargetUnfit) as refusal:
                     if time.monotonic() > deadline:
-                        raise ArrayError(f"virtual drive {drive.number} is not deleted: {why}") from None
+                        raise ArrayError(f"virtual drive {drive.number} is not deleted: {refusal}") from None
                     time.sleep(_PAUSE_SECONDS[0])
 
-    def _find(self, evidence: Path | None) -> Virtual | None:
+    def _find(self, evidence: Path | None) -> VirtualDrive | None:
         """Return the virtual drive with our name, or None; raises ArrayError if the answer is unclear."""
         try:
             answer = self._ask("drives", "show", "all", place="/vall", evidence=evidence)
-        except CommandRejected as none:
-            if _NO_DRIVES.fullmatch(none.description):
+        except CommandRejected as rejection:
+            if _NO_DRIVES.fullmatch(rejection.description):
                 return None
             raise
         try:
-            drives = [*virtual(answer["Response Data"], self._index)]
+            drives = [*virtual_drives(answer["Response Data"], self._index)]
         except (LookupError, TypeError, ValueError, AttributeError):
             drives = []
         if not drives and not _NO_DRIVES.fullmatch(str(answer["Command Status"].get("Description"))):
@@ -271,15 +286,15 @@ class Storcli:
             )
         return ours[0] if ours else None
 
-    def _existing(self, evidence: Path | None) -> Virtual:
+    def _existing(self, evidence: Path | None) -> VirtualDrive:
         drive = self._find(evidence)
         if drive is None:
             raise ArrayError(f"there is no virtual drive {self.identity}")
         return drive
 
-    def _operations(self, number: int, what: str) -> list[str]:
-        """Return the operations of a kind that are in progress."""
-        data = self._ask(f"show-{what}", "show", what, place=f"/v{number}")["Response Data"]
+    def _operations(self, number: int, kind: str) -> list[str]:
+        """Return the operations of a kind (``init`` or ``bgi``) that are in progress."""
+        data = self._ask(f"show-{kind}", "show", kind, place=f"/v{number}")["Response Data"]
         with_status = [row for row in rows(data) if "Status" in row]
         return [str(row) for row in with_status if str(row["Status"]).lower().startswith("in progress")]
 
@@ -289,7 +304,7 @@ class Storcli:
         while True:
             expected = self._existing(evidence).naa
             real = Path(os.path.realpath(self._root / str(device).lstrip("/")))
-            number = _number(self._root / "sys/class/block" / real.name)
+            number = _naa_number(self._root / "sys/class/block" / real.name)
             if expected and number == expected:
                 return real
             if time.monotonic() > deadline:
@@ -313,6 +328,6 @@ def _program(kind: str) -> str:
     )
 
 
-def _number(block: Path) -> str:
+def _naa_number(block: Path) -> str:
     """Return the NAA number of a SCSI device; empty if it has none."""
     return attribute(block / "device/wwid").lower().removeprefix("naa.")

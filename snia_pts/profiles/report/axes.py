@@ -8,15 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ...report.figures import columns
-from ...report.figures.figure import Grid
+from ...report.figures import columns_3d
+from ...report.figures.figure import Grid, PointMatrix
 from ...report.figures.matrices import average_response_ms
-from ...report.figures.surface import has_surface, surface
+from ...report.figures.surface_3d import has_surface, surface
 from ...report.pages import Block, Figure, Page
 from ...report.tables import Table
 from ..spec import Axis
 from .figures import Step, lines, response_over_iops
-from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
+from .points import (
+    DEMANDS,
+    Family,
+    PlacedPoint,
+    ProfileResult,
+    Series,
+    along,
+    axis_name,
+    grid,
+    group_by_workload,
+    key_of,
+    part,
+    side,
+)
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
 from .tables import footnote, matrices_of
 
@@ -26,13 +39,16 @@ _MAX_SERIES = 8
 _SURFACE_HEIGHT = 3.05
 
 
-def axis_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
+def axis_pages(
+    family: Family, measure: Measure, same_measure: Sequence[Family], *, prefix: str, slug: str
+) -> Iterator[Page]:
     """Yield the pages of a family over its quantity axes; ``measure`` is its main quantity.
 
-    Surfaces share one scale with those of the families ``alike``.
+    ``same_measure`` are all families with this main quantity: their surfaces share one scale.
     """
     if len(family.sides) == 2:
-        grids = [item for one in alike if len(one.sides) == 2 for item in surfaces(one, measure).values()]
+        with_surfaces = (other for other in same_measure if len(other.sides) == 2)
+        grids = [values for other in with_surfaces for values in surfaces(other, measure).values()]
         yield from _surfaces(family, measure, grids, prefix, slug)
     else:
         yield from _lines(family, prefix, slug)
@@ -40,16 +56,16 @@ def axis_pages(family: Family, measure: Measure, alike: Sequence[Family], *, pre
 
 
 def _split(series: Sequence[Series]) -> list[Sequence[Series]]:
-    return [series[at : at + _MAX_SERIES] for at in range(0, len(series), _MAX_SERIES)]
+    """Return the series in groups that fit into one figure each."""
+    return [series[start : start + _MAX_SERIES] for start in range(0, len(series), _MAX_SERIES)]
 
 
 def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     (axis,) = family.sides
-    across, found = side(axis, family.spots), family.series([axis.key])
+    across, groups = side(axis, family.spots), _split(family.series([axis.key]))
     name = axis_name(axis)
-    several = any(len(spot.measured) > 1 for spot in family.spots)
-    whiskers = "; whiskers span the repeats from minimum to maximum" if several else ""
-    groups = _split(found)
+    has_repeats = any(len(spot.measured) > 1 for spot in family.spots)
+    whiskers = "; whiskers span the repeats from minimum to maximum" if has_repeats else ""
     for number, group in enumerate(groups, start=1):
         panels = {
             measure.heading: {
@@ -74,8 +90,9 @@ def _title(name: str) -> str:
 def surfaces(family: Family, measure: Measure) -> Mapping[str, Grid]:
     """Return the matrices of a family over its two axes, by series; the last axis is horizontal."""
     deep, across = family.sides
-    found = family.series([deep.key, across.key])
-    return {series.label: grid(series.spots, across, deep, measure.of) for series in found}
+    return {
+        series.label: grid(series.spots, across, deep, measure.of) for series in family.series([deep.key, across.key])
+    }
 
 
 def surface_figure(
@@ -84,33 +101,38 @@ def surface_figure(
     grids: Mapping[str, Grid],
     measure: Measure,
     name: str,
-    alike: Sequence[Grid],
+    all_grids: Sequence[Grid],
     *,
     before: str = "",
 ) -> Figure:
-    """Return a 3D figure of one matrix of a family, on the common scale of ``alike``."""
+    """Return a 3D figure of the matrix ``label`` among the ``grids`` of a family.
+
+    Its scale is that of ``all_grids``; its caption starts with ``before``.
+    """
     deep, across = family.sides
     sides = side(across, family.spots), side(deep, family.spots)
     complete = all(has_surface(values, *sides) for values in grids.values())
-    draw = surface if complete else columns.columns
+    draw = surface if complete else columns_3d.columns
     what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
     return Figure(
         name=name,
         caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
         alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
-        draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(alike)),
+        draw=partial(
+            draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(all_grids)
+        ),
         height=_SURFACE_HEIGHT,
     )
 
 
-def _surfaces(family: Family, measure: Measure, alike: Sequence[Grid], prefix: str, slug: str) -> Iterator[Page]:
+def _surfaces(family: Family, measure: Measure, all_grids: Sequence[Grid], prefix: str, slug: str) -> Iterator[Page]:
     """Yield a page for each series: its surface on the common scale, and its matrices below."""
     deep, across = family.sides
     grids = surfaces(family, measure)
     for number, series in enumerate(family.series([deep.key, across.key]), start=1):
         blocks: tuple[Block, ...] = tuple(matrices_of(series.spots, deep, across, _column(measure)))
         if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1:
-            figure = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", alike)
+            figure = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", all_grids)
             blocks = (figure, *blocks)
         blocks = (*blocks, *footnote(series.spots))
         axis_names = f"{_title(axis_name(deep))} x {_title(axis_name(across))}"
@@ -130,6 +152,27 @@ def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
         yield replace(table, title=f"{series.label}: {table.title}")
 
 
+def point_matrices(result: ProfileResult) -> Iterator[PointMatrix]:
+    """Yield the matrix of each series of points over two quantity axes."""
+    for family in group_by_workload(result):
+        if len(family.sides) < 2:
+            continue
+        down, across = family.sides
+        for series in family.series([down.key, across.key]):
+            yield PointMatrix(
+                title=series.label,
+                metric="mb_per_second" if family.sequential else "iops",
+                across=side(across, series.spots),
+                down=side(down, series.spots),
+                points={_keys(spot, across, down): spot.point.name for spot in series.spots},
+            )
+
+
+def _keys(spot: PlacedPoint, across: Axis, down: Axis) -> tuple[int, int]:
+    values = spot.point.axis_values
+    return key_of(across, values[across.key]), key_of(down, values[down.key])
+
+
 def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     """Yield response time over IOPS for increasing outstanding I/Os, if an axis varies these."""
     axis = next((item for key in DEMANDS for item in family.axes if item.key == key), None)
@@ -137,27 +180,27 @@ def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
         return
     groups = _split(family.series([axis.key]))
     for number, group in enumerate(groups, start=1):
-        shown = {series.label: steps(series, axis.key, family) for series in group}
-        every = [step for found in shown.values() for step in found]
-        if not any(math.isfinite(step.average_ms) for step in every):
+        curves = {series.label: steps(series, axis.key, family) for series in group}
+        if not any(math.isfinite(step.average_ms) for curve in curves.values() for step in curve):
             return
         figure = Figure(
             name=f"response-{slug}-{number}",
-            caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}. Where a "
-            f"curve turns up, more outstanding I/Os do not increase IOPS{_falling_iops(group, axis)}.",
+            caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}, "
+            "where there is room. Where a curve turns up, more outstanding I/Os do not increase IOPS"
+            f"{_falling_iops(group, axis)}.",
             alt="Line plot: average and 99 % response time in ms against IOPS, one colour per series.",
-            draw=partial(response_over_iops, shown, legend="Series"),
+            draw=partial(response_over_iops, curves, legend="Series"),
         )
         yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
 
 
-def _falling_iops(found: Sequence[Series], axis: Axis) -> str:
+def _falling_iops(group: Sequence[Series], axis: Axis) -> str:
     """Return a caption note on why IOPS fall along a curve: the host, the drive's state, or undetermined."""
-    spots = [list(along(series.spots, axis).values()) for series in found]
-    pairs = [pair for item in spots for pair in itertools.pairwise(item)]
+    curves = [list(along(series.spots, axis).values()) for series in group]
+    pairs = [pair for curve in curves for pair in itertools.pairwise(curve)]
     causes = {spot.host_limited for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
     host = "the host limited the IOPS"
-    state = "the drive's state had changed since the previous point (a profile does not wait for steady state)"
+    state = "the drive's state had changed since the previous point (the points are not measured until steady state)"
     if not causes:
         return ""
     if len(causes) > 1 or None in causes:

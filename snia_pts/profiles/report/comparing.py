@@ -7,6 +7,7 @@ from functools import partial
 
 from ...report.figures.figure import Grid
 from ...report.figures.matrices import average_response_ms, matrix_tables
+from ...report.figures.style import overlay_styles
 from ...report.pages import Block, Figure, Page
 from . import figures as drawn
 from .axes import surface_figure
@@ -37,153 +38,171 @@ Runs = Mapping[str, ProfileResult]
 
 def profile_figures(runs: Runs) -> Iterator[Page]:
     """Yield the pages of figures: the families of the first run, with the points that all runs have."""
-    found = {label: {spot.point.name: spot for spot in placed_points(result)} for label, result in runs.items()}
-    common = set.intersection(*(set(entry) for entry in found.values()))
+    spots_by_run = {label: {spot.point.name: spot for spot in placed_points(result)} for label, result in runs.items()}
+    common = set.intersection(*(set(spots) for spots in spots_by_run.values()))
     first = next(iter(runs.values()))
     for number, family in enumerate(group_by_workload(first), start=1):
-        own = {label: _of_run(family, its, common) for label, its in found.items()}
-        if not next(iter(own.values())).spots:
+        families = {label: _family_of_run(family, spots, common) for label, spots in spots_by_run.items()}
+        if not next(iter(families.values())).spots:
             continue
         measure = MB_PER_SECOND if family.sequential else IOPS
         if family.zoned:
-            yield from _zones(own, measure, number)
+            yield from _zones(families, measure, number)
         elif len(family.sides) == 2:
-            yield from _matrices(own, measure, number)
+            yield from _matrices(families, measure, number)
         elif family.sides:
-            yield from _lines(own, number)
+            yield from _lines(families, number)
         else:
-            yield from _bars(own, number)
+            yield from _bars(families, number)
 
 
-def _of_run(family: Family, spots: Mapping[str, PlacedPoint], common: set[str]) -> Family:
-    """Return a family with one run's measurements of its common points."""
-    kept = tuple(spots[spot.point.name] for spot in family.spots if spot.point.name in common)
-    return Family(workloads=family.workloads, axes=family.axes, zoned=family.zoned, spots=kept)
+def _family_of_run(family: Family, spots: Mapping[str, PlacedPoint], common: set[str]) -> Family:
+    """Return a family with the measurements of one run, whose points are ``spots``, reduced to the common points."""
+    common_spots = tuple(spots[spot.point.name] for spot in family.spots if spot.point.name in common)
+    return Family(workloads=family.workloads, axes=family.axes, zoned=family.zoned, spots=common_spots)
 
 
-def _alike(own: Mapping[str, Family], over: Sequence[str]) -> Iterator[tuple[str, dict[str, Series]]]:
-    """Yield each label with the series of all runs that have it."""
-    by_run = {
-        label: {one_series.label: one_series for one_series in family.series(over)} for label, family in own.items()
-    }
+def _series_by_name(families: Mapping[str, Family], over: Sequence[str]) -> Iterator[tuple[str, dict[str, Series]]]:
+    """Yield the name of each series of the first run, with the series of this name by the letters of the runs."""
+    by_run = {label: {series.label: series for series in family.series(over)} for label, family in families.items()}
     for name in next(iter(by_run.values())):
-        yield name, {label: its[name] for label, its in by_run.items() if name in its}
+        yield name, {label: by_name[name] for label, by_name in by_run.items() if name in by_name}
 
 
-def _lines(own: Mapping[str, Family], number: int) -> Iterator[Page]:
-    family = next(iter(own.values()))
-    (axis,) = family.sides
-    across = side(axis, family.spots)
-    every = [IOPS.span(spot.measured).greatest for item in own.values() for spot in item.spots]
+def _lines(families: Mapping[str, Family], number: int) -> Iterator[Page]:
+    """Yield a page with a figure for each series: IOPS and response time over its axis, one line per run."""
+    first = next(iter(families.values()))
+    (axis,) = first.sides
+    across = side(axis, first.spots)
+    scale = [IOPS.span(spot.measured).greatest for family in families.values() for spot in family.spots]
     blocks: list[Block] = []
-    for place, (name, series) in enumerate(_alike(own, [axis.key]), start=1):
+    for position, (name, series_by_run) in enumerate(_series_by_name(families, [axis.key]), start=1):
         panels = {
             measure.heading: {
-                label: {key: measure.span(spot.measured) for key, spot in along(its.spots, axis).items()}
-                for label, its in series.items()
+                label: {key: measure.span(spot.measured) for key, spot in along(series.spots, axis).items()}
+                for label, series in series_by_run.items()
             }
             for measure in (IOPS, _RESPONSE)
         }
         what = f"IOPS and average response time over {axis_name(axis).lower()}, one line per run"
         blocks.append(
             Figure(
-                name=f"profile-{number}-lines-{place}",
+                name=f"profile-{number}-lines-{position}",
                 caption=f"{name}: {what}; whiskers span the repeats. All series have the same IOPS scale.",
                 alt=f"Stacked line plots: {what}.",
-                draw=partial(drawn.lines, panels, across, legend="Run", scales=every),
+                draw=partial(
+                    drawn.lines,
+                    panels,
+                    across,
+                    legend="Run",
+                    scales=scale,
+                    styles=overlay_styles(list(series_by_run)),
+                ),
             )
         )
-    yield Page(title=f"Runs over {axis_name(axis)}{_of(family)}", blocks=tuple(blocks), flows=True)
+    yield Page(title=f"Runs over {axis_name(axis)}{_title_suffix(first)}", blocks=tuple(blocks), flows=True)
 
 
-def _of(family: Family) -> str:
+def _title_suffix(family: Family) -> str:
     return f": {', '.join(family.workloads)}"
 
 
-def _matrices(own: Mapping[str, Family], measure: Measure, number: int) -> Iterator[Page]:
+def _matrices(families: Mapping[str, Family], measure: Measure, number: int) -> Iterator[Page]:
     """Yield a page for each series: the surfaces of all runs on a common scale, and the differences in percent."""
-    family = next(iter(own.values()))
-    deep, across = family.sides
+    first_family = next(iter(families.values()))
+    deep, across = first_family.sides
     keys = [deep.key, across.key]
     grids = {
-        label: {series.label: grid(series.spots, across, deep, measure.of) for series in item.series(keys)}
-        for label, item in own.items()
+        label: {series.label: grid(series.spots, across, deep, measure.of) for series in family.series(keys)}
+        for label, family in families.items()
     }
-    every = [values for its in grids.values() for values in its.values()]
+    all_grids = [run_grid for by_name in grids.values() for run_grid in by_name.values()]
     first = next(iter(grids))
-    for place, (name, series) in enumerate(_alike(own, keys), start=1):
+    for position, (name, series_by_run) in enumerate(_series_by_name(families, keys), start=1):
         blocks: list[Block] = [
             surface_figure(
-                family,
+                first_family,
                 name,
                 grids[label],
                 measure,
-                f"profile-{number}-matrix-{place}-{label}",
-                every,
+                f"profile-{number}-matrix-{position}-{label}",
+                all_grids,
                 before=f"Run {label}, ",
             )
-            for label in series
-            if min(len(side(axis, its).keys) for its in (series[label].spots,) for axis in (deep, across)) > 1
+            for label, series in series_by_run.items()
+            if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1
         ]
-        for label in list(series)[1:]:
-            changed = _percent(grids[first][name], grids[label][name])
-            values = {(down, right): value for (right, down), value in changed.items()}
+        for label, series in list(series_by_run.items())[1:]:
+            changes = _percent(grids[first][name], grids[label][name])
+            values = {(down, right): value for (right, down), value in changes.items()}
             title = f"{measure.heading}: run {label} against {first}, in percent"
-            sides = side(deep, series[label].spots), side(across, series[label].spots)
+            sides = side(deep, series.spots), side(across, series.spots)
             blocks += matrix_tables(values, *sides, title=title, digits=3, most=1)
         yield Page(title=f"Matrix by Run: {name}", blocks=tuple(blocks), flows=True)
 
 
 def _percent(first: Grid, other: Grid) -> Grid:
-    return {place: 100 * (other[place] - value) / value for place, value in first.items() if value and place in other}
+    """Return the differences from the first grid in percent, without points that are 0 or missing."""
+    return {key: 100 * (other[key] - value) / value for key, value in first.items() if value and key in other}
 
 
-def _zones(own: Mapping[str, Family], measure: Measure, number: int) -> Iterator[Page]:
-    found = {label: zone_curves(family, measure) for label, family in own.items()}
-    every = [value for its in found.values() for line in its.values() for _, _, value in line]
+def _zones(families: Mapping[str, Family], measure: Measure, number: int) -> Iterator[Page]:
+    """Yield a page with the zones of all runs: their tables, and a figure for each series."""
+    curves_by_run = {label: zone_curves(family, measure) for label, family in families.items()}
+    scale = [value for curves in curves_by_run.values() for curve in curves.values() for _, _, value in curve]
+    names = list(next(iter(curves_by_run.values())))
     blocks: list[Block] = []
-    for place, name in enumerate(next(iter(found.values())), start=1):
-        curves = {label: its[name] for label, its in found.items() if name in its}
+    for position, name in enumerate(names, start=1):
+        curves_of_name = {label: curves[name] for label, curves in curves_by_run.items() if name in curves}
         blocks.append(
             Figure(
-                name=f"profile-{number}-zones-{place}",
+                name=f"profile-{number}-zones-{position}",
                 caption=f"{name}: {measure.heading} of each zone by position, one line per run, on a common scale.",
                 alt=f"Line plot: {measure.heading} from zero against the position, one line per run.",
                 draw=partial(
-                    over_position, curves, heading=measure.heading, scales=every, legend="Run", high=_ZONES_HEIGHT
+                    over_position,
+                    curves_of_name,
+                    heading=measure.heading,
+                    scales=scale,
+                    legend="Run",
+                    high=_ZONES_HEIGHT,
+                    styles=overlay_styles(list(curves_by_run)),
                 ),
                 height=_ZONES_HEIGHT,
             )
         )
-    named = {f"{name}, run {label}": its[name] for name in next(iter(found.values())) for label, its in found.items()}
-    family = next(iter(own.values()))
-    yield Page(title=f"Runs by Zone{_of(family)}", blocks=(*zone_tables(named, measure), *blocks), flows=True)
+    tables = zone_tables(
+        {f"{name}, run {label}": curves[name] for name in names for label, curves in curves_by_run.items()}, measure
+    )
+    title = f"Runs by Zone{_title_suffix(next(iter(families.values())))}"
+    yield Page(title=title, blocks=(*tables, *blocks), flows=True)
 
 
-def _bars(own: Mapping[str, Family], number: int) -> Iterator[Page]:
+def _bars(families: Mapping[str, Family], number: int) -> Iterator[Page]:
     """Yield the points as bars, with all runs of a point in adjacent rows."""
+    first = next(iter(families.values()))
     rows = [
-        (f"{one.point.name} - {label}", order, spot)
-        for at, one in enumerate(next(iter(own.values())).spots)
-        for order, (label, spot) in enumerate((label, family.spots[at]) for label, family in own.items())
+        (f"{first_spot.point.name} - {label}", order, family.spots[index])
+        for index, first_spot in enumerate(first.spots)
+        for order, (label, family) in enumerate(families.items())
     ]
     scale = {item.heading: [item.span(spot.measured).greatest for _, _, spot in rows] for item in (IOPS, MB_PER_SECOND)}
     colours = {name: order for name, order, _ in rows}
-    stride = max(1, drawn.MOST_ROWS // len(own)) * len(own)
+    stride = max(1, drawn.MOST_ROWS // len(families)) * len(families)
     blocks = []
-    for place, at in enumerate(range(0, len(rows), stride), start=1):
-        group = rows[at : at + stride]
+    for position, start in enumerate(range(0, len(rows), stride), start=1):
+        group = rows[start : start + stride]
         panels = {
             entry.heading: {name: entry.span(spot.measured) for name, _, spot in group}
             for entry in (IOPS, MB_PER_SECOND)
         }
         blocks.append(
             Figure(
-                name=f"profile-{number}-bars-{place}",
+                name=f"profile-{number}-bars-{position}",
                 caption="IOPS and throughput of each point, one colour per run; whiskers span the repeats.",
                 alt="Bars: IOPS and MB/s from zero, one row per point and run.",
                 draw=partial(drawn.bars, panels, colours, scale),
                 height=drawn.height(len(group)),
             )
         )
-    yield Page(title=f"Points by Run{_of(next(iter(own.values())))}", blocks=tuple(blocks), flows=True)
+    yield Page(title=f"Points by Run{_title_suffix(first)}", blocks=tuple(blocks), flows=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...report.figures import axes as ax
-from ...report.figures.figure import Side, canvas, legend_beside, plot
+from ...report.figures.figure import LEGEND_WIDTH, Side, Styles, canvas, legend_beside, plot
 from ...report.figures.style import BAD, COLOURS, INK, QUIET, series_styles
 from ...report.header import short
 from ...report.pages import FIGURE_HEIGHT, FIGURE_WIDTH
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: From this ratio of maximum to minimum, a scale is logarithmic.
 _LOG_RATIO = 30.0
-#: Characters per line of a legend, lines per entry, and the number of lines above which the font is smaller.
-_LEGEND_LETTERS, _LEGEND_LINES, _LEGEND_ROOM = 19, 4, 22
 #: Characters of a bar's label, and the height of a bar or box in inches.
 _LABEL_LETTERS, _ROW = 34, 0.33
 #: The most bars or boxes in one figure.
@@ -48,33 +46,19 @@ class Step:
     most_ms: float
 
 
-def entry(label: str) -> str:
-    """Return a label wrapped to the lines that a legend has room for."""
-    lines = textwrap.wrap(label, _LEGEND_LETTERS) or [label]
-    if len(lines) > _LEGEND_LINES:  # the end of the label distinguishes the series
-        lines = [f"{lines[0]} \N{HORIZONTAL ELLIPSIS}", *lines[1 - _LEGEND_LINES :]]
-    return "\n".join(lines)
-
-
 def is_log(values: Sequence[float]) -> bool:
     """Return whether the range of values is so large that a linear scale would hide the small ones."""
     positive = [value for value in ax.finite(values) if value > 0]
     return bool(positive) and max(positive) > _LOG_RATIO * min(positive)
 
 
-def legend_of_lines(axes: Axes, title: str) -> None:
-    """Put a legend with wrapped entries beside axes."""
-    handles, labels = axes.get_legend_handles_labels()
-    texts = [entry(label) for label in labels]
-    legend_beside(axes, handles, texts, title)
-    legend, lines = axes.get_legend(), sum(text.count("\n") + 1 for text in texts)
-    if legend is not None and lines > _LEGEND_ROOM:
-        for text in legend.get_texts():
-            text.set_fontsize(max(4.0, 8 * _LEGEND_ROOM / lines))
-
-
 def lines(
-    panels: Mapping[str, Mapping[str, Mapping[int, Span]]], across: Side, *, legend: str, scales: Sequence[float] = ()
+    panels: Mapping[str, Mapping[str, Mapping[int, Span]]],
+    across: Side,
+    *,
+    legend: str,
+    scales: Sequence[float] = (),
+    styles: Styles | None = None,
 ) -> Figure:
     """Plot stacked panels over one axis, a line for each series, with whiskers from minimum to maximum.
 
@@ -82,14 +66,14 @@ def lines(
     """
     figure = canvas()
     room = (FIGURE_HEIGHT - 0.75) / len(panels)
-    styles = series_styles(list(next(iter(panels.values()))))
+    styles = styles or series_styles(list(next(iter(panels.values()))))
     for number, (heading, series) in enumerate(panels.items()):
         last = number == len(panels) - 1
         axes = plot(
             figure,
             left=0.85,
-            right=1.75,
-            bottom=0.55 + room * (len(panels) - 1 - number) + 0.1 * (not last),
+            right=LEGEND_WIDTH,
+            bottom=0.55 + room * (len(panels) - 1 - number) + 0.2 * (not last),
             top=0.2 + room * number,
         )
         ax.dress(axes)
@@ -100,7 +84,7 @@ def lines(
         ax.set_y(axes, values, heading, log=is_log(values))
         _across(axes, across, labelled=last)
         if number == 0:
-            legend_of_lines(axes, legend)
+            legend_beside(axes, legend)
     return figure
 
 
@@ -134,7 +118,7 @@ def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, sca
     The scales of the axes include the steps ``scales``.
     """
     figure = canvas()
-    axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     styles = series_styles(list(series))
     for label, steps in series.items():
@@ -149,13 +133,16 @@ def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, sca
     ax.set_linear_x(axes, [0.0, *(step.iops for step in every)])
     axes.set_xlabel("IOPS")
     ax.set_y(axes, times, "Response time (ms)", log=is_log(times))
-    legend_of_lines(axes, legend)
+    legend_beside(axes, legend)
     _name_steps(axes, series, {label: styles[label].colour for label in series})
     return figure
 
 
 def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mapping[str, str]) -> None:
-    """Label each step with its demand if the label overlaps no point or other label; the ends of curves go first."""
+    """Label each step with its demand, inside the axes and beside all points and other labels.
+
+    The ends of curves go first; a step without a free place has no label.
+    """
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=1.6, foreground="white")]
@@ -165,6 +152,7 @@ def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mappi
         for number, step in enumerate(steps)
         if step.average_ms > 0
     }
+    edges = (axes.bbox.get_points() * 72 / axes.figure.dpi).tolist()
     dots = [*at.values(), *(_printed(axes, step.iops, step.most_ms) for steps in series.values() for step in steps)]
     taken = [(x - 2.5, y - 2.5, x + 2.5, y + 2.5) for x, y in dots]
     for label, steps in series.items():
@@ -172,7 +160,7 @@ def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mappi
             if (label, number) not in at:
                 continue
             text, (x, y) = steps[number].demand, at[label, number]
-            box, shift = next(_free(x, y, 4.6 * len(text) + 1.5, taken), (None, (0.0, 0.0)))
+            box, shift = next(_free(x, y, 4.6 * len(text) + 1.5, taken, edges), (None, (0.0, 0.0)))
             if box is not None:
                 taken.append(box)
                 axes.annotate(
@@ -201,12 +189,25 @@ def _printed(axes: Axes, x: float, y: float) -> tuple[float, float]:
 _Box = tuple[float, float, float, float]
 
 
-def _free(x: float, y: float, wide: float, taken: Sequence[_Box]) -> Iterator[tuple[_Box, tuple[float, float]]]:
-    """Yield the free boxes around a point, in points of print, for a label of this width, with their offsets."""
-    for right, above in ((-wide - 3.0, 3.0), (3.0, -12.0), (3.0, 3.0), (-wide - 3.0, -12.0)):
-        box = (x + right, y + above, x + right + wide, y + above + 9.0)
-        if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-            yield box, (right, above)
+def _free(
+    x: float, y: float, wide: float, taken: Sequence[_Box], edges: Sequence[Sequence[float]]
+) -> Iterator[tuple[_Box, tuple[float, float]]]:
+    """Yield the free boxes around a point, in points of print, for a label of this width, with their offsets.
+
+    All are within ``edges``, the lower left and the upper right end of the axes; the nearest ones come first.
+    """
+    (left, lower), (end, upper) = edges
+    for far in (0.0, 7.0, 14.0):
+        beside, across = 3.0 + far / 2, -wide / 2
+        for right, above in (
+            *((side, height) for height in (3.0 + far, -12.0 - far) for side in (-wide - beside, beside)),
+            (across, 4.0 + far),
+            (across, -13.0 - far),
+        ):
+            box = (x + right, y + above, x + right + wide, y + above + 9.0)
+            inside = left <= box[0] and box[2] <= end and lower <= box[1] and box[3] <= upper
+            if inside and not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
+                yield box, (right, above)
 
 
 # -- bars and boxes, one per row --------------------------------------------------------------------------------------
@@ -293,7 +294,7 @@ def percentiles(
 ) -> Figure:
     """Plot times by percentile, one line per series; ``limits`` are percentile, value and label of each limit."""
     figure = canvas()
-    axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     places = list(dict.fromkeys(place for one_series in series.values() for place in one_series))
     for label, style in series_styles(list(series)).items():
@@ -307,5 +308,5 @@ def percentiles(
     axes.set_xticks(range(len(places)), [short(place, 8.0) for place in places])
     axes.set_xlabel("Percentile")
     ax.set_y(axes, values, heading, log=is_log(values))
-    legend_of_lines(axes, legend)
+    legend_beside(axes, legend)
     return figure

@@ -23,16 +23,16 @@ def profile_plots(result: ProfileResult) -> Iterator[Plotted]:
     """Yield the figures of a profile's run: surfaces over two axes, lines over one or over zones, bars over none."""
     for family in group_by_workload(result):
         measure = MB_PER_SECOND if family.sequential else IOPS
-        named = f" - {', '.join(family.workloads)}"
+        title_suffix = f" - {', '.join(family.workloads)}"
         if family.zoned:
-            yield _zones(family, measure, named)
+            yield _zones(family, measure, title_suffix)
         elif len(family.sides) == 2:
             yield from _surfaces(family, measure)
         elif family.sides:
-            yield _lines(family, named)
+            yield _lines(family, title_suffix)
         else:
-            yield _bars(family, named)
-        yield from _responses(family, named)
+            yield _bars(family, title_suffix)
+        yield from _responses(family, title_suffix)
 
 
 def _flat(xlabel: str, ylabel: str, **axis: Any) -> dict[str, Any]:
@@ -46,40 +46,41 @@ def _flat(xlabel: str, ylabel: str, **axis: Any) -> dict[str, Any]:
 
 
 def _trace(
-    place: int, name: str, x: Sequence[Any], y: Sequence[float], mode: str, text: Sequence[str] = ()
+    index: int, name: str, x: Sequence[Any], y: Sequence[float], mode: str, text: Sequence[str] = ()
 ) -> dict[str, Any]:
-    known = [value if math.isfinite(value) else None for value in y]
+    """Return the trace of a line: the one with this ``index`` in the figure, which determines its colour."""
+    finite_values = [value if math.isfinite(value) else None for value in y]
     return {
         "type": "scatter",
         "mode": mode,
         "x": list(x),
-        "y": known,
+        "y": finite_values,
         "name": html.escape(one_line(name)),
-        "line": {"color": COLOURS[place % len(COLOURS)], "width": 1.5},
+        "line": {"color": COLOURS[index % len(COLOURS)], "width": 1.5},
         **({"text": list(text), "textposition": "top left"} if text else {}),
     }
 
 
-def _zones(family: Family, measure: Measure, named: str) -> Plotted:
+def _zones(family: Family, measure: Measure, title_suffix: str) -> Plotted:
     curves = zone_curves(family, measure)
     whole = max(last for line in curves.values() for _, last, _ in line)
     traces = [
-        _trace(place, label, [50 * (first + last) / whole for first, last, _ in line], [v for *_, v in line], "lines")
-        for place, (label, line) in enumerate(curves.items())
+        _trace(index, label, [50 * (first + last) / whole for first, last, _ in line], [v for *_, v in line], "lines")
+        for index, (label, line) in enumerate(curves.items())
     ]
-    return f"{measure.heading} by zone{named}", traces, _flat("Position (%)", measure.heading)
+    return f"{measure.heading} by zone{title_suffix}", traces, _flat("Position (%)", measure.heading)
 
 
-def _lines(family: Family, named: str) -> Plotted:
+def _lines(family: Family, title_suffix: str) -> Plotted:
     (axis,) = family.sides
     across = side(axis, family.spots)
     labels = dict(zip(across.keys, across.labels, strict=True))
     traces = []
-    for place, series in enumerate(family.series([axis.key])):
+    for index, series in enumerate(family.series([axis.key])):
         spots = along(series.spots, axis)
         values = [IOPS.of(spot.measured) for spot in spots.values()]
-        traces.append(_trace(place, series.label, [labels[key] for key in spots], values, "lines+markers"))
-    return f"IOPS over {axis_name(axis).lower()}{named}", traces, _flat(across.title, "IOPS", type="category")
+        traces.append(_trace(index, series.label, [labels[key] for key in spots], values, "lines+markers"))
+    return f"IOPS over {axis_name(axis).lower()}{title_suffix}", traces, _flat(across.title, "IOPS", type="category")
 
 
 def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
@@ -89,7 +90,7 @@ def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
     grids = surfaces(family, measure)
     top = max((value for values in grids.values() for value in values.values() if math.isfinite(value)), default=1.0)
     for label, values in grids.items():
-        heights = [[_known(values, (x, y)) for x in right.keys] for y in back.keys]
+        heights = [[_finite_value(values, (x, y)) for x in right.keys] for y in back.keys]
         trace = {
             "type": "surface",
             "colorbar": {"len": 0.7},
@@ -111,27 +112,31 @@ def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
         yield f"{measure.heading} - {label}", [trace], {"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
 
 
-def _known(values: Mapping[tuple[int, int], float], place: tuple[int, int]) -> float | None:
-    value = values.get(place, math.nan)
+def _finite_value(values: Mapping[tuple[int, int], float], key: tuple[int, int]) -> float | None:
+    value = values.get(key, math.nan)
     return value if math.isfinite(value) else None
 
 
-def _bars(family: Family, named: str) -> Plotted:
+def _bars(family: Family, title_suffix: str) -> Plotted:
     names = [html.escape(one_line(spot.point.name)) for spot in family.spots]
     values = [IOPS.of(spot.measured) for spot in family.spots]
     trace = {"type": "bar", "x": names, "y": values, "marker": {"color": COLOURS[0]}, "name": "IOPS"}
-    return f"IOPS by point{named}", [trace], _flat("Point", "IOPS", type="category")
+    return f"IOPS by point{title_suffix}", [trace], _flat("Point", "IOPS", type="category")
 
 
-def _responses(family: Family, named: str) -> Iterator[Plotted]:
+def _responses(family: Family, title_suffix: str) -> Iterator[Plotted]:
     key = next((key for key in DEMANDS for axis in family.axes if axis.key == key), None)
     if key is None or family.zoned:
         return
     traces = []
-    for place, series in enumerate(family.series([key])):
-        found = [step for step in steps(series, key, family) if math.isfinite(step.average_ms)]
-        rates, times = [step.iops for step in found], [step.average_ms for step in found]
-        names = [step.demand for step in found]
-        traces.append(_trace(place, series.label, rates, times, "lines+markers+text", names))
+    for index, series in enumerate(family.series([key])):
+        curve = [step for step in steps(series, key, family) if math.isfinite(step.average_ms)]
+        rates, times = [step.iops for step in curve], [step.average_ms for step in curve]
+        names = [step.demand for step in curve]
+        traces.append(_trace(index, series.label, rates, times, "lines+markers+text", names))
     layout = _flat("IOPS", "Average response time (ms)")
-    yield f"Average response time over IOPS{named}", traces, {**layout, "yaxis": {**layout["yaxis"], "type": "log"}}
+    yield (
+        f"Average response time over IOPS{title_suffix}",
+        traces,
+        {**layout, "yaxis": {**layout["yaxis"], "type": "log"}},
+    )

@@ -99,7 +99,7 @@ def setup(result: ProfileResult) -> Rows:
         ("Repeats", str(spec.repeats)),
         ("Order", "repeats, axes, workloads"),
         ("Limits", counted(len(result.facts.limits), "limit") if result.facts.limits else "none"),
-        ("Notes", notes(result).replace("NOT PTS CONFORMANT: ", "")),
+        ("Notes", notes(result).replace("NOT conformant: ", "")),
     )
 
 
@@ -138,7 +138,7 @@ def parameters(result: ProfileResult) -> Rows:
         if name not in {axis_name(axis) for axis in spec.axis}
     ]
     axes = [(axis_name(axis), ", ".join(map(str, axis.values))) for axis in spec.axis]
-    rows = [("Profile", spec.name), ("Workloads", str(len(spec.workload))), ("Points", str(len(result.loops)))]
+    rows = [(spec.subject, spec.name), ("Workloads", str(len(spec.workload))), ("Points", str(len(result.loops)))]
     ranges = {load.range_bytes or result.facts.dut.capacity_bytes for load in spec.workload}
     if len(ranges) == 1 and "range" not in {axis.key for axis in spec.axis}:
         common.append(("Range", capacity(ranges.pop())))
@@ -146,14 +146,22 @@ def parameters(result: ProfileResult) -> Rows:
     return tuple((rows + [("", NOT_APPLICABLE)] * 10)[:10])
 
 
+def _block_sizes(stimulus: Stimulus) -> str:
+    """Return the block size, or the sizes of a mix with their shares in percent: ``4 KiB/60:64 KiB/40``."""
+    shares = [f"{block_size(share.size_bytes)}/{share.percent}" for share in stimulus.block_shares]
+    return ":".join(shares) or block_size(stimulus.largest_block_bytes)
+
+
 def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
     """Yield the parameters that all stimuli share."""
     parameters: Mapping[str, list[str]] = {
-        "Block size": [block_size(stimulus.largest_block_bytes) for stimulus in stimuli],
-        "Thread count": [str(item.thread_count) for item in stimuli],
-        "Queue depth": [str(entry.queue_depth) for entry in stimuli],
-        "Duration": [duration(each.seconds) if each.seconds else "one pass over the range" for each in stimuli],
-        "Ramp": [duration(each.ramp_seconds) if each.ramp_seconds else "none" for each in stimuli],
+        "Block size": [_block_sizes(stimulus) for stimulus in stimuli],
+        "Thread count": [str(stimulus.thread_count) for stimulus in stimuli],
+        "Queue depth": [str(stimulus.queue_depth) for stimulus in stimuli],
+        "Duration": [
+            duration(stimulus.seconds) if stimulus.seconds else "one pass over the range" for stimulus in stimuli
+        ],
+        "Ramp": [duration(stimulus.ramp_seconds) if stimulus.ramp_seconds else "none" for stimulus in stimuli],
     }
     for name, values in parameters.items():
         if len(set(values)) == 1:
@@ -165,8 +173,8 @@ def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]
 
 def _profile_table(result: ProfileResult) -> Iterator[Table]:
     spec = result.facts.spec
-    rows = (("Profile", f"{spec.name}: {spec.description}"), ("Source", spec.source))
-    yield facts(rows, title="Profile", label_width=20)
+    rows = ((spec.subject, f"{spec.name}: {spec.description}"), ("Source", spec.source))
+    yield facts(rows, title=spec.subject, label_width=20)
 
 
 def _means(result: ProfileResult) -> str:
@@ -210,11 +218,11 @@ def _pictures(families: Sequence[Family]) -> Iterator[Page]:
     """Yield the figures of each family; if there are several, titles name their workloads."""
     for number, family in enumerate(families, start=1):
         prefix, measure = f"{', '.join(family.workloads)}: " if len(families) > 1 else "", _measure(family)
-        alike = [item for item in families if _measure(item) is measure]
+        same_measure = [other for other in families if _measure(other) is measure]
         if family.zoned:
-            yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
+            yield from zone_pages(family, measure, same_measure, prefix=prefix, slug=str(number))
         elif family.sides:
-            yield from axis_pages(family, measure, alike, prefix=prefix, slug=str(number))
+            yield from axis_pages(family, measure, same_measure, prefix=prefix, slug=str(number))
     yield from _bars([spot for family in families if not family.zoned and not family.sides for spot in family.spots])
 
 
@@ -227,7 +235,7 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
     colours = {spot.point.name: names.index(spot.point.workload.name) for spot in placed}
     scale = {measure.heading: [measure.span(spot.measured).greatest for spot in placed] for measure in measures}
     groups = [placed[at : at + drawn.MOST_ROWS] for at in range(0, len(placed), drawn.MOST_ROWS)]
-    several = any(len(spot.measured) > 1 for spot in placed)
+    has_repeats = any(len(spot.measured) > 1 for spot in placed)
     figures = []
     for number, group in enumerate(groups, start=1):
         panels = {item.heading: {spot.point.name: item.span(spot.measured) for spot in group} for item in measures}
@@ -235,7 +243,7 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
             Figure(
                 name=f"bars-{number}",
                 caption=f"IOPS and throughput of each point, one colour per workload"
-                f"{'; whiskers span the repeats from minimum to maximum' if several else ''}.",
+                f"{'; whiskers span the repeats from minimum to maximum' if has_repeats else ''}.",
                 alt="Bars: IOPS and MB/s from zero, one row per point.",
                 draw=partial(drawn.bars, panels, colours, scale),
                 height=drawn.height(len(group)),
@@ -249,8 +257,8 @@ def _over_time(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[
     names = {spot.point.name: spot.point.workload.name for spot in every}
     blocks = []
     for number, workload in enumerate(result.facts.spec.workload, start=1):
-        known = (line for line in result.lines("stimulus") if len(line) > 1)
-        lines = [line for line in known if names.get(line.part) == workload.name]
+        sampled_lines = (line for line in result.lines("stimulus") if len(line) > 1)
+        lines = [line for line in sampled_lines if names.get(line.part) == workload.name]
         rates = {line.part: line.mb_per_second if workload.access == "SEQ" else line.iops for line in lines}
         series = {line.part: (line.ended_seconds, rates[line.part]) for line in lines}
         heading = MB_PER_SECOND.heading if workload.access == "SEQ" else IOPS.heading
@@ -261,7 +269,7 @@ def _over_time(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[
                     name=f"time-{number}-{at // _MAX_CURVES + 1}",
                     caption=f"{workload.name}: {heading} of each sample over time; repeats are placed end to end.",
                     alt=f"Line plot: {heading} from zero against time.",
-                    draw=partial(over_time, shown, heading=heading, legend="Point", labelled=drawn.legend_of_lines),
+                    draw=partial(over_time, shown, heading=heading, legend="Point"),
                 )
             )
     if blocks:

@@ -80,12 +80,12 @@ class Family:
     def series(self, over: Iterable[str]) -> tuple[Series, ...]:
         """Return the points in series over the axes with these keys."""
         others = [axis.key for axis in self.axes if axis.key not in tuple(over)]
-        found: dict[str, list[PlacedPoint]] = {}
+        spots_by_label: dict[str, list[PlacedPoint]] = {}
         for spot in self.spots:
             names = [spot.point.workload.name] if len(self.workloads) > 1 else []
-            label = ", ".join([*names, *(spoken_at(key, spot.point.axis_values[key]) for key in others)])
-            found.setdefault(label or spot.point.workload.name, []).append(spot)
-        return tuple(Series(label=label, spots=tuple(placed_points)) for label, placed_points in found.items())
+            label = ", ".join([*names, *(value_label(key, spot.point.axis_values[key]) for key in others)])
+            spots_by_label.setdefault(label or spot.point.workload.name, []).append(spot)
+        return tuple(Series(label=label, spots=tuple(spots)) for label, spots in spots_by_label.items())
 
 
 def part(number: int, parts: Sequence[object]) -> str:
@@ -96,32 +96,40 @@ def part(number: int, parts: Sequence[object]) -> str:
 def placed_points(result: ProfileResult) -> tuple[PlacedPoint, ...]:
     """Return the points with at least one complete repeat, grouped by workload."""
     loops = {loop.part: loop for loop in result.loops}
-    found = []
+    spots = []
     for point in points(result.facts.spec, result.facts.dut):
         rounds = result.evaluated_rounds(loops[point.name]) if point.name in loops else ()
         if rounds:
-            measured = tuple(measurement for one in rounds for measurement in one.measurements)
+            measured = tuple(measurement for repeat in rounds for measurement in repeat.measurements)
             limited = False if result.facts.dut.simulated else result.host_limited(measured)  # it has no host
-            found.append(PlacedPoint(point=point, measured=measured, host_limited=limited))
-    names = [item.name for item in result.facts.spec.workload]
-    return tuple(sorted(found, key=lambda spot: names.index(spot.point.workload.name)))
+            spots.append(PlacedPoint(point=point, measured=measured, host_limited=limited))
+    names = [workload.name for workload in result.facts.spec.workload]
+    return tuple(sorted(spots, key=lambda spot: names.index(spot.point.workload.name)))
 
 
 def group_by_workload(result: ProfileResult, every: Iterable[PlacedPoint] | None = None) -> tuple[Family, ...]:
-    """Return the families of a profile's workloads, in their order; ``every`` are the points, read if not given."""
-    several = tuple(axis for axis in result.facts.spec.axis if len(axis.values) > 1)
-    grouped: dict[tuple[tuple[Axis, ...], bool], list[PlacedPoint]] = {}
+    """Return the families of a profile's workloads, in their order; ``every`` are all points, if known already."""
+    varied_axes = tuple(axis for axis in result.facts.spec.axis if len(axis.values) > 1)
+    by_workload: dict[str, list[PlacedPoint]] = {}
     for spot in placed_points(result) if every is None else every:
-        axes = tuple(axis for axis in several if axis.applies_to(spot.point.workload))
-        grouped.setdefault((axes, spot.point.zone > 0), []).append(spot)
+        by_workload.setdefault(spot.point.workload.name, []).append(spot)
+    grouped: dict[tuple[tuple[Axis, ...], bool, str], list[PlacedPoint]] = {}
+    for spots in by_workload.values():
+        axes = tuple(axis for axis in varied_axes if axis.applies_to(spots[0].point.workload))
+        access = ""
+        if result.facts.spec.is_irregular:
+            axes = tuple(axis for axis in axes if len({spot.point.axis_values[axis.key] for spot in spots}) > 1)
+            access = spots[0].point.workload.access
+        for spot in spots:
+            grouped.setdefault((axes, spot.point.zone > 0, access), []).append(spot)
     return tuple(
         Family(
-            workloads=tuple(dict.fromkeys(spot.point.workload.name for spot in found)),
+            workloads=tuple(dict.fromkeys(spot.point.workload.name for spot in spots)),
             axes=axes,
             zoned=zoned,
-            spots=tuple(found),
+            spots=tuple(spots),
         )
-        for (axes, zoned), found in grouped.items()
+        for (axes, zoned, _), spots in grouped.items()
     )
 
 
@@ -138,7 +146,7 @@ def axis_name(axis: Axis) -> str:
     return _QUANTITIES.get(axis.key) or f"option {axis.key.removeprefix('fio.')}"
 
 
-def spoken_at(key: str, value: Scalar) -> str:
+def value_label(key: str, value: Scalar) -> str:
     """Return the label of a value on an axis, as in the names of points."""
     return f"{key.removeprefix('host.')} {value}" if key.startswith("host.") else axis_label(key, value)
 

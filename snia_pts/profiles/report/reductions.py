@@ -62,6 +62,10 @@ FIGURES: tuple[tuple[str, Reduction], ...] = (
 )
 
 
+#: The column of points that end after a pass over their range: the mean over the repeats, in seconds.
+FINISH: tuple[str, Reduction] = ("Time (s)", lambda measured: mean(item.finish_seconds for item in measured))
+
+
 def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduction]:
     return name, lambda measured: mean(map(value, measured))
 
@@ -103,6 +107,8 @@ SYNC_PERCENTS = (1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
 
 def side_response_ms(measured: Sequence[Measurement], side: str) -> float:
     """Return the average response time of a point's reads, or writes, in ms."""
+    if not all(measurement.timed for measurement in measured):
+        return math.nan
     parts = [getattr(measurement, side) for measurement in measured]
     ios = sum(part.ios for part in parts)
     return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / NS_PER_MS if ios else math.nan

@@ -16,9 +16,10 @@ from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, f
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
 from ...spec import Scalar
+from ..procedure import points
 from ..spec import Axis
-from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, grid, side, spoken_at
-from .reductions import FIGURES, SIDES, SYNCS, side_response_ms, spread
+from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, grid, side, value_label
+from .reductions import FIGURES, FINISH, SIDES, SYNCS, side_response_ms, spread
 
 _NAME_WIDTH = 34
 #: The most repeats with a column each.
@@ -30,9 +31,18 @@ _MAX_ALTERNATIVES = 4
 
 
 def points_table(placed: Sequence[PlacedPoint], title: str) -> Table:
-    """Return the table of points, one per row, with the spread of the repeats if there are several."""
-    several = any(len(spot.measured) > 1 for spot in placed)
-    columns = (*FIGURES[:1], *((("Spread (%)", spread),) if several else ()), *FIGURES[1:])
+    """Return the table of points, one per row.
+
+    It has the spread of the repeats if there are several, and the time of a pass if a point ends after one.
+    """
+    has_repeats = any(len(spot.measured) > 1 for spot in placed)
+    has_passes = any(spot.point.stimulus.passes for spot in placed)
+    columns = (
+        *((FINISH,) if has_passes else ()),
+        *FIGURES[:1],
+        *((("Spread (%)", spread),) if has_repeats else ()),
+        *FIGURES[1:],
+    )
     return _table(placed, columns, title)
 
 
@@ -54,7 +64,10 @@ def sync_table(placed: Sequence[PlacedPoint]) -> Table:
 
 def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
-    cells = [aligned([figure(spot.measured) for spot in placed]) for _, figure in figures]
+    cells = [
+        aligned([figure(spot.measured) for spot in placed], digits=5 if heading == FINISH[0] else 3)
+        for heading, figure in figures
+    ]
     rows = tuple((_marked_name(spot), *row) for spot, *row in zip(placed, *cells, strict=True))
     width = (100 - _NAME_WIDTH) // len(figures)
     columns = (
@@ -108,8 +121,8 @@ def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
 
 def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: str) -> Iterator[Table]:
     """Yield a matrix of a series over two axes for each figure; the figure with the heading ``first`` comes first."""
-    several = any(len(spot.measured) > 1 for spot in placed)
-    figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
+    has_repeats = any(len(spot.measured) > 1 for spot in placed)
+    figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if has_repeats else [])]
     figures.sort(key=lambda figure: figure[0] != first)
     marked = frozenset(grid([spot for spot in placed if spot.host_limited], down, across, iops))
     for heading, figure in figures:
@@ -138,9 +151,9 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     grouped: dict[str, list[PlacedPoint]] = {}
     for spot in placed:
         grouped.setdefault(spot.point.workload.name, []).append(spot)
-    (_, rate), (_, moved), (_, average) = FIGURES[:3]
+    (_, rate), (_, throughput), (_, average) = FIGURES[:3]
     ranges = [
-        (*extremes(map(rate, points))[::2], *extremes(map(moved, points))[::2], extremes(map(average, points))[0])
+        (*extremes(map(rate, points))[::2], *extremes(map(throughput, points))[::2], extremes(map(average, points))[0])
         for points in ([spot.measured for spot in group] for group in grouped.values())
     ]
     cells = list(zip(*(aligned(column) for column in zip(*ranges, strict=True)), strict=True))
@@ -150,18 +163,18 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
 
 def options_table(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterator[Table]:
     """Yield the table of each workload's I/O engine and options of fio, if a workload has any."""
-    if not any(spot.point.stimulus.options for spot in placed):
+    if not any(spot.measured[0].stimulus.options for spot in placed):
         return
     stimuli: dict[str, list[Stimulus]] = {}
     for spot in placed:
-        stimuli.setdefault(spot.point.workload.name, []).append(spot.point.stimulus)
+        stimuli.setdefault(spot.point.workload.name, []).append(spot.measured[0].stimulus)
     rows = []
-    for name, own in stimuli.items():
-        engines = dict.fromkeys(io_engine(stimulus, result.facts.platform.io_engine) for stimulus in own)
+    for name, workload_stimuli in stimuli.items():
+        engines = dict.fromkeys(io_engine(stimulus, result.facts.platform.io_engine) for stimulus in workload_stimuli)
         values: dict[str, dict[str, None]] = {}
-        for key, value in (option for stimulus in own for option in stimulus.options):
+        for key, value in (option for stimulus in workload_stimuli for option in stimulus.options):
             values.setdefault(key, {})[value] = None
-        options = " ".join(f"{key}={_alternatives(list(known))}" for key, known in values.items())
+        options = " ".join(f"{key}={_alternatives(list(distinct))}" for key, distinct in values.items())
         rows.append((name, f"{_alternatives(list(engines))}; options: {options or 'none'}"))
     yield facts(rows, title="I/O engine and options of fio")
 
@@ -212,17 +225,17 @@ def effects(family: Family, axis: Axis) -> Iterator[Effect]:
     grouped: dict[tuple[object, ...], dict[Scalar, PlacedPoint]] = {}
     others = [item.key for item in family.axes if item.key != axis.key]
     for spot in family.spots:
-        place = spot.point.axis_values
-        key = (spot.point.workload.name, spot.point.zone, *(place[other] for other in others))
-        grouped.setdefault(key, {})[place[axis.key]] = spot
+        axis_values = spot.point.axis_values
+        key = (spot.point.workload.name, spot.point.zone, *(axis_values[other] for other in others))
+        grouped.setdefault(key, {})[axis_values[axis.key]] = spot
     for (name, zone, *values), by_value in grouped.items():
-        words = [spoken_at(key, value) for key, value in zip(others, values, strict=True)]  # type: ignore[arg-type]
+        words = [value_label(key, value) for key, value in zip(others, values, strict=True)]  # type: ignore[arg-type]
         at = ", ".join([str(name), *words, *([f"zone {zone}"] if zone else [])])
         base, *rest = axis.values
         if base in by_value:
             for value in rest:
                 if value in by_value:
-                    yield Effect(at=at, value=spoken_at(axis.key, value), base=by_value[base], other=by_value[value])
+                    yield Effect(at=at, value=value_label(axis.key, value), base=by_value[base], other=by_value[value])
 
 
 def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
@@ -230,7 +243,7 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
     entries = list(effects(family, axis))
     if not entries:
         return
-    base = spoken_at(axis.key, axis.values[0])
+    base = value_label(axis.key, axis.values[0])
     if len(entries) <= _MAX_EFFECTS:
         yield _each_effect(entries, f"{axis_name(axis)}: each point, compared with {base}")
     grouped: dict[str, list[float]] = {}
@@ -249,7 +262,7 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
             (
                 value,
                 str(len(factors)),
-                *(thousands(extremes(factors)[place], 3) for place in (1, 0, 2)),
+                *(thousands(extremes(factors)[index], 3) for index in (1, 0, 2)),
                 str(sum(factor > 1 for factor in factors)),
             )
             for value, factors in grouped.items()
@@ -274,10 +287,10 @@ def _each_effect(entries: Sequence[Effect], title: str) -> Table:
         ),
     )
     rates = aligned([iops(spot.measured) for entry in entries for spot in (entry.base, entry.other)])
-    times = aligned([average_response_ms(spot.measured) for item in entries for spot in (item.base, item.other)])
+    times = aligned([average_response_ms(spot.measured) for entry in entries for spot in (entry.base, entry.other)])
     rows = tuple(
-        (each.at, each.value, *rates[2 * number : 2 * number + 2], *each.cells(), *times[2 * number : 2 * number + 2])
-        for number, each in enumerate(entries)
+        (entry.at, entry.value, *rates[start : start + 2], *entry.cells(), *times[start : start + 2])
+        for start, entry in zip(range(0, 2 * len(entries), 2), entries, strict=True)
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
 
@@ -285,7 +298,8 @@ def _each_effect(entries: Sequence[Effect], title: str) -> Table:
 EXPLAINED = (
     "Factor: IOPS with the value divided by IOPS with the axis' first value, all else being equal. The interval is the "
     f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference of two means, from the repeats (Welch), in "
-    "percent; an asterisk marks intervals that exclude 0. Each point is evaluated separately."
+    "percent; an asterisk marks intervals that exclude 0. With fewer than three repeats there is no "
+    "interval. Each point is evaluated separately."
 )
 
 
@@ -320,6 +334,4 @@ def host_table(result: ProfileResult) -> Iterator[Table]:
 
 
 def _requested_settings(result: ProfileResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
-    from ..procedure import points
-
     return {point.name: point.settings for point in points(result.facts.spec, result.facts.dut)}

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...report.figures import axes as ax
-from ...report.figures.figure import canvas, plot
+from ...report.figures.figure import LEGEND_WIDTH, Styles, canvas, legend_beside, plot
 from ...report.figures.style import COLOURS, INK, series_styles
 from ...report.pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
 from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, number_columns, thousands
 from ...units import capacity, counted
-from .figures import MOST_ROWS, height, legend_of_lines, row_labels
+from .figures import MOST_ROWS, height, row_labels
 from .points import Family, zones
 from .reductions import Measure
 
@@ -33,18 +33,23 @@ _MAX_CURVES = 6
 Curves = Mapping[str, Sequence[tuple[float, float, float]]]
 
 
-def zone_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
-    """Yield the pages of a family that was measured in zones, on one scale with the families ``alike``."""
+def zone_pages(
+    family: Family, measure: Measure, same_measure: Sequence[Family], *, prefix: str, slug: str
+) -> Iterator[Page]:
+    """Yield the pages of a family that was measured in zones.
+
+    ``same_measure`` are all families with the same main quantity: their figures share one scale.
+    """
     curves = zone_curves(family, measure)
-    others = (zone_curves(item, measure) for item in alike if item.zoned)
-    every = [value for other in others for line in other.values() for _, _, value in line]
+    all_curves = (zone_curves(other, measure) for other in same_measure if other.zoned)
+    scale = [value for by_series in all_curves for line in by_series.values() for _, _, value in line]
     blocks: list[Block] = []
     for number, labels in enumerate(_groups(list(curves)), start=1):
-        shown = {label: curves[label] for label in labels}
-        blocks.append(_curves(shown, every, measure, f"zones-{slug}-{number}"))
-    for number, at in enumerate(range(0, len(curves), MOST_ROWS), start=1):
-        shown = dict(list(curves.items())[at : at + MOST_ROWS])
-        blocks += [_boxes(shown, every, measure, f"boxes-{slug}-{number}"), *zone_tables(shown, measure)]
+        group = {label: curves[label] for label in labels}
+        blocks.append(_curves(group, scale, measure, f"zones-{slug}-{number}"))
+    for number, start in enumerate(range(0, len(curves), MOST_ROWS), start=1):
+        group = dict(list(curves.items())[start : start + MOST_ROWS])
+        blocks += [_boxes(group, scale, measure, f"boxes-{slug}-{number}"), *zone_tables(group, measure)]
     yield Page(title=f"{prefix}{measure.heading} by Zone", blocks=(*blocks, _explanation(family)), flows=True)
 
 
@@ -64,8 +69,8 @@ def _groups(labels: Sequence[str]) -> list[list[str]]:
     for label in labels:
         grouped.setdefault(label.rpartition(", ")[0], []).append(label)
     groups: list[list[str]] = []
-    for together in grouped.values():
-        groups += [together[at : at + _MAX_CURVES] for at in range(0, len(together), _MAX_CURVES)]
+    for similar in grouped.values():
+        groups += [similar[start : start + _MAX_CURVES] for start in range(0, len(similar), _MAX_CURVES)]
     return groups
 
 
@@ -118,45 +123,51 @@ def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
 
 
 def over_position(
-    curves: Curves, *, heading: str, scales: Sequence[float] = (), legend: str = "Point", high: float = FIGURE_HEIGHT
+    curves: Curves,
+    *,
+    heading: str,
+    scales: Sequence[float] = (),
+    legend: str = "Point",
+    high: float = FIGURE_HEIGHT,
+    styles: Styles | None = None,
 ) -> Drawing:
     """Plot values from zero over the position in percent of the range; the axis shows the whole range."""
     figure = canvas(height=high)
-    axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
+    axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     whole = max(last for line in curves.values() for _, last, _ in line)
-    for label, style in series_styles(list(curves)).items():
-        line = curves[label]
-        line_style = style.line() | ({"marker": "", "linewidth": 1.1} if len(line) > _MAX_MARKED else {})
+    styles = styles or series_styles(list(curves))
+    for label, line in curves.items():
+        line_style = styles[label].line() | ({"marker": ""} if len(line) > _MAX_MARKED else {})
         places = [50 * (first + last) / whole for first, last, _ in line]
         axes.plot(places, [value for _, _, value in line], label=label, **line_style)
     ticks = list(range(0, 101, 10))
     axes.set_xlim(0, 100)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    counted_alone = whole <= max(map(len, curves.values()))  # the size of the range is unknown
-    size = "the range" if counted_alone else capacity(whole)
+    has_zone_numbers = whole <= max(map(len, curves.values()))  # the size of the range is unknown
+    size = "the range" if has_zone_numbers else capacity(whole)
     axes.set_xlabel(f"Position (% of {size})")
     ax.set_y(axes, [*scales, *(value for line in curves.values() for _, _, value in line)], heading, log=False)
-    legend_of_lines(axes, legend)
+    legend_beside(axes, legend)
     return figure
 
 
-def _curves(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
+def _curves(curves: Curves, scale: Sequence[float], measure: Measure, name: str) -> Block:
     return Figure(
         name=name,
         caption=f"{measure.heading} of each zone by position; all such figures have the same scale.",
         alt=f"Line plot: {measure.heading} from zero against the position in percent of the range.",
-        draw=partial(over_position, curves, heading=measure.heading, scales=every),
+        draw=partial(over_position, curves, heading=measure.heading, scales=scale),
     )
 
 
-def _boxes(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
+def _boxes(curves: Curves, scale: Sequence[float], measure: Measure, name: str) -> Block:
     values = {label: [value for _, _, value in line] for label, line in curves.items()}
     return Figure(
         name=name,
         caption=f"{measure.heading} of all zones, one row per point of the profile.",
         alt=f"Box plots: {measure.heading} of all zones, from zero.",
-        draw=partial(boxes, values, heading=measure.heading, scales=every),
+        draw=partial(boxes, values, heading=measure.heading, scales=scale),
         height=height(len(values)),
     )
 
