@@ -9,7 +9,6 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,16 +19,16 @@ from typing import Any
 from snia_pts.errors import TargetBusy, TargetUnfit
 from snia_pts.lab.device.target_claim import claim_target
 from snia_pts.units import exact_capacity
+from tests.command_line import command, opened_files
 from tests.drives import MIB, loop_device, mounted
 from tests.killing import whole_lines
-from tests.operating import opened_files
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SIZE_BYTES = 64 * MIB
-#: Nothing that is killed may live longer, and nothing that is held be held longer.
+#: The maximum time for which a killed process may live, or a resource stay claimed.
 PATIENCE_SECONDS = 5.0
-#: What is run beforehand, and is no stimulus of the test.
+#: Programs that run before the stimuli of the test.
 _LOOK = re.compile(r"/(00000-|\d{5}-probe-)")
 _EITHER = (
     "--max-rounds",
@@ -49,7 +48,7 @@ SHORT = (
     "--set",
     "rounds.block_sizes_kib=[64, 4]",
 )
-#: Two points a round, each so long that something can be done to it.
+#: Two points per round, each long enough for a fault during it.
 LONG = (
     *_EITHER,
     "--point-seconds",
@@ -61,20 +60,20 @@ LONG = (
 )
 
 
-class Lost(AssertionError):
-    """A run did not come out of it as it must."""
+class RequirementFailed(AssertionError):
+    """A broken run failed a requirement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """What came of a run that was broken: its exit code, what it said, its journal.
+class BrokenRun:
+    """How a broken run ended: its exit code, standard error and journal.
 
-    After its end its last program was gone within ``gone_seconds``, and the next run could hold the target within
+    After its end its last program ended within ``gone_seconds``, and the next run could claim the target within
     ``free_seconds``.
     """
 
     code: int
-    said: str
+    stderr: str
     journal: bytes
     gone_seconds: float
     free_seconds: float
@@ -82,7 +81,7 @@ class Broken:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A run of the command line on ``device`` that goes on in ``folder``."""
+    """A running command line that tests ``device`` in ``folder``."""
 
     folder: Path
     device: Path
@@ -92,7 +91,7 @@ class Run:
     def __post_init__(self) -> None:
         argv = command("iops", str(self.device), "--serial", self.device.name, *self.how, "--run-dir", str(self.folder))
         self.process = subprocess.Popen(
-            ["env", "--default-signal=INT,HUP", *argv],  # whatever our own caller ignores
+            ["env", "--default-signal=INT,HUP", *argv],  # even if the caller of the tests ignores them
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -102,17 +101,17 @@ class Run:
 
     @property
     def journal(self) -> bytes:
-        """What is journaled so far; nothing before the run begins."""
+        """The journal so far; empty before the run starts."""
         with suppress(FileNotFoundError):
             return (self.folder / "journal.jsonl").read_bytes()
         return b""
 
     def programs(self) -> dict[int, str]:
-        """Return the processes, but for the suite itself, that work for this run, or wait to."""
+        """Return the processes of this run, running or prepared, except the suite itself."""
         return programs_of(self.folder / "evidence")
 
     def fio(self) -> list[int]:
-        """Return the fio processes that measure, and not those that stand ready for it."""
+        """Return the fio processes that measure, without the prepared ones."""
         return [
             pid
             for pid, words in self.programs().items()
@@ -131,22 +130,17 @@ class Run:
             for words in self.programs().values()
         ):
             if self.process.poll() is not None or time.monotonic() > until:
-                raise Lost(f"it never came to stimulus {number}: {self.process.communicate()[1]}")
+                raise RequirementFailed(f"it never came to stimulus {number}: {self.process.communicate()[1]}")
             time.sleep(0.01)
         time.sleep(0.5)
 
     def end(self) -> str:
-        """Wait until the suite has ended; return what it said."""
+        """Wait until the suite has ended; return its standard error."""
         return self.process.communicate(timeout=120)[1]
 
     def resume(self) -> subprocess.CompletedProcess[str]:
-        """Resume it."""
+        """Resume the run."""
         return snia_pts("resume", str(self.folder), "--serial", self.device.name)
-
-
-def command(*argv: str) -> list[str]:
-    """Return the command line of this checkout."""
-    return [sys.executable, "-m", "snia_pts", *argv]
 
 
 def snia_pts(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -163,9 +157,10 @@ def snia_pts(*argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def programs_of(evidence: Path) -> dict[int, str]:
-    """Return every process that names a file in a folder, or has it open, and is no zombie.
+    """Return every process that names a file in a folder, or has it open, and is not a zombie.
 
-    By its number, each with its command line and the names of its open files: fio gets its files as descriptors.
+    The key is its number, the value its command line and the names of its open files: fio gets its files as
+    descriptors.
     """
     found = {}
     for owner in Path("/proc").iterdir():
@@ -179,30 +174,30 @@ def programs_of(evidence: Path) -> dict[int, str]:
 
 @contextmanager
 def freed(run: Run) -> Iterator[list[float]]:
-    """Require that what is broken in the block leaves no program, and its target free for the next; tell how soon."""
+    """Require that the run leaves no program and its target free after the block; yield the times of both."""
     taken: list[float] = []
     yield taken
     began = time.monotonic()
     while left := run.programs():
         if time.monotonic() - began > PATIENCE_SECONDS:
-            raise Lost(f"left behind: {left}")
+            raise RequirementFailed(f"left behind: {left}")
         time.sleep(0.01)
     taken.append(time.monotonic() - began)
     while True:
         try:
             with claim_target(run.device, size_bytes=None, overwrite=False, discard_data=True):
                 break
-        except TargetUnfit:  # because of what was done to it
+        except TargetUnfit:  # because of the fault
             break
         except TargetBusy as busy:
             if time.monotonic() - began > PATIENCE_SECONDS:
-                raise Lost(f"still in use: {busy}") from None
+                raise RequirementFailed(f"still in use: {busy}") from None
             time.sleep(0.01)
     taken.append(time.monotonic() - began)
 
 
 def entries(journal: bytes) -> list[dict[str, Any]]:
-    """Return the entries of a journal, without a line that was broken off."""
+    """Return the entries of a journal, without an incomplete line."""
     return [json.loads(line)["entry"] for line in whole_lines(journal).splitlines()]
 
 
@@ -212,53 +207,53 @@ def outcomes(journal: bytes) -> list[dict[str, Any]]:
 
 
 def require_no_step_lost(folder: Path, journal: bytes) -> None:
-    """Require that every measurement that fio answered is journaled, but for the one that was just answered."""
+    """Require that every measurement that fio answered is in the journal, except the last one."""
     journaled = {outcome.get("evidence") for outcome in outcomes(journal)}
     answered = []
     for path in sorted((folder / "evidence").glob("*.process.json")):
         name = path.name.removesuffix(".process.json")
-        with suppress(ValueError):  # one that was being written
-            asked = path.with_name(f"{name}.fio").exists() and not _LOOK.search(f"/{name}")
-            if asked and json.loads(path.read_text())["exit_code"] == 0:
+        with suppress(ValueError):  # an incomplete file
+            has_job = path.with_name(f"{name}.fio").exists() and not _LOOK.search(f"/{name}")
+            if has_job and json.loads(path.read_text())["exit_code"] == 0:
                 answered.append(name)
     lost = [name for name in answered[:-1] if name not in journaled]
     if lost:
-        raise Lost(f"fio answered {lost}, and the journal does not know of it")
+        raise RequirementFailed(f"fio answered {lost}, and the journal does not know of it")
 
 
-def broken(run: Run, how: Callable[[Run], object]) -> Broken:
-    """Break a run; require that nothing is lost or left behind, and that the target is free for the next."""
+def broken(run: Run, how: Callable[[Run], object]) -> BrokenRun:
+    """Break a run; require that nothing is lost or left behind, and that the target is free for the next run."""
     with freed(run) as taken:
         how(run)
-        said = run.end()
+        stderr = run.end()
     require_no_step_lost(run.folder, run.journal)
-    if "Traceback" in said:
-        raise Lost(said)
-    return Broken(
-        code=run.process.returncode, said=said, journal=run.journal, gone_seconds=taken[0], free_seconds=taken[1]
+    if "Traceback" in stderr:
+        raise RequirementFailed(stderr)
+    return BrokenRun(
+        code=run.process.returncode, stderr=stderr, journal=run.journal, gone_seconds=taken[0], free_seconds=taken[1]
     )
 
 
-def resumed(run: Run, before: Broken) -> subprocess.CompletedProcess[str]:
-    """Resume a broken run; require that it is finished then, or cannot be, and that nothing is lost by it."""
+def resumed(run: Run, before: BrokenRun) -> subprocess.CompletedProcess[str]:
+    """Resume a broken run; require that it finishes or is refused, and that nothing is lost."""
     journal = before.journal
     done = run.resume()
     if not run.journal.startswith(whole_lines(journal)):
-        raise Lost("what was journaled before is not there any more")
+        raise RequirementFailed("what was journaled before is not there any more")
     if "Traceback" in done.stderr:
-        raise Lost(done.stderr)
+        raise RequirementFailed(done.stderr)
     if run.programs():
-        raise Lost(f"left behind: {run.programs()}")
+        raise RequirementFailed(f"left behind: {run.programs()}")
     if done.returncode == 0:
         require_finished(run)
     return done
 
 
 def require_finished(run: Run) -> dict[str, Any]:
-    """Require that the record tells of a finished run, the same as its journal; return it."""
+    """Require that the run is finished and its result agrees with the journal; return the assessment."""
     document: dict[str, Any] = json.loads(snia_pts("assess", str(run.folder), "--json").stdout)
     if document["ending"] != "finished" or document["differs_from_journal"]:
-        raise Lost(f"{document['ending']}, differs in {document['differs_from_journal']}")
+        raise RequirementFailed(f"{document['ending']}, differs in {document['differs_from_journal']}")
     return document
 
 
@@ -266,7 +261,7 @@ def require_finished(run: Run) -> dict[str, Any]:
 
 
 def kill_suite(chance: random.Random, seconds: float) -> Callable[[Run], None]:
-    """SIGKILL of the suite at any moment of so many seconds."""
+    """Return a fault: SIGKILL of the suite at a random moment within ``seconds``."""
 
     def kill(run: Run) -> None:
         time.sleep(chance.uniform(0, seconds))
@@ -276,7 +271,7 @@ def kill_suite(chance: random.Random, seconds: float) -> Callable[[Run], None]:
 
 
 def kill_fio(chance: random.Random, seconds: float) -> Callable[[Run], None]:
-    """SIGKILL of the fio that runs at any moment of so many seconds, or of the next one."""
+    """Return a fault: SIGKILL of the fio that runs at a random moment within ``seconds``, or of the next one."""
 
     def kill(run: Run) -> None:
         time.sleep(chance.uniform(0, seconds))
@@ -287,7 +282,7 @@ def kill_fio(chance: random.Random, seconds: float) -> Callable[[Run], None]:
 
 
 def signal_fio(run: Run, number: signal.Signals) -> bool:
-    """Send the fio that measures a signal; tell whether there was one."""
+    """Send a signal to the measuring fio; return whether there was one."""
     found = run.fio()
     for pid in found:
         with suppress(ProcessLookupError):
@@ -296,7 +291,7 @@ def signal_fio(run: Run, number: signal.Signals) -> bool:
 
 
 def at_point(do: Callable[[Run], object], number: int) -> Callable[[Run], None]:
-    """Do something while a stimulus runs."""
+    """Return a fault that is caused while a stimulus runs."""
 
     def wait_and_do(run: Run) -> None:
         run.await_point(number)
@@ -306,12 +301,12 @@ def at_point(do: Callable[[Run], object], number: int) -> Callable[[Run], None]:
 
 
 def signal_suite(number: signal.Signals) -> Callable[[Run], None]:
-    """Send the suite a signal."""
+    """Return a fault: a signal to the suite."""
     return lambda run: run.process.send_signal(number)
 
 
-def hold_fio(seconds: float) -> Callable[[Run], None]:
-    """Stop fio and let it go on."""
+def pause_fio(seconds: float) -> Callable[[Run], None]:
+    """Return a fault: fio is stopped, and continued after ``seconds``."""
 
     def claim_target(run: Run) -> None:
         signal_fio(run, signal.SIGSTOP)
@@ -322,7 +317,7 @@ def hold_fio(seconds: float) -> Callable[[Run], None]:
 
 
 def limit(what: int, amount: Callable[[Run], int]) -> Callable[[Run], None]:
-    """Set a resource limit of the suite, and of the programs it will start."""
+    """Return a fault: a resource limit of the suite and of the programs that it starts."""
 
     def set_limit(run: Run) -> None:
         resource.prlimit(run.process.pid, what, (amount(run), amount(run)))
@@ -331,7 +326,7 @@ def limit(what: int, amount: Callable[[Run], int]) -> Callable[[Run], None]:
 
 
 def address_space_bytes(run: Run) -> int:
-    """Return what the suite takes of it, and a little more."""
+    """Return the address space of the suite plus 1 MiB."""
     text = Path(f"/proc/{run.process.pid}/statm").read_text()
     return int(text.split()[0]) * resource.getpagesize() + MIB
 
@@ -342,23 +337,23 @@ def descriptors(run: Run) -> int:
 
 
 def shrink(run: Run) -> None:
-    """Let the device lose half of its size."""
+    """Halve the size of the device."""
     _resize(run.device, SIZE_BYTES // 2)
 
 
 def _resize(device: Path, size_bytes: int) -> None:
-    command = ["losetup", "--noheadings", "--output", "BACK-FILE", str(device)]
-    os.truncate(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip(), size_bytes)
+    losetup = ["losetup", "--noheadings", "--output", "BACK-FILE", str(device)]
+    os.truncate(subprocess.run(losetup, capture_output=True, text=True, check=True).stdout.strip(), size_bytes)
     subprocess.run(["losetup", "--set-capacity", device], check=True)
 
 
 def write_protect(run: Run) -> None:
-    """Let the device turn read-only."""
+    """Make the device read-only."""
     subprocess.run(["blockdev", "--setro", run.device], check=True)
 
 
 def fill(run: Run) -> None:
-    """Fill the disk of the run folder, but for a little."""
+    """Fill the disk of the run folder almost completely."""
     status = os.statvfs(run.folder)
     with (run.folder.parent / "filler").open("wb") as file:
         file.write(bytes(max(0, status.f_bavail * status.f_frsize - MIB)))
@@ -369,7 +364,7 @@ def _make_writable(device: Path) -> None:
 
 
 def mend(run: Run) -> None:
-    """Mend what was done to the device, and make room."""
+    """Undo the faults of the device, and free space on the disk."""
     _make_writable(run.device)
     _resize(run.device, SIZE_BYTES)
     (run.folder.parent / "filler").unlink(missing_ok=True)
@@ -377,51 +372,51 @@ def mend(run: Run) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A way to break a run, and how the run must end: its exit code, and what it says."""
+    """A fault, and how the run must end: its exit code and message."""
 
     do: Callable[[Run], object]
     code: int
-    says: str
+    message: str
     small_disk: bool = False
 
     def waited(self) -> Fault:
-        """Return the same, done while the first point of a round is measured."""
+        """Return the same fault, caused while the first point of a round is measured."""
         return replace(self, do=at_point(self.do, 2))
 
-    def require(self, broken: Broken) -> None:
+    def require(self, broken: BrokenRun) -> None:
         """Require that a run ended as it must."""
-        if broken.code != self.code or self.says not in broken.said:
-            raise Lost(f"it ended with {broken.code} and said {broken.said}")
+        if broken.code != self.code or self.message not in broken.stderr:
+            raise RequirementFailed(f"it ended with {broken.code} and printed {broken.stderr}")
 
 
-#: Everything that can be done to a point of a run, but for random kills and what only a drive can do.
+#: All faults of a point of a run, except random kills and faults that only a drive can have.
 FAULTS = {
-    "SIGINT of the suite": Fault(do=signal_suite(signal.SIGINT), code=130, says="Stopped by the operator"),
-    "SIGTERM of the suite": Fault(do=signal_suite(signal.SIGTERM), code=130, says="Terminated (SIGTERM)"),
-    "SIGHUP of the suite": Fault(do=signal_suite(signal.SIGHUP), code=130, says="hang-up (SIGHUP)"),
-    "SIGSTOP of fio, for 0.1 s": Fault(do=hold_fio(0.1), code=13, says="another process stopped fio for about 0"),
+    "SIGINT of the suite": Fault(do=signal_suite(signal.SIGINT), code=130, message="Stopped by the operator"),
+    "SIGTERM of the suite": Fault(do=signal_suite(signal.SIGTERM), code=130, message="Terminated (SIGTERM)"),
+    "SIGHUP of the suite": Fault(do=signal_suite(signal.SIGHUP), code=130, message="hang-up (SIGHUP)"),
+    "SIGSTOP of fio, for 0.1 s": Fault(do=pause_fio(0.1), code=13, message="another process stopped fio for about 0"),
     "SIGSTOP of fio, for good": Fault(
-        do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, says="another process stopped fio"
+        do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, message="another process stopped fio"
     ),
     "SIGTERM of fio": Fault(
-        do=lambda run: signal_fio(run, signal.SIGTERM), code=13, says="another process stopped fio"
+        do=lambda run: signal_fio(run, signal.SIGTERM), code=13, message="another process stopped fio"
     ),
-    "SIGKILL of fio": Fault(do=lambda run: signal_fio(run, signal.SIGKILL), code=13, says="killed by signal 9"),
-    "the device shrinks": Fault(do=shrink, code=12, says=f"its size was {exact_capacity(SIZE_BYTES)} and is"),
-    "the device turns read-only": Fault(do=write_protect, code=12, says="the device has become read-only"),
-    "the results disk is full": Fault(do=fill, code=13, says="the disk of the run folder is full", small_disk=True),
-    "RLIMIT_FSIZE": Fault(do=limit(resource.RLIMIT_FSIZE, lambda run: 4096), code=13, says="File too large"),
-    "RLIMIT_NOFILE": Fault(do=limit(resource.RLIMIT_NOFILE, descriptors), code=13, says="Too many open files"),
-    "RLIMIT_AS": Fault(do=limit(resource.RLIMIT_AS, address_space_bytes), code=13, says="The host failed"),
+    "SIGKILL of fio": Fault(do=lambda run: signal_fio(run, signal.SIGKILL), code=13, message="killed by signal 9"),
+    "the device shrinks": Fault(do=shrink, code=12, message=f"its size was {exact_capacity(SIZE_BYTES)} and is"),
+    "the device turns read-only": Fault(do=write_protect, code=12, message="the device has become read-only"),
+    "the results disk is full": Fault(do=fill, code=13, message="the disk of the run folder is full", small_disk=True),
+    "RLIMIT_FSIZE": Fault(do=limit(resource.RLIMIT_FSIZE, lambda run: 4096), code=13, message="File too large"),
+    "RLIMIT_NOFILE": Fault(do=limit(resource.RLIMIT_NOFILE, descriptors), code=13, message="Too many open files"),
+    "RLIMIT_AS": Fault(do=limit(resource.RLIMIT_AS, address_space_bytes), code=13, message="The host failed"),
 }
 
 
 @contextmanager
 def place(folder: Path, *, small_disk: bool = False) -> Iterator[tuple[Path, Path]]:
-    """A loop device on a new file, and a folder for a run, on a disk of 20 MB if told so."""
+    """Yield a loop device on a new file, and a folder for a run; on a disk of 20 MB if ``small_disk``."""
     folder.mkdir(exist_ok=True)
     with loop_device(folder / "drive.img", SIZE_BYTES) as device, ExitStack() as after:
-        after.callback(_make_writable, device)  # the kernel keeps for the next what it is
+        after.callback(_make_writable, device)  # the kernel keeps the settings for the next device
         disk = folder
         if small_disk:
             disk = after.enter_context(mounted("none", folder / "results", "-t", "tmpfs", "-o", "size=20M"))

@@ -1,7 +1,7 @@
-"""Holds result.xml against fio's own JSON in evidence/, with nothing of the suite.
+"""Compares result.xml with fio's own JSON in evidence/, without any code of the suite.
 
-``python tests/check_cells.py RUN`` prints how many measurements and cells agree; exit code 1, and a line for each that
-does not.
+``python tests/check_cells.py RUN`` prints how many measurements and cells agree; the exit code is 1, with a line for
+each difference.
 """
 
 import hashlib
@@ -11,16 +11,16 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-#: What tells the points of a loop from each other.
+#: The keys that distinguish the points of a loop.
 KEY = ("access", "read_percent", "block_size_bytes", "block_mix", "thread_count", "queue_depth")
-#: The shortest runtime of reads or writes, in ms, that a rate is computed from; shorter ones have none.
+#: The shortest runtime of reads or writes, in ms, from which a rate is computed.
 SHORTEST_RATED_MS = 100
 
 
 def fio_figures(path: Path) -> dict[str, float]:
     """Return a point's figures from fio's own totals, reads and writes together; nan is a rate that is n/a."""
     text = path.read_text(encoding="utf-8")
-    jobs = json.loads(text[text.index("{") :])["jobs"]  # one of all threads, or of sequential ones one each
+    jobs = json.loads(text[text.index("{") :])["jobs"]  # one for all threads, or for sequential ones one each
     both = [[job[side] for job in jobs if job[side]["total_ios"]] for side in ("read", "write")]
     sides = [side for found in both for side in found]
     ios = sum(side["total_ios"] for side in sides)
@@ -62,14 +62,14 @@ def main(run: Path) -> int:
 
 
 def same(stored: str | None, value: float, tolerance: float) -> bool:
-    """Tell whether a stored number is the value, to a relative tolerance; a value that is nan is not stored."""
+    """Return whether a stored number is the value, to a relative tolerance; a nan is not stored."""
     if math.isnan(value):
         return stored is None
     return stored is not None and abs(float(stored) - value) <= tolerance * abs(value)
 
 
 def compare(run: Path, loop: ElementTree.Element, cell: ElementTree.Element) -> list[str]:
-    """Hold the means of a point over its loop's window against fio's counts."""
+    """Compare the means of a point over its loop's window with fio's counts."""
     window, key = loop.find("window"), [cell.get(name) for name in KEY]
     numbers = range(int(window.get("first", "")), int(window.get("last", "")) + 1) if window is not None else ()
     found = [

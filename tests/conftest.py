@@ -1,13 +1,16 @@
-"""Settings of the whole test suite: how hard Hypothesis tries, and the markers that are not in setup.cfg."""
+"""Settings of all tests: the effort of Hypothesis, and the markers that are not in setup.cfg."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from snia_pts.report.pages import Report
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
@@ -15,34 +18,35 @@ settings.register_profile("nightly", deadline=None, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
-#: Their tests look at what happens when: one after the other, with the machine for themselves.
+#: Modules that compare times with those of a device or of fio: their tests run one after the other on an idle machine.
 DEVICES = {
     "test_calibration",
     "test_device_log",
     "test_device_log_of_runs",
-    "test_engine",
     "test_fio_contract",
     "test_kills",
-    "test_process",
     "test_ratios",
-    "test_simulated_device",
-    "test_watchdog",
 }
-#: Theirs let fio run too, or make devices and files that the whole host sees, side by side.
+#: Modules that run fio too, or create devices and files that the whole host sees: their tests may run side by side.
 LIVELY = {
     "test_array",
     "test_cli",
     "test_device",
     "test_end_to_end",
     "test_end_to_end_of_all",
+    "test_engine",
     "test_evidence",
+    "test_examples",
     "test_guarding",
     "test_inventory",
     "test_isolation",
+    "test_job",
     "test_laboratory",
     "test_plan_cli",
     "test_planted",
+    "test_plugins",
     "test_privilege",
+    "test_process",
     "test_profile_cli",
     "test_purge",
     "test_recomputation",
@@ -50,16 +54,35 @@ LIVELY = {
     "test_resuming",
     "test_resuming_elsewhere",
     "test_safety",
+    "test_simulated_device",
     "test_swapped",
     "test_target_identity",
     "test_telemetry",
     "test_tuning",
     "test_verification",
+    "test_watchdog",
+}
+#: The longest modules start first, so that none of them still runs when all other processes have ended.
+LONGEST = {
+    "test_bare",
+    "test_end_to_end",
+    "test_end_to_end_of_all",
+    "test_engine",
+    "test_guest",
+    "test_profile_cli",
+    "test_recomputation",
+    "test_run_folders",
+    "test_safety",
+    "test_seeds",
+    "test_simulated_device",
+    "test_swapped",
+    "test_target_identity",
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that must not run side by side, and those that a machine spoils that stands still for a moment."""
+    """Sort the longest files to the start; mark the tests that run alone, and those that a busy machine can fail."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     for item in items:
         if item.path.stem in DEVICES:
             item.add_marker("device")
@@ -68,23 +91,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the markers: scripts/test and tox run the linters themselves and leave these tests out."""
+    """Register the markers: scripts/test and tox run the linters themselves and omit these tests."""
     config.addinivalue_line("markers", "lint: runs ruff or mypy over the whole tree")
-    config.addinivalue_line("markers", "device: measures a device, or when something happens; runs alone")
+    config.addinivalue_line("markers", "device: compares times with those of a device; runs alone")
 
 
-#: A file by which the halves of scripts/test list together what none of them tried.
+@pytest.fixture(scope="module")
+def without_figures() -> Iterator[None]:
+    """Leave the figures of reports empty, for tests that read only texts and tables: they take most of the time."""
+
+    def draw(report: Report, forms: Sequence[str]) -> dict[str, dict[str, bytes]]:
+        return {form: dict.fromkeys((figure.name for figure in report.figures), b"") for form in forms}
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr("snia_pts.report.figures.render.draw", draw)
+        yield
+
+
+#: A file in which both parts of scripts/test list what neither of them tested.
 _NOT_TRIED = "SNIA_PTS_NOT_TRIED"
 _left_out = pytest.StashKey[Counter[tuple[str, str]]]()
 
 
 def _area(path: str) -> str:
-    """Return what a test file is about, as a person says it: ``report data`` for ``tests/test_report_data.py``."""
+    """Return the subject of a test file in words: ``report data`` for ``tests/test_report_data.py``."""
     return Path(path).stem.removeprefix("test_").replace("_", " ")
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Count the long tests that were left out for their length."""
+    """Count the long tests that were omitted."""
     for item in items:
         if "not long" in item.config.option.markexpr and item.get_closest_marker("long"):
             found = item.config.stash.setdefault(_left_out, Counter())
@@ -92,8 +127,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """List what was not tried here, area by area, each with its reasons, and how many tests that are."""
-    if hasattr(config, "workerinput"):  # one of several processes: that which began them has all reports
+    """List what was not tested, area by area, with each reason and the number of tests."""
+    if hasattr(config, "workerinput"):  # a worker: the main process has all reports
         return
     found = config.stash.get(_left_out, Counter())
     for report in terminalreporter.stats.get("skipped", ()):

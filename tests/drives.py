@@ -1,4 +1,4 @@
-"""Drives for tests: loop devices on files of their own, mounts, and what can be told of their content."""
+"""Drives for tests: loop devices on new files, mounts, and what is known of their content."""
 
 from __future__ import annotations
 
@@ -16,19 +16,31 @@ from pathlib import Path
 
 import pytest
 
+from snia_pts.lab.device import exclusive_access, target_claim
+
 MIB = 1 << 20
-#: In a chroot whose root is no mount the propagation of mounts cannot be set; the namespace around it is private then.
+#: In a chroot whose root is not a mount, the propagation of mounts cannot be set; its namespace is already private.
 _TRIED = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
 UNSHARE = ("unshare", "--mount") if _TRIED.returncode == 0 else ("unshare", "--mount", "--propagation", "unchanged")
+
+
+@contextmanager
+def refused_at_once() -> Iterator[None]:
+    """Refuse a target that other processes use without the time that they normally have to close it."""
+    with pytest.MonkeyPatch.context() as patches:
+        for module in (exclusive_access, target_claim):
+            patches.setattr(module, "BRIEF_USE_SECONDS", 0.05)
+        yield
 
 
 @contextmanager
 def loop_device(
     image: Path, size_bytes: int = 0, *options: str, sector_bytes: int = 512, read_only: bool = False
 ) -> Iterator[Path]:
-    """A loop device on ``image``, made ``size_bytes`` long if not 0, with options of losetup; skips without loops.
+    """Yield a loop device on ``image``, which gets ``size_bytes`` if not 0; skips the test without loop devices.
 
-    The kernel looks for partitions on it: otherwise it keeps those that an earlier device of this name had.
+    ``options`` are those of losetup. The kernel reads its partitions: otherwise it keeps those of an earlier device of
+    this name.
     """
     need_root()
     if size_bytes:
@@ -40,22 +52,22 @@ def loop_device(
     if made.returncode:
         pytest.skip(f"no loop devices here: {made.stderr.strip()}")
     device = Path(made.stdout.strip())
-    _set_as_made(device)
+    _reset_queue(device)
     try:
         yield device
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
 
 
-def _set_as_made(device: Path) -> None:
-    """Make the queue what it was when the kernel made the device: one that was killed in its use keeps its settings."""
+def _reset_queue(device: Path) -> None:
+    """Reset the queue to the kernel's defaults: a device of a killed test keeps its settings."""
     for name, text in (("scheduler", "none"), ("nomerges", "0")):
         (Path("/sys/block") / device.name / "queue" / name).write_text(text)
 
 
 @contextmanager
 def btrfs_subvolumes(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Two subvolumes of a new btrfs, mounted in a folder that exists."""
+    """Yield two subvolumes of a new btrfs, mounted in an existing folder."""
     need_program("mkfs.btrfs", "btrfs-progs")
     with (folder / "file system").open("wb") as file:
         file.truncate(256 * MIB)
@@ -68,7 +80,7 @@ def btrfs_subvolumes(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def partitioned(device: Path, *sectors: int) -> Iterator[tuple[Path, ...]]:
-    """Partitions of ``sectors`` each on a loop device, from sector 2048 on; skips where the kernel makes none there."""
+    """Yield partitions of ``sectors`` each on a loop device, from sector 2048; skips if the kernel makes none."""
     starts = accumulate(sectors, initial=2048)
     entries = (
         struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length)
@@ -81,10 +93,10 @@ def partitioned(device: Path, *sectors: int) -> Iterator[tuple[Path, ...]]:
     if subprocess.run(["partx", "--add", device], check=False, capture_output=True).returncode:
         pytest.skip("no partitions on loop devices here")
     try:
-        assert _comes_true(lambda: all(part.exists() for part in parts))
+        assert _becomes_true(lambda: all(part.exists() for part in parts))
         yield parts
     finally:
-        assert _comes_true(lambda: _remove_partitions(device)), f"the partitions of {device} stay: one is open"
+        assert _becomes_true(lambda: _remove_partitions(device)), f"the partitions of {device} stay: one is open"
 
 
 def _remove_partitions(device: Path) -> bool:
@@ -93,8 +105,8 @@ def _remove_partitions(device: Path) -> bool:
     return not any((Path("/sys/block") / device.name).glob(f"{device.name}p*"))
 
 
-def _comes_true(condition: Callable[[], bool]) -> bool:
-    """Wait for a condition, 5 s at most."""
+def _becomes_true(condition: Callable[[], bool]) -> bool:
+    """Wait up to 5 s for a condition; return whether it became true."""
     until = time.monotonic() + 5
     while not (met := condition()) and time.monotonic() < until:
         time.sleep(0.02)
@@ -103,7 +115,7 @@ def _comes_true(condition: Callable[[], bool]) -> bool:
 
 @contextmanager
 def mounted(what: Path | str, on: Path, *options: str) -> Iterator[Path]:
-    """A mount for the time of a test, on a folder that is made for it."""
+    """Mount something for the time of a test, on a new folder."""
     need_root()
     on.mkdir(exist_ok=True)
     subprocess.run(["mount", *options, what, on], check=True, capture_output=True)
@@ -114,7 +126,7 @@ def mounted(what: Path | str, on: Path, *options: str) -> Iterator[Path]:
 
 
 def need_root() -> None:
-    """Skip a test that changes the machine where we may not."""
+    """Skip a test that changes the machine if it does not run as root."""
     if os.geteuid() != 0:
         pytest.skip("needs root for loop devices and mounts")
 
@@ -132,20 +144,20 @@ def make_ext4(device: Path | str, label: str = "") -> None:
 
 
 def filled(path: Path, size_bytes: int = MIB, seed: int = 7) -> Path:
-    """Fill a new file with somebody's data, all of it random."""
+    """Fill a new file with another user's data, all of it random."""
     path.write_bytes(random.Random(seed).randbytes(size_bytes))
     return path
 
 
 def content(path: Path) -> str:
-    """Return the digest of all bytes of a file or device, as they are on the medium."""
+    """Return the digest of all bytes of a file or device, as stored on the medium."""
     subprocess.run(["blockdev", "--flushbufs", path], check=False, capture_output=True)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def data_map(path: Path) -> tuple[tuple[int, int], ...]:
-    """Return (start, end) of each stretch of a sparse file that holds data."""
+    """Return (start, end) of each part of a sparse file that holds data."""
     found, place = [], 0
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -160,13 +172,13 @@ def data_map(path: Path) -> tuple[tuple[int, int], ...]:
 
 
 def allocated_bytes(path: Path) -> int:
-    """Return the room that a file takes."""
+    """Return the space that a file takes."""
     os.sync()
     return path.stat().st_blocks * 512
 
 
 def special(path: Path, kind: str) -> None:
-    """Put at ``path`` a ``fifo``, a ``sparse`` file of 20 GB, or a link to the device that ``kind`` names."""
+    """Put at ``path`` a ``fifo``, a ``sparse`` file of 20 GB, or a symlink to the device that ``kind`` names."""
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "sparse":
@@ -177,8 +189,11 @@ def special(path: Path, kind: str) -> None:
 
 
 def zfs_marks() -> tuple[tuple[int, bytes], ...]:
-    """Return what marks the first label of a ZFS pool, with its offsets: libblkid before 2.40 looks for uberblocks,
-    later ones for the label's name-value list (XDR: size, decoded size, name, type, number, value)."""
+    """Return the signatures of the first label of a ZFS pool, with their offsets.
+
+    libblkid before 2.40 looks for uberblocks, later versions for the label's name-value list (XDR: size, decoded size,
+    name, type, number, value).
+    """
 
     def text(value: str) -> bytes:
         return struct.pack(">I", len(value)) + value.encode() + bytes(-len(value) % 4)

@@ -1,4 +1,4 @@
-"""Answers of fio's that contradict themselves, each made of an honest one: what no answer may say and be believed."""
+"""Answers of fio that contradict themselves, each made from a true one: no such answer may be accepted."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Times = dict[str, Any]
 
 
 def false_answer(honest: str, kind: str) -> str:
-    """Return an answer that is false in one way of ``FALSE`` or ``FALSE_AS_ASKED``."""
+    """Return an answer that is false in one way of ``FALSE`` or ``FALSE_AS_REQUESTED``."""
     begin = honest.index("{")
     document = json.loads(honest[begin:])
-    text = {**FALSE, **FALSE_AS_ASKED}[kind](document)
+    text = {**FALSE, **FALSE_AS_REQUESTED}[kind](document)
     return honest[:begin] + (text or "") + json.dumps(document)
 
 
@@ -54,7 +54,7 @@ def _bins(change: Callable[[list[tuple[int, int]]], list[tuple[int, int]]]) -> C
 
 
 def _by(factor: float, *names: str) -> Callable[[dict[str, Any]], object]:
-    """Multiply numbers of whole things, or of response times, by a factor."""
+    """Multiply integers, or response times, by a factor."""
 
     def changed(numbers: dict[str, Any]) -> None:
         for name in names:
@@ -64,13 +64,13 @@ def _by(factor: float, *names: str) -> Callable[[dict[str, Any]], object]:
 
 
 def rate(side: Side) -> None:
-    """Let the rates be those of the counts."""
+    """Compute the rates from the counts."""
     runtime = side["runtime"] or 1
     side.update(iops=1000 * side["total_ios"] / runtime, bw_bytes=1000 * side["io_bytes"] // runtime)
 
 
 def _all_counts(factor: float) -> Callable[[Side], None]:
-    """Multiply every count there is, alike, the bytes and rates too."""
+    """Multiply all counts by the same factor, with the bytes and rates."""
 
     def changed(side: Side) -> None:
         _by(factor, "total_ios", "io_bytes")(side)
@@ -82,12 +82,18 @@ def _all_counts(factor: float) -> Callable[[Side], None]:
     return changed
 
 
+def _midpoint(time_ns: int) -> int:
+    """Return the midpoint of fio's bin with a time: there are 64 bins for each power of two."""
+    width = 1 << max(0, time_ns.bit_length() - 7)
+    return time_ns // width * width + width // 2
+
+
 def _all_times(factor: int) -> Callable[[Times], None]:
-    """Multiply every response time there is, alike."""
+    """Multiply all response times by the same factor."""
 
     def changed(times: Times) -> None:
         _by(factor, "min", "mean", "max")(times)
-        times["bins"] = {str(int(edge) * factor): count for edge, count in times["bins"].items()}
+        times["bins"] = {str(_midpoint(int(edge) * factor)): count for edge, count in times["bins"].items()}
 
     return changed
 
@@ -104,8 +110,7 @@ def _one_long_io(side: Side) -> None:
     """Double all counts, and let one more I/O take nearly the whole runtime."""
     _all_counts(2)(side)
     times, longest_ns = side["lat_ns"], int(0.99e6 * side["runtime"])
-    width = 1 << max(0, longest_ns.bit_length() - 7)  # 64 bins for each power of two
-    times["bins"][str(longest_ns // width * width + width // 2)] = 1
+    times["bins"][str(_midpoint(longest_ns))] = 1
     times.update(N=times["N"] + 1, max=longest_ns, mean=(times["N"] * times["mean"] + longest_ns) / (times["N"] + 1))
     side.update(total_ios=times["N"], io_bytes=side["io_bytes"] // side["total_ios"] * times["N"])
     rate(side)
@@ -118,7 +123,7 @@ def _swap_sides(document: dict[str, Any]) -> str:
 
 
 def _merged_tail(bins: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Let all but one I/O be as slow as the slowest."""
+    """Make all but one I/O as slow as the slowest."""
     return [(bins[0][0], 1), (bins[-1][0], sum(count for _, count in bins) - 1)]
 
 
@@ -131,7 +136,7 @@ def _job(**changes: object) -> Callable[[dict[str, Any]], str]:
 
 
 def _option(place: str, **changes: str) -> Callable[[dict[str, Any]], str]:
-    """Change options that fio echoes: those of all jobs, or those of one."""
+    """Change options that fio echoes: those of all jobs, or of one job."""
 
     def changed(document: dict[str, Any]) -> str:
         (document if place == "global options" else document["jobs"][0])[place].update(changes)
@@ -140,8 +145,14 @@ def _option(place: str, **changes: str) -> Callable[[dict[str, Any]], str]:
     return changed
 
 
-def believed(stimulus: Stimulus, job_text: str, answer: str) -> bool:
-    """Return whether an answer to a job file is accepted, whatever its target was."""
+def _other_option(document: dict[str, Any]) -> str:
+    """Replace an option in fio's echo by another one."""
+    del document["global options"]["norandommap"]
+    return _option("global options", buffered="1")(document)
+
+
+def accepted(stimulus: Stimulus, job_text: str, answer: str) -> bool:
+    """Return whether an answer to a job file is accepted for some target."""
     try:
         fio.require_echo(job_text, answer, ignored=fio.ignored_options(stimulus) | {"filename"})
         fio.accept(stimulus, 0, False, answer)
@@ -150,7 +161,7 @@ def believed(stimulus: Stimulus, job_text: str, answer: str) -> bool:
     return True
 
 
-#: Each changes a document, and gives a text to precede it.
+#: Each changes a document, and returns a text to precede it.
 FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "mean x 1000": _times(_by(1000, "mean")),
     "mean / 1000": _times(_by(0.001, "mean")),
@@ -178,6 +189,7 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "counts of bins x 100": _bins(lambda bins: [(edge, 100 * count) for edge, count in bins]),
     "a bin lost": _bins(lambda bins: bins[1:]),
     "a bin that is not there": _bins(lambda bins: [*bins, (bins[-1][0] * 4, 1)]),
+    "bins beside their midpoints": _bins(lambda bins: [(edge + 1, count) for edge, count in bins]),
     "an empty bin": _bins(lambda bins: [*bins[:1], (bins[0][0] + (bins[-1][0] - bins[0][0]) // 2 + 1, 0), *bins[1:]]),
     "all in the highest bin": _bins(lambda bins: [(bins[-1][0], sum(count for _, count in bins))]),
     "all in the lowest bin": _bins(lambda bins: [(bins[0][0], sum(count for _, count in bins))]),
@@ -207,10 +219,11 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "another depth": _option("global options", iodepth="77"),
     "another range": _option("job options", size="77"),
     "one more option": _option("job options", rate="1m", rate_iops="7"),
+    "another option for a missing one": _other_option,
     "two groups": lambda document: document["jobs"].append(copy.deepcopy(document["jobs"][0])) or "",
 }
-#: These agree with themselves, and are false by what was asked: by its time and mix, and where its queue was kept full.
-FALSE_AS_ASKED: Mapping[str, Callable[[dict[str, Any]], str]] = {
+#: These are consistent, but differ from the request: in time or mix, or although the queue was kept full.
+FALSE_AS_REQUESTED: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "all counts x 100": _side(_all_counts(100)),
     "all counts x 2 and a long I/O": _side(_one_long_io),
     "depth of 1": _job(iodepth_level={"1": 100.0, "2": 0.0, "4": 0.0, "8": 0.0, ">=64": 0.0}),

@@ -1,4 +1,4 @@
-"""Hosts for tests: trees of /sys, /proc and /dev with disks that need not exist."""
+"""Hosts for tests: trees of /sys, /proc and /dev with disks that do not exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLOT = {
 
 
 class FakeHost:
-    """A host below ``root``; every disk is free until something is added."""
+    """A host below ``root``; every disk is unused until something is added."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -47,7 +47,7 @@ class FakeHost:
         return path
 
     def _device(self, folder: str, files: Mapping[str, str], *, size_bytes: int = 2 * MIB) -> Path:
-        """Make a block device's folder, the names that lead to it, and a node with nothing on it."""
+        """Make a block device's folder, the links that lead to it, and an empty node."""
         self._minor += 1
         number, name = f"8:{self._minor}", folder.rpartition("/")[2]
         for key, text in {"dev": number, "size": f"{size_bytes // 512}\n", "ro": "0\n", **files}.items():
@@ -63,7 +63,7 @@ class FakeHost:
         return block
 
     def disk(self, name: str = "sdx", *, place: str = "pci0000:00/ata1/host0/block", **files: str) -> Path:
-        """Make a disk; names of files have ``__`` for the slash."""
+        """Make a disk; in the names of files ``__`` stands for the slash."""
         given = {key.replace("__", "/"): text for key, text in files.items()}
         return self._device(f"{place}/{name}", {"queue/logical_block_size": "512\n", "device/model": "DISK\n", **given})
 
@@ -87,7 +87,7 @@ class FakeHost:
             f"{place}/{disk.name}{between}{number}", {"partition": f"{number}\n"}, size_bytes=size_bytes
         )
 
-    def made_of(self, name: str, *below: Path, **files: str) -> Path:
+    def stacked_device(self, name: str, *below: Path, **files: str) -> Path:
         """Make a device of the kernel (dm-0, md127) on top of others."""
         given = {key.replace("__", "/"): text for key, text in files.items()}
         block = self._device(f"virtual/block/{name}", given)
@@ -115,7 +115,7 @@ class FakeHost:
 
 
 def make_kernel_files(root: Path) -> None:
-    """Make what tells that /proc and /sys are mounted below another root, where it is missing."""
+    """Make the files that show that /proc and /sys are mounted below another root, if they are missing."""
     (root / "sys/block").mkdir(parents=True, exist_ok=True)
     (root / "proc/self").mkdir(parents=True, exist_ok=True)
     (root / "proc/self/mountinfo").touch()

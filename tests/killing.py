@@ -1,4 +1,4 @@
-"""Kills simulated runs: cuts their journals where a crash might, and holds what comes of resuming them to account."""
+"""Kills simulated runs: truncates their journals as a crash might, and checks the results of resuming them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from snia_pts.results.result import RunFacts, TestResult
 from snia_pts.runner.session import resume, run
 from snia_pts.spec.reader import read_specification
 from tests import samples
-from tests.courses import answered
+from tests.procedure_runs import answered
 
 BEGAN = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
 #: Every test of the standard, with few and short stimuli.
@@ -62,11 +62,11 @@ BRIEF = {**BRIEF, "dirth": BRIEF["composite"]}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A run that nothing interrupted: its facts, its journal, what was asked and what came of it, and its result."""
+    """An uninterrupted run: its facts, its journal, its steps with their outcomes, and its result."""
 
     facts: RunFacts
     journal: bytes
-    course: tuple[tuple[Step, tuple[Outcome, ...]], ...]
+    performed: tuple[tuple[Step, tuple[Outcome, ...]], ...]
     result: TestResult
 
 
@@ -76,7 +76,7 @@ def preset() -> Preset:
 
 
 def laboratory(facts: RunFacts, folder: RunFolder) -> SimulatedLaboratory:
-    """Return the drive as it comes from its box, whose time is that at which the run began."""
+    """Return a drive fresh out of the box, whose clock starts when the run started."""
     began = datetime.datetime.fromisoformat(facts.started)
     return SimulatedLaboratory(preset(), seed=facts.seed or 0, evidence=folder.evidence, started=began)
 
@@ -104,7 +104,7 @@ def specification_of(test: str) -> Any:
 
 
 def reference(test: str, place: Path) -> Reference:
-    """Run a brief test to its end in the folder ``place``, which is there already."""
+    """Run a brief test to its end in the existing folder ``place``."""
     folder = RunFolder.create(place)
     specification = specification_of(test)
     device = simulated_dut("enterprise-nvme", preset())
@@ -118,12 +118,12 @@ def reference(test: str, place: Path) -> Reference:
     )
     simulated = laboratory(facts, folder)
     result = run(facts, simulated.perform, folder, lambda _: None, now=simulated.now, durable=False)
-    course = tuple(answered(JournalReader(folder.journal)))
-    return Reference(facts=facts, journal=folder.journal.read_bytes(), course=course, result=result)
+    performed = tuple(answered(JournalReader(folder.journal)))
+    return Reference(facts=facts, journal=folder.journal.read_bytes(), performed=performed, result=result)
 
 
 def killed(before: Path, place: Path, journal: bytes) -> RunFolder:
-    """Return the folder of a run as a crash leaves it: with so much of its journal, and the evidence until then."""
+    """Return the folder of a run as a crash leaves it: with this journal, and the evidence so far."""
     place.mkdir()
     shutil.copytree(before / "evidence", place / "evidence")
     folder = RunFolder(path=place)
@@ -132,9 +132,9 @@ def killed(before: Path, place: Path, journal: bytes) -> RunFolder:
     return folder
 
 
-def went_on(folder: RunFolder, way: ResumePolicy) -> TestResult:
+def resume_killed(folder: RunFolder, policy: ResumePolicy) -> TestResult:
     """Resume a run."""
-    resume_plan = inspect_run(folder, way)
+    resume_plan = inspect_run(folder, policy)
     simulated = laboratory(resume_plan.facts, folder)
     return resume(
         resume_plan,
@@ -147,22 +147,23 @@ def went_on(folder: RunFolder, way: ResumePolicy) -> TestResult:
     )
 
 
-def require_honest(link: Reference, folder: RunFolder, result: TestResult, data: bytes) -> None:
-    """Require that nothing is lost and nothing is pretended in a resumed run, whose journal had ``kept``.
+def require_consistent(link: Reference, folder: RunFolder, result: TestResult, data: bytes) -> None:
+    """Require that a resumed run, whose journal had ``kept``, has lost nothing and contains nothing false.
 
-    What came of its steps is what comes of them in one piece, no matter when the run was killed.
+    The outcomes of its steps are those of an uninterrupted run, whenever the run was killed.
     """
     journal = folder.journal.read_bytes()
     assert journal.startswith(whole_lines(data)), "an entry was lost"
     assert repr(assess(folder)) == repr(result)
-    course = [(step, outcomes) for step, outcomes in answered(JournalReader(folder.journal))]
-    together = zip(course, link.course, strict=False)
+    performed = [(step, outcomes) for step, outcomes in answered(JournalReader(folder.journal))]
+    together = zip(performed, link.performed, strict=False)
     same = sum(1 for _ in _while_equal(together))
-    if same < max(len(course), len(link.course)):  # a round more than without the interruption: all of it once more
+    # one round more than without the interruption: the whole run again
+    if same < max(len(performed), len(link.performed)):
         once_more = laboratory(link.facts, RunFolder(path=folder.path))
-        for step, outcomes in course:
-            assert [as_if_never(outcome) for outcome in outcomes] == list(once_more.perform(step)), step.label
-        assert isinstance(course[same][0], Round) or course[same][0].label != link.course[same][0].label
+        for step, outcomes in performed:
+            assert [without_interruption(outcome) for outcome in outcomes] == list(once_more.perform(step)), step.label
+        assert isinstance(performed[same][0], Round) or performed[same][0].label != link.performed[same][0].label
     for loop in result.loops:
         counts = {
             measurement.timing.interruptions for measured in loop.window_rounds for measurement in measured.measurements
@@ -175,38 +176,38 @@ def require_honest(link: Reference, folder: RunFolder, result: TestResult, data:
 
 def _while_equal(together: Iterator[Any]) -> Iterator[None]:
     for (step, outcomes), (other, others) in together:
-        if step != other or tuple(map(as_if_never, outcomes)) != others:
+        if step != other or tuple(map(without_interruption, outcomes)) != others:
             return
         yield
 
 
-def as_if_never(outcome: Outcome) -> Outcome:
-    """Return an outcome as it would be had the run never been interrupted."""
+def without_interruption(outcome: Outcome) -> Outcome:
+    """Return an outcome as in a run without interruption."""
     if isinstance(outcome, Measurement):
         return dataclasses.replace(outcome, timing=dataclasses.replace(outcome.timing, interruptions=0))
     return dataclasses.replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
 
 
 def whole_lines(journal: bytes) -> bytes:
-    """Return what a crash leaves of a journal, without the line that it broke off."""
+    """Return a journal without an incomplete line at its end."""
     return journal[: journal.rfind(b"\n") + 1]
 
 
-def kill_and_resume(link: Reference, home: Path, place: Path, seed: int, way: ResumePolicy = "rule") -> int:
-    """Kill a run at random, resume it, and perhaps once more; return how often it was killed.
+def kill_and_resume(link: Reference, home: Path, place: Path, seed: int, policy: ResumePolicy = "rule") -> int:
+    """Kill a run at random, resume it, and perhaps repeat that; return how often it was killed.
 
-    ``home`` is the folder of the run that nothing interrupted, ``place`` a new one that is made.
+    ``home`` is the folder of the uninterrupted run, ``place`` a new one.
     """
     chance = random.Random(seed)
     place.mkdir()
-    first = len(link.journal.split(b"\n", 1)[0]) + 1  # before that the run never began
+    first = len(link.journal.split(b"\n", 1)[0]) + 1  # the run had not started yet
     kept = link.journal[: chance.randint(first, len(link.journal) - 1)]
     kills = 0
     while True:
         kills += 1
         folder = killed(home, place / str(kills), kept)
-        result = went_on(folder, way)
-        require_honest(link, folder, result, kept)
+        result = resume_killed(folder, policy)
+        require_consistent(link, folder, result, kept)
         if chance.random() < 0.6 or kills == 3:
             return kills
         journal = folder.journal.read_bytes()

@@ -32,7 +32,7 @@ Rate = Callable[[Point, int], float]
 
 
 def spec(*workloads: Workload, axes: Sequence[Axis] = (), **changes: Any) -> ProfileSpec:
-    """Return a profile of one workload, random reads of 4 KiB, where none is given."""
+    """Return a profile, by default of one workload, random reads of 4 KiB."""
     known: dict[str, Any] = {"name": "own", "title": "Own", "description": "What is tried here.", "source": "nobody"}
     return ProfileSpec(**{**known, **changes}, workload=workloads or (workload(),), axis=tuple(axes))
 
@@ -43,7 +43,7 @@ def workload(name: str = "random read", **changes: Any) -> Workload:
 
 
 def shipped(name: str, **changes: Any) -> ProfileSpec:
-    """Return a profile that comes with the suite, changed as the options of the command line do it."""
+    """Return a built-in profile, changed as the options of the command line do it."""
     profile = read_profile(name, Changes(**changes)).spec
     assert isinstance(profile, ProfileSpec)
     return profile
@@ -69,9 +69,9 @@ def result(
     sync_us: float = 0.0,
     **facts: Any,
 ) -> TestResult[Any]:
-    """Return the result of a profile: each point comes to ``of`` in each of its repeats.
+    """Return the result of a profile: each point reaches ``of`` in each of its repeats.
 
-    ``stop_after`` cuts the run after so many steps; ``facts`` change those of the run.
+    ``stop_after`` ends the run after so many steps; ``facts`` change those of the run.
     """
     device = device or samples.dut()
     known = {point.name: point for point in points(profile, device)}
@@ -83,10 +83,10 @@ def result(
         return steps[-1][1]
 
     drive(procedure(profile, device), answer)
-    asked = profile.limit if limits else ()
+    limit_list = profile.limit if limits else ()
     plain = samples.run_facts(profile, device=device, host=facts.pop("host", None))
     return fold(
-        dataclasses.replace(plain, limits=asked, **facts),
+        dataclasses.replace(plain, limits=limit_list, **facts),
         steps[:stop_after],
         ending=ending,
         ending_detail="",
@@ -155,7 +155,7 @@ def _measured(stimulus: Stimulus, iops: float, clock: list[int], sync_us: float)
         write=sides[1],
         evidence=f"{clock[0]}-point",
         evidence_sha256=f"{clock[0]:064x}",
-        sync=sync if sync_us else None,
+        sync=sync if sync_us and dict(stimulus.options).keys() & {"fsync", "fdatasync"} else None,
         timing=Timing(
             started=samples.STARTED.isoformat(),
             started_monotonic_ns=clock[0],

@@ -1,7 +1,7 @@
-"""Believable results, made without a device: the same arguments give the same values.
+"""Plausible results, made without a device: the same arguments give the same values.
 
-The IOPS are those of golden case G2 (a 1 TB SATA drive, PTS-E 2.0), with a transition from FOB in the first rounds
-and a little seeded noise.
+The IOPS are those of golden case G2 (a 1 TB SATA drive, PTS-E 2.0), with a transition from FOB in the first rounds and
+a little seeded noise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +71,7 @@ _BIN_SHARES = (0.02, 0.1, 0.2, 0.22, 0.2, 0.15, 0.07, 0.0345, 0.005, 0.0005)
 
 
 def golden_iops(read_percent: int, block_size_bytes: int) -> float:
-    """Return G2's IOPS of a cell; cells it does not name lie on straight lines between those it does."""
+    """Return G2's IOPS of a cell; the other cells are interpolated linearly."""
     kib = block_size_bytes / KIB
     nearest = min(GOLDEN, key=lambda size: abs(math.log(size / kib)))
     for (low, lower), (high, upper) in itertools.pairwise(zip(MIXES, GOLDEN[nearest], strict=True)):
@@ -173,7 +175,7 @@ def run_facts(
     operator: str = "J. Doe",
     command_line: Sequence[str] = (),
 ) -> RunFacts:
-    """Return what is fixed before the first step."""
+    """Return the facts of a run, which are fixed before the first step."""
     device = device or dut()
     return RunFacts(
         options=RunOptions(
@@ -197,15 +199,42 @@ def run_facts(
 
 
 def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
-    """Make a stored run of a scripted drive's answers, with an evidence file for each, as of a simulated drive."""
-    spec, device = read_specification(test, "2.0.2", "enterprise").spec, dut(kind="simulated")
-    facts = run_facts(spec, device=device, found=target_deviations(device, spec))
-    told = iter(answers(facts.spec, facts.dut, **how)[0])
+    """Make a stored run from a scripted drive's answers, with an evidence file for each, like a simulated drive's.
+
+    Equal runs are performed once.
+    """
+    folder = RunFolder.create(path)
+    for name, content in _files_of_run(test, **how).items():
+        (folder.path / name).write_bytes(content)
+    return folder
+
+
+@cache
+def _files_of_run(test: str, **how: Any) -> Mapping[str, bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = perform_run(Path(place) / "run", test, durable=False, **how)
+        files = [file for file in folder.path.rglob("*") if file.is_file()]
+        return {str(file.relative_to(folder.path)): file.read_bytes() for file in files}
+
+
+def perform_run(
+    path: Path,
+    test: str = "iops",
+    *,
+    durable: bool = True,
+    overrides: Iterable[tuple[str, Any]] = (),
+    **how: Any,
+) -> RunFolder:
+    """Perform the run of ``store_run``."""
+    device, specification = dut(kind="simulated"), read_specification(test, "2.0.2", "enterprise", overrides=overrides)
+    found = (*specification.deviations, *target_deviations(device, specification.spec))
+    facts = run_facts(specification.spec, device=device, found=found)
+    recorded = iter(answers(facts.spec, facts.dut, **how)[0])
     folder = RunFolder.create(path)
 
     def perform(step: Step) -> Iterator[Outcome]:
-        asked, outcomes = next(told)
-        assert asked == step
+        stimulus, outcomes = next(recorded)
+        assert stimulus == step
         for outcome in outcomes:
             if isinstance(outcome, PurgeOutcome):
                 (folder.evidence / f"{outcome.evidence}.json").write_text("{}")
@@ -222,12 +251,12 @@ def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
             else:
                 yield outcome
 
-    run(facts, perform, folder, lambda event: None)
+    run(facts, perform, folder, lambda event: None, durable=durable)
     return folder
 
 
 def cut_journal(folder: RunFolder, lines: int) -> None:
-    """Leave ``lines`` entries of a run as a crash would, without a result."""
+    """Truncate a journal to ``lines`` entries, as a crash would, without a result."""
     data = folder.journal.read_bytes().splitlines(keepends=True)[:lines]
     folder.journal.write_bytes(b"".join(data))
     folder.result.unlink(missing_ok=True)
@@ -235,7 +264,7 @@ def cut_journal(folder: RunFolder, lines: int) -> None:
 
 
 def remove_later_evidence(folder: RunFolder) -> None:
-    """Remove the evidence that has no entry in the journal, but for that of one point."""
+    """Remove the evidence that has no entry in the journal, except that of one point."""
     whole = [line for line in folder.journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     known = {name for line in whole for name in json.loads(line)["entry"].get("evidence", {})}
     for path in sorted(path for path in folder.evidence.iterdir() if path.name not in known)[1:]:
@@ -265,11 +294,11 @@ def answers(
     stop_after: int | None = None,
     scale: float = 1.0,
 ) -> tuple[tuple[tuple[Step, tuple[Outcome, ...]], ...], Conclusion]:
-    """Return the steps of a run of ``device`` with their outcomes, and what the procedure concluded.
+    """Return the steps of a run of ``device`` with their outcomes, and the procedure's conclusion.
 
     The device leaves FOB in the first rounds and is steady so that a loop of rounds ends after ``rounds`` (default: as
-    soon as it may), or, unless ``steady``, keeps wandering until the maximum.  ``stop_after`` cuts the run after so
-    many outcomes, as an interruption does; ``scale`` makes the device faster, slower, or (0) dead.
+    soon as possible), or, unless ``steady``, varies until the maximum. ``stop_after`` ends the run after so many
+    outcomes, as an interruption does; ``scale`` makes the device faster, slower, or (0) dead.
     """
     rule = loop_rule(spec)
     source = _Device(device, rounds or (rule.window_rounds if rule else 0), rule, settling_rule(spec), steady, scale)
@@ -295,11 +324,11 @@ def _cut(
 
 
 class _Device:
-    """Answers steps like a drive: a clock that only goes forward, noise from one seed, and a memory of its writes.
+    """Answers steps like a drive: a monotonic clock, noise from one seed, and a memory of its writes.
 
-    ``fills`` is what was written since the purge, in capacities: random writes are fast until the drive is full.
-    ``scattered`` (0 to 1) is how much of it lies about at random: sequential writes are slow until that is put right.
-    ``rested`` is how many seconds of idle time the drive has had for its own work, and not used up.
+    ``fills`` is the amount written since the purge, in capacities: random writes are fast until the drive is full.
+    ``scattered`` (0 to 1) is the fragmented share of it: sequential writes are slow until it is overwritten. ``rested``
+    is the idle time in seconds that the drive has not yet used up for its own work.
     """
 
     def __init__(
@@ -330,7 +359,7 @@ class _Device:
             case Idle():
                 yield self._idled(step.seconds)
             case ContinuousStimulus():
-                yield from self._stretch(step)
+                yield from self._continuous(step)
 
     def _purged(self) -> PurgeOutcome:
         self.now_ns += 42_500_000_000
@@ -358,8 +387,8 @@ class _Device:
         transition = self.rounds - window
         return noise * (1 + 0.6 * (transition + 1 - number) / max(1, transition) if number <= transition else 1.0)
 
-    def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
-        """Give the samples of a stretch, and its whole, which is their sum."""
+    def _continuous(self, step: ContinuousStimulus) -> Iterator[Outcome]:
+        """Yield the samples of a continuous stimulus, and their sum as its total."""
         if not step.samples:
             yield self._measured(step.stimulus, self._behaviour(step.stimulus), step)
             return
@@ -410,7 +439,7 @@ class _Device:
         return self._measurement(stimulus, reads, writes, seconds, mean_ns)
 
     def _behaviour(self, stimulus: Stimulus) -> float:
-        """Return how much faster than in steady state the drive is now."""
+        """Return the factor by which the drive is now faster than in steady state."""
         writes = (100 - stimulus.read_percent) / 100
         if stimulus.access == "SEQ":
             return 1 - 0.45 * self.scattered * writes
@@ -478,7 +507,7 @@ class _Device:
 
 
 def _mean_bytes(stimulus: Stimulus) -> int:
-    """Return a stimulus' mean transfer size, in whole sectors."""
+    """Return the mean transfer size of a stimulus, in whole sectors."""
     if isinstance(stimulus.block_size_bytes, int):
         return stimulus.block_size_bytes
     mean = sum(share.size_bytes * share.percent for share in stimulus.block_size_bytes) / 100
@@ -502,7 +531,7 @@ def _transfers(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float, fin
 
 
 def _fine_shares() -> dict[float, float]:
-    """Return the shares of bins as fine as an engine counts: a bell on a log axis, and a long tail with a hump."""
+    """Return the shares of bins as fine as an engine's: a bell on a log axis, and a long tail with a second peak."""
     places = [0.45 * 1.03**step for step in range(115)]
     weights = [
         math.exp(-((math.log(x / 0.93)) ** 2) / 0.02) + 4e-4 * math.exp(-((math.log(x / 5)) ** 2) / 0.1) for x in places
@@ -538,9 +567,9 @@ def result_of(
 ) -> TestResult:
     """Return the result of a test at full length.
 
-    ``rounds`` is where a steady device ends it; one that is not steady runs to the maximum.  ``stop_after`` outcomes,
-    with an ``ending`` other than finished, make a stopped run: 1 is the purge, 2 the preconditioning too.
-    ``overrides`` change the specification as ``--set`` does.
+    ``rounds`` is the round at which a steady device ends the loop; an unsteady one runs to the maximum. ``stop_after``
+    outcomes, with an ``ending`` other than finished, make a stopped run: 1 is the purge, 2 includes the
+    preconditioning. ``overrides`` change the specification as ``--set`` does.
     """
     specification = read_specification(test, pts, test_class, overrides=overrides)
     device = device or dut(sector_bytes=sector_bytes, write_cache="enabled" if test_class == "client" else "disabled")

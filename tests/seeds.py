@@ -1,4 +1,4 @@
-"""What runs of one simulated drive with different seeds have in common, by their own statements."""
+"""How runs of one simulated drive with different seeds agree, by their own reports."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def choices(result: TestResult) -> dict[str, str]:
 
 
 def listed(result: TestResult) -> dict[str, list[str]]:
-    """Return the demands of Max and Mid IOPS, each with its alternatives after it; empty for a test without them."""
+    """Return the demands of Max and Mid IOPS, each followed by its alternatives; empty for a test without them."""
     spec, loop = result.facts.spec, result.loop()
     if not isinstance(spec, DemandSpec) or loop is None:
         return {}

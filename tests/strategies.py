@@ -1,4 +1,4 @@
-"""Values for tests: the one home of the Hypothesis strategies, and small makers of the values they are built from."""
+"""Values for tests: all Hypothesis strategies, and small functions that make the values from which they are built."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def standard(test: str = "iops", pts: str = "2.0.2", test_class: TestClass = "en
 def spec_of(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", **changes: Any) -> Any:
     """Return a test's specification with changes, whose keys have ``__`` for the dot: ``rounds__maximum=7``.
 
-    Unless told otherwise steady state is found by the rule as written, however little a supposed drive has written.
+    By default the rule decides steady state as written, however little the assumed drive has written.
     """
     spec = standard(test, pts, test_class).spec
     written = altered(spec, settling__minimum_fills=0.0) if isinstance(spec, PatternSpec) else spec
@@ -73,7 +73,7 @@ def rule() -> SteadyStateRule:
 
 
 def dut(**changes: Any) -> Dut:
-    """Return a device: a drive of 960 GB with 512-byte sectors unless told otherwise."""
+    """Return a device, by default a drive of 960 GB with 512-byte sectors."""
     facts: dict[str, Any] = {
         "path": "/dev/sdx",
         "kind": "drive",
@@ -127,14 +127,14 @@ PURGED = PurgeOutcome(method="supposed", samples=4, survivors=0, started="", sec
 def measurement(
     request: Stimulus | None = None, *, read: Transfers = NO_TRANSFERS, write: Transfers = NO_TRANSFERS
 ) -> Measurement:
-    """Return a measurement of ``asked`` made of reads and writes."""
+    """Return a measurement of a stimulus from reads and writes."""
     return Measurement(
         stimulus=request or stimulus(), seed=1, read=read, write=write, timing=CLOCKING, evidence="", evidence_sha256=""
     )
 
 
 def sample(number: int = 1, write_ios: int = 1000, **changes: Any) -> Sample:
-    """Return a sample of one minute in which 4 KiB were written so often."""
+    """Return a sample of one minute with these writes of 4 KiB."""
     facts: dict[str, Any] = {
         "number": number,
         "ended_seconds": 60.0 * number,
@@ -153,7 +153,7 @@ def sample(number: int = 1, write_ios: int = 1000, **changes: Any) -> Sample:
 
 
 def vitals(**changes: Any) -> TelemetrySample:
-    """Return a second in which nothing is known of drive and host unless told otherwise."""
+    """Return a second of telemetry, by default without any known value."""
     facts: dict[str, Any] = {
         "seconds": 1.0,
         "cpu_percent": None,
@@ -167,7 +167,7 @@ def vitals(**changes: Any) -> TelemetrySample:
 
 
 def block_statistics(**changes: Any) -> BlockStatistics:
-    """Return what the block layer did in a second: a thousand writes of 4 KiB unless told otherwise."""
+    """Return the block statistics of a second, by default a thousand writes of 4 KiB."""
     facts: dict[str, Any] = {
         "read_ios": 0,
         "write_ios": 1000,
@@ -175,12 +175,15 @@ def block_statistics(**changes: Any) -> BlockStatistics:
         "write_bytes": 1000 * 4 * KIB,
         "queue": 30.0,
         "busy_percent": 99.0,
+        "write_merges": 7,
+        "write_ms": 900,
+        "device": "sda",
     }
     return BlockStatistics(**{**facts, **changes})
 
 
 def measured_round(number: int, ios: Mapping[Cell, int], *, complete: bool = True) -> MeasuredRound:
-    """Return a round of writes in which each cell did its I/Os in one second."""
+    """Return a round of writes in which each cell took one second."""
     return MeasuredRound(
         number=number,
         measurements=tuple(
@@ -201,7 +204,7 @@ def cells(tracked_by: SteadyStateRule) -> tuple[Cell, ...]:
 
 @st.composite
 def series(draw: st.DrawFn, rounds: int = 25) -> list[int]:
-    """Draw a variable's values: wild for some rounds and calm after, or calm never."""
+    """Draw a variable's values: varying for some rounds and constant afterwards, or always varying."""
     wild_rounds = draw(st.integers(0, rounds + 4))
     wild = st.sampled_from([80, 90, 100, 110, 120, 500]) | st.integers(1, 10**6)
     calm = st.sampled_from([100, 100, 100, 105, 110, 95, 90])
@@ -213,7 +216,7 @@ WILD = [100, 1000] * 12 + [100]
 
 
 def positive_values(size: int = 5) -> st.SearchStrategy[list[float]]:
-    """Windows of positive values: of any magnitude each, or near one common magnitude as measured ones are."""
+    """Draw windows of positive values: each of any magnitude, or near one magnitude as measured ones are."""
     wild = st.lists(st.floats(min_value=1e-6, max_value=1e12), min_size=size, max_size=size)
     shares = st.lists(st.floats(min_value=0.85, max_value=1.15), min_size=size, max_size=size)
     magnitudes = st.floats(min_value=1e-3, max_value=1e9)
@@ -222,13 +225,13 @@ def positive_values(size: int = 5) -> st.SearchStrategy[list[float]]:
 
 
 def histograms() -> st.SearchStrategy[Histogram]:
-    """Histograms of a few bins."""
+    """Draw histograms of a few bins."""
     bins = st.dictionaries(st.integers(1, 10**10), st.integers(0, 10**6), max_size=8)
     return bins.map(lambda counted: Histogram.from_bins(tuple(sorted(counted.items()))))
 
 
 def toml_values() -> st.SearchStrategy[Any]:
-    """Anything a TOML value can be."""
+    """Draw anything that a TOML value can be."""
     texts = st.text(st.characters(codec="utf-8"), max_size=8)
     leaves = st.one_of(
         st.integers(-(2**70), 2**70),

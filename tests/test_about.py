@@ -119,7 +119,7 @@ def test_every_mistake_of_the_file_is_reported(tmp_path: Path, text: str, messag
         read_annotations(write_about(tmp_path, text))
     assert str(raised.value).startswith(f"The file of --about {tmp_path / 'about.toml'} has ")
     assert message in str(raised.value)
-    assert "docs/usage.rst" in raised.value.hint
+    assert "docs/annotations.rst" in raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_logo_of_another_user_is_refused(tmp_path: Path) -> None:
     read_annotations(path)
 
 
-def test_a_journals_damaged_logo_is_a_sentence() -> None:
+def test_a_damaged_logo_in_a_journal_is_an_error() -> None:
     """In a changed record, annotations that cannot be decoded or drawn are errors."""
     for text in ("no base 64", base64.b64encode(b"GIF89a").decode()):
         with pytest.raises(ValueError, match="logo"):
@@ -266,7 +266,7 @@ def test_names_of_evidence_are_listed_as_sha256sum_reads_them() -> None:
 
 # -- of a device that does not tell -----------------------------------------------------------------------------------
 
-TOLD = """
+DESCRIPTION = """
 format = 1
 model = "Example X1"
 serial = "0123"
@@ -292,9 +292,9 @@ def told_warnings(result: TestResult) -> list[str]:
     return [f"{item.what}: {item.detail}" for item in run_warnings(result) if STATED in item.what]
 
 
-def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
+def test_the_operator_describes_a_device_without_identity(tmp_path: Path) -> None:
     """Names and features are read, these in the order of the file."""
-    about = read_annotations(write_about(tmp_path, TOLD))
+    about = read_annotations(write_about(tmp_path, DESCRIPTION))
     assert (about.model, about.serial, about.firmware, about.capacity) == ("Example X1", "0123", "7.1", "960 GB")
     assert [item.name for item in about.features] == ["power loss protection", "*endurance*"]
 
@@ -318,9 +318,9 @@ def test_every_mistake_of_a_description_is_reported(tmp_path: Path, text: str, m
     assert message in str(raised.value)
 
 
-def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
+def test_values_stated_by_the_operator_are_marked(tmp_path: Path) -> None:
     """Statements are in the header, and in full on the last page; without a warning if the device reports none."""
-    result = silent(read_annotations(write_about(tmp_path, TOLD)))
+    result = silent(read_annotations(write_about(tmp_path, DESCRIPTION)))
     text = " ".join(rst.render(building.build(result)).split())
     for item in ("Example X1 (as stated)", "0123 (as stated)", "7.1 (as stated)"):
         assert item in text, item
@@ -337,7 +337,7 @@ def test_a_long_name_keeps_its_mark() -> None:
     assert "\N{HORIZONTAL ELLIPSIS} (as stated)" in text
 
 
-def test_what_the_device_tells_is_taken() -> None:
+def test_values_reported_by_the_device_have_precedence() -> None:
     """A statement does not replace the device's value; each contradiction is a warning; case is ignored."""
     about = Annotations(model="Example X1", serial="0123", firmware="7.1", capacity="960 GB")
     result = silent(about, model="EXAMPLE  X1", serial="9999", firmware="8.0", capacity_bytes=480_103_981_056)
@@ -358,7 +358,7 @@ def test_what_the_device_tells_is_taken() -> None:
 
 def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     """In result.xml by its grammar, and in the tables for programs, where no text is a formula."""
-    result = silent(read_annotations(write_about(tmp_path, TOLD)))
+    result = silent(read_annotations(write_about(tmp_path, DESCRIPTION)))
     root = result_xml(result)
     etree.XMLSchema(etree.parse(str(SPECS / "result.xsd"))).assertValid(etree.fromstring(root))
     assert b'model="Example X1" serial="0123" firmware="7.1" capacity="960 GB"' in root
@@ -378,7 +378,7 @@ def test_a_description_is_in_every_output(tmp_path: Path) -> None:
         assert b"power loss protection" in book.read("xl/sharedStrings.xml")
 
 
-def test_no_word_of_people_confirms_a_destruction() -> None:
+def test_values_stated_by_the_operator_never_confirm_the_target() -> None:
     """What the prompt asks for is the device's own serial number, else its name."""
     result = silent(Annotations(serial="0123"))
     assert result.facts.dut.identity == result.facts.dut.name

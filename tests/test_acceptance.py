@@ -1,4 +1,4 @@
-"""The limits at which an answer of fio's is believed no more, each from both sides; and what became of fio itself."""
+"""The limits at which an answer of fio is rejected, each from both sides; and how the fio process ended."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from snia_pts.model.histogram import Histogram, SyncTimes
 from snia_pts.model.measurement import Transfers
 from tests.strategies import transfers
 from tests.test_fio import answer, side, stimulus
+from tests.test_sampling import middle_ns
 
 ENDED = Finished(
     argv=("fio",),
@@ -32,18 +33,18 @@ ENDED = Finished(
 )
 
 
-def accepted(*, document: Any = None, asked: Any = None, **became: Any) -> tuple[Transfers, Transfers]:
-    """Judge an answer of a fio that ended so."""
+def accepted(*, document: Any = None, requested: Any = None, **process_changes: Any) -> tuple[Transfers, Transfers]:
+    """Return the transfers of an accepted answer; ``process_changes`` changes how the fio process ended."""
     text = json.dumps(answer() if document is None else document)
-    return fio.accept_finished(asked or stimulus(), replace(ENDED, **became), text)
+    return fio.accept_finished(requested or stimulus(), replace(ENDED, **process_changes), text)
 
 
-def ran(ios: int, runtime: int, **asked: Any) -> bool:
-    """Tell whether so many writes in so many milliseconds are believed."""
+def is_accepted(ios: int, runtime: int, **requested: Any) -> bool:
+    """Return whether an answer with this number of writes and this runtime in milliseconds is accepted."""
     try:
         accepted(
             document={"jobs": [{"error": 0, "read": side(), "write": side(ios, runtime=runtime)}]},
-            asked=stimulus(**asked),
+            requested=stimulus(**requested),
             ended_monotonic_ns=10**12,
         )
     except fio.AnswerRejected:
@@ -52,14 +53,14 @@ def ran(ios: int, runtime: int, **asked: Any) -> bool:
 
 
 @pytest.mark.parametrize(("runtime", "believed"), [(98_994, False), (98_995, True), (220_000, True), (220_001, False)])
-def test_a_runtime_is_believed_up_to_its_limits(runtime: int, believed: bool) -> None:
-    """From 99 % of what was asked, less 5 ms, to that and the 120 s that a drive may stand still."""
-    assert ran(round(runtime / 1000), runtime, seconds=100.0, thread_count=1, queue_depth=1) == believed
+def test_a_runtime_within_its_limits_is_accepted(runtime: int, believed: bool) -> None:
+    """From 99 % of the requested time minus 5 ms, to the requested time plus the 120 s for which a drive may stall."""
+    assert is_accepted(round(runtime / 1000), runtime, seconds=100.0, thread_count=1, queue_depth=1) == believed
 
 
 @pytest.mark.parametrize(("runtime", "believed"), [(100, True), (110, True), (111, False)])
-def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None:
-    """More I/O time than fio lived, 100 ms here, but for its rounding of 10 ms, is no measurement."""
+def test_the_runtime_is_at_most_the_lifetime_of_fio(runtime: int, believed: bool) -> None:
+    """A runtime longer than the process, 100 ms here, is rejected; 10 ms are allowed for rounding."""
     document = {"jobs": [{"error": 0, "read": side(), "write": side(999, runtime=runtime)}]}
     if believed:
         assert accepted(document=document)[1].runtime_ms == runtime
@@ -75,7 +76,7 @@ def test_reads_count_for_the_runtime_as_writes_do() -> None:
     """The longer of both sides is the runtime."""
     document = {"jobs": [{"error": 0, "read": side(499, runtime=100), "write": side(499, runtime=95)}]}
     with pytest.raises(fio.AnswerRejected, match="but its process ran for only"):
-        accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=80_000_000)
+        accepted(document=document, requested=stimulus(read_percent=50), ended_monotonic_ns=80_000_000)
 
 
 @pytest.mark.parametrize(
@@ -93,19 +94,19 @@ def test_reads_and_writes_of_a_mix_have_one_runtime(write_ms: int, changes: Any,
     request = stimulus(**{"read_percent": 50, "seconds": None if changes else 1.0, **changes})
     reason = "measured the reads over 1000 ms and the writes over"
     with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=reason):
-        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
+        accepted(document=document, requested=request, ended_monotonic_ns=10**12)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
-def test_a_fio_that_was_stopped_is_not_believed(seconds: float) -> None:
-    """However good its answer, and however short the stop."""
+def test_the_answer_of_a_stopped_fio_is_rejected(seconds: float) -> None:
+    """Even if the answer is valid and the stop was short."""
     with pytest.raises(fio.AnswerRejected, match="another process stopped fio for about") as refused:
         accepted(stopped_seconds=seconds)
     assert refused.value.blame == "host"
 
 
-def test_what_became_of_fio_is_told_with_a_refusal() -> None:
-    """Its last words, or that it hangs in the kernel; the blame and the error number stay."""
+def test_a_rejection_says_how_fio_ended() -> None:
+    """It quotes the end of standard error, or says that fio hangs in the kernel; blame and error number remain."""
     with pytest.raises(fio.AnswerRejected, match="fio said: fio: its last word") as refused:
         accepted(document=answer(error=5), exit_code=1)
     assert (refused.value.blame, refused.value.number) == ("device", 5)
@@ -126,27 +127,27 @@ def test_what_became_of_fio_is_told_with_a_refusal() -> None:
         (errno.EDQUOT, "host"),
     ],
 )
-def test_an_error_number_tells_whose_it_is(number: int, blame: str) -> None:
-    """What may be either's is the device's."""
+def test_an_error_number_determines_the_blame(number: int, blame: str) -> None:
+    """An error that host or device may have caused counts as the device's."""
     assert fio.blame(number) == blame
 
 
 @pytest.mark.parametrize(
     ("code", "text"), [(0, "ended with exit code 0"), (1, "exit code 1"), (-9, "killed by signal 9")]
 )
-def test_no_answer_is_told_with_the_end(code: int, text: str) -> None:
-    """An exit code of 0 without an answer is an end without a result, and no signal."""
+def test_a_missing_answer_is_reported_with_the_exit_code(code: int, text: str) -> None:
+    """An exit code of 0 without an answer is reported as an end without a result, not as a signal."""
     with pytest.raises(fio.AnswerRejected, match=f"{text} and wrote no result"):
         fio.accept(stimulus(), code, False, "")
 
 
-def test_an_end_without_a_beginning_is_an_document_its_own() -> None:
-    """What is left of a document does not become part of the next one."""
+def test_an_end_without_a_beginning_is_a_document_of_its_own() -> None:
+    """The rest of a truncated document does not become part of the next one."""
     assert list(fio.StatusStream().feed(b"\n}\n{\n}\n")) == ["\n}\n", "{\n}\n"]
 
 
-def test_a_time_that_was_too_short_is_told_without_a_limit_that_there_is_not() -> None:
-    """Bytes are told only where there was a limit of them."""
+def test_a_short_runtime_is_reported_without_a_missing_limit() -> None:
+    """The message mentions bytes only if the stimulus has a limit of bytes."""
     with pytest.raises(fio.AnswerRejected) as refused:
         fio.accept(stimulus(seconds=1.0), 0, False, json.dumps(answer()))
     assert refused.value.reason == "the stimulus ran 0.1 s, expected 1 s"
@@ -154,22 +155,22 @@ def test_a_time_that_was_too_short_is_told_without_a_limit_that_there_is_not() -
 
 @pytest.mark.parametrize(("greatest_ns", "believed"), [(17_100_000_000, True), (29_000_000_000, True), (10**10, False)])
 def test_fio_s_last_bin_has_no_end(greatest_ns: int, believed: bool) -> None:
-    """What took longer than 17.2 s, as in a drive that stalls, is counted in the last bin, whatever it was."""
+    """Every response time above 17.2 s, as of a drive that stalls, is counted in the last bin."""
     document: Any = {"jobs": [{"error": 0, "read": side(), "write": side(8, runtime=29_500)}]}
     times = document["jobs"][0]["write"]["lat_ns"]
-    times.update(max=greatest_ns, mean=(7 * 1000 + greatest_ns) / 8, bins={"1000": 7, "17112760320": 1})
+    times.update(max=greatest_ns, mean=(7 * 1000 + greatest_ns) / 8, bins={"1004": 7, "17112760320": 1})
     if believed:
-        found = accepted(document=document, asked=stimulus(seconds=29.0), ended_monotonic_ns=10**12)[1]
+        found = accepted(document=document, requested=stimulus(seconds=29.0), ended_monotonic_ns=10**12)[1]
         assert found.response_max_ns == greatest_ns
         return
     with pytest.raises(fio.AnswerRejected, match="highest bin"):
-        accepted(document=document, asked=stimulus(seconds=29.0), ended_monotonic_ns=10**12)
+        accepted(document=document, requested=stimulus(seconds=29.0), ended_monotonic_ns=10**12)
 
 
 @pytest.mark.parametrize("name", ["short_ios", "drop_ios"])
 @pytest.mark.parametrize("part", ["read", "write"])
 def test_a_short_io_of_a_timed_point_is_the_device_s_failure(name: str, part: str) -> None:
-    """The device transferred less than asked: the reason states the number of I/Os."""
+    """The device transferred less than requested: the reason states the number of I/Os."""
     document = answer()
     document["jobs"][0][part][name] = 2
     with pytest.raises(fio.AnswerRejected, match="fio counted 2 short I/Os") as refused:
@@ -181,10 +182,10 @@ def test_short_reads_that_are_sync_calls_are_accepted() -> None:
     """fio counts each call of fdatasync as a short read; a short write is one."""
     document, request = answer(), stimulus(options=(("fdatasync", "4"),))
     document["jobs"][0]["read"]["short_ios"] = 3
-    accepted(document=document, asked=request)
+    accepted(document=document, requested=request)
     document["jobs"][0]["write"]["short_ios"] = 1
     with pytest.raises(fio.AnswerRejected, match="fio counted 1 short I/O"):
-        accepted(document=document, asked=request)
+        accepted(document=document, requested=request)
 
 
 CAPPED = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1\n"
@@ -232,8 +233,8 @@ def test_the_queue_depth_was_kept(depth: int, found: dict[str, float], *, believ
     document = {"jobs": [{"error": 0, "read": side(), "write": side(10_000), "iodepth_level": found}]}
     request = stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1)
     with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"half of queue depth {depth} in only"):
-        accepted(document=document, asked=request)
-    accepted(document=document, asked=replace(request, options=(("rate_iops", "1000"),)))
+        accepted(document=document, requested=request)
+    accepted(document=document, requested=replace(request, options=(("rate_iops", "1000"),)))
 
 
 def test_the_queue_depth_is_judged_by_many_ios() -> None:
@@ -241,7 +242,7 @@ def test_the_queue_depth_is_judged_by_many_ios() -> None:
     for ios, depth, believed in ((999, 8, True), (1000, 8, False), (5119, 512, True), (5120, 512, False)):
         document = {"jobs": [{"error": 0, "read": side(), "write": side(ios), "iodepth_level": levels(one=100.0)}]}
         with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="of queue depth"):
-            accepted(document=document, asked=stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1))
+            accepted(document=document, requested=stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1))
 
 
 @pytest.mark.parametrize(("response_us", "is_possible"), [(1000, True), (600, True), (450, False)])
@@ -259,10 +260,10 @@ def test_response_times_fill_the_queue(
     document = _steady_answer(1000 * depth, 1.0, response_us, block_kib)
     request = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
     if is_possible or not is_judged:
-        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
+        accepted(document=document, requested=request, ended_monotonic_ns=10**12)
         return
     with pytest.raises(fio.AnswerRejected, match=f"too little with {depth} outstanding I/Os") as refused:
-        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
+        accepted(document=document, requested=request, ended_monotonic_ns=10**12)
     assert refused.value.repeatable
 
 
@@ -277,7 +278,7 @@ def test_short_response_times_are_judged_by_the_time_for_an_io(
     document = _steady_answer(threads * 10_000_000 // turn_us, 10.0, response_us)
     request = stimulus(seconds=10.0, thread_count=threads, queue_depth=1)
     with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match="too little with"):
-        accepted(document=document, asked=request, ended_monotonic_ns=10**12)
+        accepted(document=document, requested=request, ended_monotonic_ns=10**12)
 
 
 @pytest.mark.parametrize(("ios", "is_possible"), [(128_001, True), (128_000, False), (39_351, False)])
@@ -285,7 +286,7 @@ def test_short_response_times_of_a_deep_queue_are_judged_by_the_runtime(ios: int
     """A false mean of 3 us does not exempt an answer of T4Q32 in which each outstanding I/O took 1 ms or more."""
     request = stimulus(seconds=1.0, thread_count=4, queue_depth=32)
     with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match="too little with 128 outstanding"):
-        accepted(document=_steady_answer(ios, 1.0, 3), asked=request, ended_monotonic_ns=10**12)
+        accepted(document=_steady_answer(ios, 1.0, 3), requested=request, ended_monotonic_ns=10**12)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ def test_short_response_times_of_a_deep_queue_are_judged_by_the_runtime(ios: int
 def test_short_response_times_of_fast_or_large_ios_are_not_judged(depth: int, ios: int, block_kib: int) -> None:
     """Between two I/Os of 40 us, fio's own time counts."""
     request = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
-    accepted(document=_steady_answer(ios, 1.0, 40, block_kib), asked=request, ended_monotonic_ns=10**12)
+    accepted(document=_steady_answer(ios, 1.0, 40, block_kib), requested=request, ended_monotonic_ns=10**12)
 
 
 def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 4) -> dict[str, Any]:
@@ -302,7 +303,7 @@ def _steady_answer(ios: int, seconds: float, response_us: int, block_kib: int = 
     response_ns, io_bytes = 1000 * response_us, 1024 * block_kib * ios
     times = {"N": ios, "min": response_ns, "mean": float(response_ns), "max": response_ns}
     write = side(ios, runtime=round(1000 * seconds)) | {"io_bytes": io_bytes, "bw_bytes": io_bytes / seconds}
-    write["lat_ns"] = {**times, "bins": {str(response_ns): ios}}
+    write["lat_ns"] = {**times, "bins": {str(middle_ns(response_ns)): ios}}
     return {"jobs": [{"error": 0, "read": side(), "write": write}]}
 
 
@@ -326,7 +327,7 @@ def test_sync_calls_are_as_requested(calls: int, call_ns: int, reason: str) -> N
     if calls:
         document["jobs"][0]["sync"] = {"lat_ns": sync_calls(calls, call_ns)}
     with pytest.raises(fio.AnswerRejected, match=reason) if reason else nullcontext():
-        accepted(document=document, asked=request)
+        accepted(document=document, requested=request)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,7 @@ def test_reads_threads_and_restarts_change_the_number_of_sync_calls(
         document["jobs"][0]["sync"] = {"lat_ns": sync_calls(calls, 4000)}
         is_possible = least <= calls <= most
         with nullcontext() if is_possible else pytest.raises(fio.AnswerRejected, match=f"{calls} sync calls"):
-            accepted(document=document, asked=request)
+            accepted(document=document, requested=request)
 
 
 @pytest.mark.parametrize(
@@ -401,4 +402,5 @@ def test_messages_of_fio_are_kept_once_per_kind(errors: str, options: Any, messa
 
 def sync_calls(calls: int, call_ns: int) -> dict[str, Any]:
     """Return calls of fdatasync of the same duration, as fio reports them."""
-    return {"N": calls, "min": call_ns, "max": call_ns, "mean": float(call_ns), "bins": {str(call_ns): calls}}
+    times = {"N": calls, "min": call_ns, "mean": float(call_ns), "max": call_ns}
+    return {**times, "bins": {str(middle_ns(call_ns)): calls}}

@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.rst that import-linter and ruff (setup.cfg, ruff.toml) cannot say."""
+"""The rules of docs/architecture.rst that import-linter and ruff (setup.cfg, ruff.toml) cannot express."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ WRITING = {
 }
 
 
-def writing(tree: ast.AST) -> Iterator[str]:
-    """Yield the name of each call that makes, opens for writing or renames a file or folder by its path."""
+def write_calls(tree: ast.AST) -> Iterator[str]:
+    """Yield the name of each call that makes, opens for write_calls or renames a file or folder by its path."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "O_CREAT":
             yield node.attr
@@ -52,9 +52,11 @@ def writing(tree: ast.AST) -> Iterator[str]:
 
 
 def test_one_module_writes_to_run_folders() -> None:
-    """Only files.py and trusted_paths.py create and open what is written in a run folder, relative to descriptors."""
+    """Only files.py and trusted_paths.py create files of a run folder or open them for writing, by descriptors."""
     writers = {
-        (str(path.relative_to(PACKAGE)), name) for path in FILES for name in writing(ast.parse(path.read_text("utf-8")))
+        (str(path.relative_to(PACKAGE)), name)
+        for path in FILES
+        for name in write_calls(ast.parse(path.read_text("utf-8")))
     }
 
     assert {writer for writer in writers if writer[0] not in ("files.py", "trusted_paths.py")} == {
@@ -70,7 +72,7 @@ def test_one_module_writes_to_run_folders() -> None:
 
 @pytest.mark.parametrize("name", ["analysis/steady_state.py", "procedures/estimator.py"])
 def test_no_number_of_the_standard_in_the_arithmetic(name: str) -> None:
-    """Number literals are 0, 1, 2, the 100 of percent, and 1000 under a name; the standard's stand in specs/."""
+    """Number literals are 0, 1, 2, 100 for percent, and 1000 as a named constant; the standard's are in specs/."""
     tree = ast.parse((PACKAGE / name).read_text("utf-8"))
     named = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
     numbers = [
@@ -106,7 +108,7 @@ def test_the_architecture_names_every_package() -> None:
     [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports"]],
     ids=" ".join,
 )
-def test_linter_is_content(command: list[str]) -> None:
+def test_linter_finds_nothing(command: list[str]) -> None:
     """Style, format and types of the whole tree are in order."""
     program = Path(sys.executable).with_name(command[0])
     done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -117,7 +119,9 @@ def test_linter_is_content(command: list[str]) -> None:
 # -- scripts ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["scripts/setup", "scripts/test", "scripts/demo", "scripts/bare", ".ci/run"])
+@pytest.mark.parametrize(
+    "name", ["scripts/setup", "scripts/test", "scripts/docs", "scripts/demo", "scripts/bare", ".ci/run"]
+)
 def test_scripts_can_be_run(name: str) -> None:
     """Each script may be executed and is free of syntax errors."""
     path = ROOT / name

@@ -1,4 +1,4 @@
-"""Arrays that the suite makes: what is asked for, the programs that make them, a purge of their members, the report.
+"""Arrays that the suite creates: the requested layout, the programs that create them, the purge of members, the report.
 
 No controller was there.  What storcli and perccli say here has the names, kinds and order of what other projects
 recorded from theirs: storcli 7.0606 to 7.3703 on MegaRAID 9270CV, 9361 and 9560, SAS3108 and Intel RS3DC080, perccli
@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from snia_pts.arrays.file import read_layout
 from snia_pts.arrays.lab import ArrayPurger, AssembledArray, Drives, MemberCaches, Slots, mdadm, predicted_dut, storcli
 from snia_pts.arrays.lab.answers import size_bytes
 from snia_pts.arrays.lab.controller import ArraySetting, find
@@ -43,7 +44,6 @@ from snia_pts.report.pages import Page
 from snia_pts.report.sections import array as pages
 from snia_pts.report.tables import Table
 from snia_pts.spec import Deviation
-from snia_pts.spec.toml_file import read_file
 from tests import samples
 from tests.drives import MIB, content, filled, loop_device, make_ext4, mounted, need_program, need_root
 from tests.purge.playing import Rule, Stage, staged
@@ -81,21 +81,38 @@ def member(path: str) -> Member:
 # -- the file --------------------------------------------------------------------------------------------------------
 
 
-def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
-    """Wrong types are told one by one, and what does not go together all at once."""
+def test_every_mistake_of_a_file_is_reported_at_once(tmp_path: Path) -> None:
+    """Invalid values and contradictory values are in one message."""
     path = tmp_path / "array.toml"
     path.write_text("format = 2\ncontroller = 'lvm'\nlevel = 3\nmembers = [1]\nbitmap = 'maybe'\nlevle = 1\n")
     with pytest.raises(SpecError) as refused:
-        read_file(path, Layout, "The array")
+        read_layout(path)
     for key in ("format", "controller", "level", "members 1", "bitmap", "levle"):
         assert f"{key}:" in str(refused.value)
+
+    path.write_text(
+        "format = 2\ncontroller = 'mdadm'\nlevel = 7\nmembers = ['/dev/sdb', 'sdc']\nchunk = '63 KiB'\nbogus = 1\n"
+        "sync = 'maybe'\ndevice = 'md0'\n"
+    )
+    with pytest.raises(SpecError) as refused:
+        read_layout(path)
+    assert str(refused.value).splitlines() == [
+        f"The array {path} has 7 mistakes:",
+        "  format: 2: expected 1",
+        "  level: 7: expected 0, 1, 5, 6 or 10",
+        "  sync: 'maybe': expected 'wait' or 'skip'",
+        "  bogus: unknown key",
+        "  members: 'sdc': expected a path such as /dev/sdb",
+        "  device: 'md0': expected /dev/md/NAME or /dev/mdN",
+        "  chunk: '63 KiB': expected a power of two from 4 KiB to 64 MiB",
+    ]
 
     path.write_text(
         "format = 1\ncontroller = 'mdadm'\nlevel = 5\nmembers = ['/dev/sdb', '/dev/sdb', 'sdc']\nchunk = '48 KiB'\n"
         "device = '/dev/sda'\nwrite_policy = 'write back'\n"
     )
     with pytest.raises(SpecError) as refused:
-        read_file(path, Layout, "The array")
+        read_layout(path)
     assert str(refused.value).splitlines() == [
         f"The array {path} has 5 mistakes:",
         "  members: '/dev/sdb' is listed 2 times",
@@ -103,6 +120,16 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         "  device: '/dev/sda': expected /dev/md/NAME or /dev/mdN",
         "  chunk: '48 KiB': expected a power of two from 4 KiB to 64 MiB",
         "  write_policy: only valid for storcli and perccli",
+    ]
+
+    # Whether one member is enough depends on the level, which is not valid: that is not a mistake of its own.
+    path.write_text("format = 1\ncontroller = 'mdadm'\nlevel = 7\nmembers = ['/dev/sdb']\ndevice = 'md0'\n")
+    with pytest.raises(SpecError) as refused:
+        read_layout(path)
+    assert str(refused.value).splitlines() == [
+        f"The array {path} has 2 mistakes:",
+        "  level: 7: expected 0, 1, 5, 6 or 10",
+        "  device: 'md0': expected /dev/md/NAME or /dev/mdN",
     ]
 
 
@@ -119,14 +146,14 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         ({"controller": "storcli"}, "enclosure and slot"),
     ],
 )
-def test_what_is_no_array_is_told(changes: dict[str, Any], text: str) -> None:
-    """Members, chunk and names that do not go together are refused, with the key."""
+def test_an_impossible_array_is_refused(changes: dict[str, Any], text: str) -> None:
+    """Contradictory members, chunks and names are refused, with the key."""
     with pytest.raises(ValueError, match=text):
         layout(**changes)
 
 
-def test_what_an_array_should_carry() -> None:
-    """RAID 5 of four disks of 180 IOPS: 720 reads or 180 writes; with speeds by mix those of the members' own mix."""
+def test_the_predicted_iops_of_an_array() -> None:
+    """RAID 5 of four disks with 180 IOPS has 720 reads or 180 writes; speeds by mix count at the members' own mix."""
     four = BuiltArray(
         layout=layout(members=(*THREE, "/dev/sde")),
         version="",
@@ -140,8 +167,8 @@ def test_what_an_array_should_carry() -> None:
     assert dataclasses.replace(four, speeds=None).predicted_iops(0) is None
 
 
-def test_what_an_array_will_be_is_known_before() -> None:
-    """The serial numbers of all members, in their order, tell it; its capacity is that of its data."""
+def test_the_identity_of_an_array_is_known_before_its_creation() -> None:
+    """The serial numbers of all members, in their order, identify it; its capacity is that of its data."""
     dut = predicted_dut(layout(), [*map(member, THREE)], sector_bytes=512)
     assert (dut.serial, dut.model) == ("Ssdb,Ssdc,Ssdd", "RAID 5 of 3 x EXAMPLE")
     assert (dut.capacity_bytes, dut.kind) == (2 * 960_197_124_096, "virtual device")
@@ -156,7 +183,7 @@ def test_what_an_array_will_be_is_known_before() -> None:
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """Programs that play."""
+    """Yield a stage of simulated programs."""
     with staged(tmp_path, monkeypatch, "sdx") as made:
         for module in (mdadm, storcli):
             monkeypatch.setattr(module, "_PAUSE_SECONDS", (0.001, 0.002))
@@ -170,7 +197,7 @@ def exported(uuid: str) -> str:
     return f"MD_LEVEL=raid5\nMD_DEVICES=3\nMD_UUID={uuid}\nMD_NAME=host:snia-pts\n"
 
 
-def an_md(root: Path, **files: str) -> Path:
+def make_md127(root: Path, **files: str) -> Path:
     """Make md127 in a root."""
     known = {
         "sync_action": "idle",
@@ -202,9 +229,11 @@ def an_md(root: Path, **files: str) -> Path:
         ({"level": 1, "chunk": ""}, False, ["--level=1", "--bitmap=none"]),
     ],
 )
-def test_mdadm_makes_what_is_asked_for(stage: Stage, changes: dict[str, Any], clean: bool, words: list[str]) -> None:
-    """Level, chunk, metadata, UUID and members are those of the layout; what is new is found by its UUID."""
-    an_md(stage.root)
+def test_mdadm_creates_the_requested_array(
+    stage: Stage, changes: dict[str, Any], clean: bool, words: list[str]
+) -> None:
+    """Level, chunk, metadata, UUID and members are those of the layout; the new array is found by its UUID."""
+    make_md127(stage.root)
     stage.play("mdadm", Rule(when=("--create",)), Rule(when=("--detail",), says=exported(UUID)))
     made = Mdadm(layout(device="/dev/md127", **changes), UUID, root=stage.root)
     (stage.root / "dev/md127").unlink()
@@ -220,9 +249,9 @@ def test_mdadm_makes_what_is_asked_for(stage: Stage, changes: dict[str, Any], cl
     assert (stage.evidence / "array-create.process.json").is_file()
 
 
-def test_an_array_that_is_made_again_has_its_number_again(stage: Stage) -> None:
-    """What the kernel called it the first time is asked for the second: the path under test stays."""
-    an_md(stage.root)
+def test_a_recreated_array_has_the_same_number(stage: Stage) -> None:
+    """The second creation requests the kernel's name of the first one, so the path under test does not change."""
+    make_md127(stage.root)
     (stage.root / "dev/md127").unlink()
     (stage.root / "dev/md").mkdir()
     (stage.root / "dev/md/snia-pts").symlink_to("../md127")
@@ -234,17 +263,17 @@ def test_an_array_that_is_made_again_has_its_number_again(stage: Stage) -> None:
 
 
 def test_a_name_that_is_taken_is_left_alone(stage: Stage) -> None:
-    """Where something has the array's name already, nothing is made."""
-    an_md(stage.root)
+    """If another device already has the name of the array, nothing is created."""
+    make_md127(stage.root)
     stage.play("mdadm")
     with pytest.raises(ArrayError, match="already exists"):
         Mdadm(layout(device="/dev/md127"), UUID, root=stage.root).create(THREE, stage.evidence / "a", clean=True)
     assert stage.commands == []
 
 
-def test_only_what_has_the_uuid_is_taken_apart(stage: Stage) -> None:
-    """An array or a superblock with another UUID stays, though it has the suite's name."""
-    an_md(stage.root)
+def test_only_the_array_with_the_uuid_is_taken_apart(stage: Stage) -> None:
+    """An array or a superblock with another UUID remains, even if it has the suite's name."""
+    make_md127(stage.root)
     ours = Rule(when=("--examine", "/dev/sdb"), says=exported(UUID))
     others = Rule(when=("--examine", "/dev/sdc"), says=exported(OTHER))
     none = Rule(when=("--examine", "/dev/sdd"), exits=1, complains="mdadm: No md superblock detected")
@@ -259,8 +288,8 @@ def test_only_what_has_the_uuid_is_taken_apart(stage: Stage) -> None:
     assert ["mdadm", "--stop", str(stage.root / "dev/md127")] in stage.commands
 
 
-def test_what_a_killed_run_left_is_found_wherever_it_is(stage: Stage) -> None:
-    """By its UUID alone, from mdadm's own list of all superblocks, under whatever names the drives have by now."""
+def test_the_array_of_a_killed_run_is_found_under_any_name(stage: Stage) -> None:
+    """It is found by its UUID in mdadm's list of all superblocks, whatever the present names of the drives are."""
     listed = (
         f"ARRAY /dev/md/other  level=raid1 metadata=1.2 num-devices=2 UUID={OTHER} name=host:snia-pts\n"
         "   devices=/dev/sdx,/dev/sdy\n"
@@ -282,14 +311,14 @@ def test_what_a_killed_run_left_is_found_wherever_it_is(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("place", ["mdadm", f"mdadm {UUID} ", f"lvm {UUID}", "mdadm --stop", "storcli 0 photos"])
-def test_a_note_of_something_else_is_not_followed(place: str) -> None:
-    """Only a UUID, or a name that the suite could have drawn, is one of an array of the suite."""
+def test_an_invalid_restore_record_is_ignored(place: str) -> None:
+    """Only a UUID, or a name in the form of the suite's random names, identifies an array of the suite."""
     assert find(place) is None
     assert settings_list.find("array", place) is None
 
 
-def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
-    """The next run, or host --restore with the folder, takes the array apart; a run that goes on keeps its own."""
+def test_the_restore_record_of_a_killed_run_is_used(stage: Stage) -> None:
+    """The next run, or host --restore with the folder, takes the array apart; a run in progress keeps its own."""
     for name in ("var/lib", "proc/sys/kernel/random"):
         (stage.root / name).mkdir(parents=True)
     (stage.root / "proc/sys/kernel/random/boot_id").write_text("1\n")
@@ -311,7 +340,7 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
         for which, note in data.items():
             place = which if where is None or not which.is_relative_to(folder) else where / which.relative_to(folder)
             place.write_bytes(note)
-        an_md(stage.root)
+        make_md127(stage.root)
         gone = Rule(when=("--stop",), then="gone")
         stage.state = ""
         scan = Rule(when=("--scan",), says="")
@@ -325,14 +354,14 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who alone takes arrays apart")
-def test_a_note_of_somebody_else_takes_no_array_apart(stage: Stage) -> None:
-    """A run folder with the UUID of an array that the suite did not make on this host: refused, nothing is stopped."""
+def test_a_foreign_restore_record_takes_no_array_apart(stage: Stage) -> None:
+    """A run folder with the UUID of an array that the suite did not create on this host is refused; nothing stops."""
     (stage.root / "var/lib").mkdir(parents=True)
     note = stage.root / "run/array/settings.json"
     note.parent.mkdir(parents=True)
     change = {"kind": "array", "place": f"mdadm {OTHER}", "drive": "", "before": "none", "value": ""}
     note.write_text(json.dumps({"format": 1, "run": str(note.parent), "boot": "1", "changes": [change]}))
-    an_md(stage.root)
+    make_md127(stage.root)
     stage.play("mdadm", Rule(when=("--detail",), says=exported(OTHER)), Rule(when=("--stop",)))
 
     with pytest.raises(HostFailed, match="has no copy of it"):
@@ -341,9 +370,9 @@ def test_a_note_of_somebody_else_takes_no_array_apart(stage: Stage) -> None:
     assert note.exists()
 
 
-def test_the_first_sync_is_waited_for(stage: Stage) -> None:
-    """Until nothing is synced, no member is missing, and all of it was synced; at the members' speed."""
-    md = an_md(stage.root, sync_action="recover", degraded="1", resync_start="0", sync_speed_max="200000 (system)")
+def test_the_run_waits_for_the_first_sync(stage: Stage) -> None:
+    """Until no sync runs, no member is missing, and the whole array was synced; at the members' speed."""
+    md = make_md127(stage.root, sync_action="recover", degraded="1", resync_start="0", sync_speed_max="200000 (system)")
     ticks = []
 
     def later(seconds: float, _: int) -> None:
@@ -363,9 +392,9 @@ def test_the_first_sync_is_waited_for(stage: Stage) -> None:
 def test_a_sync_that_fails_ends_the_wait(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], text: str
 ) -> None:
-    """A member that fails, or a sync that does not move, is a failure."""
+    """A failed member, or a sync without progress, is a failure."""
     monkeypatch.setattr(mdadm, "_STALLED_SECONDS", 0.01)
-    an_md(stage.root, **files)
+    make_md127(stage.root, **files)
     with pytest.raises(ArrayError, match=text):
         Mdadm(layout(), UUID, root=stage.root).wait(Path("/dev/md127"))
 
@@ -380,7 +409,7 @@ def answer(
     description: str = "None",
     number: int = 0,
 ) -> str:
-    """Return what storcli says with J: of each part, if anything is to be told of one."""
+    """Return an answer of storcli in JSON (option J), with the given parts."""
     said: dict[str, object] = {
         "CLI Version": "007.2705.0000.0000 Aug 24, 2023",
         "Operating system": "Linux 6.1.0-18-amd64",
@@ -394,7 +423,7 @@ def answer(
 
 
 def refusal(description: str, **detail: object) -> str:
-    """Return a failure; with what is told of the part that failed."""
+    """Return a failure, with the details of the part that failed."""
     return answer(None, *([detail] if detail else []), status="Failure", description=description)
 
 
@@ -403,7 +432,7 @@ STARTED = answer(description="Start INIT Operation Success")
 SET = answer(None, {"VD": 3, "Property": "AutoBGI", "Value": "Off", "Status": "Success", "ErrCd": 0, "ErrMsg": "-"})
 
 
-def in_slot(name: str, **changes: object) -> dict[str, object]:
+def slot_row(name: str, **changes: object) -> dict[str, object]:
     """Return the row of a drive in a list, by default a free one."""
     known = {
         "EID:Slt": name,
@@ -423,7 +452,7 @@ def in_slot(name: str, **changes: object) -> dict[str, object]:
     return {**known, **changes}
 
 
-def a_drive(slot: str, attributes: Mapping[str, object] | None = None, **listed: object) -> str:
+def drive_answer(slot: str, attributes: Mapping[str, object] | None = None, **listed: object) -> str:
     """Return the answer about a drive."""
     enclosure, _, number = slot.strip().partition(":")
     name = f"Drive /c0/e{enclosure}/s{number}" if enclosure else f"Drive /c0/s{number}"
@@ -453,14 +482,14 @@ def a_drive(slot: str, attributes: Mapping[str, object] | None = None, **listed:
         f"{name} Policies/Settings": {"Enclosure position": "1", "Sequence Number": 2, "Port Information": []},
         "Inquiry Data": "40 00 ff 3f ",
     }
-    data = {name: [in_slot(slot, **listed)], f"{name} - Detailed Information": detail}
+    data = {name: [slot_row(slot, **listed)], f"{name} - Detailed Information": detail}
     return answer(data, description="Show Drive Information Succeeded.")
 
 
-def a_virtual(
+def virtual_parts(
     number: int, name: str, naa: str, *, slots: Sequence[str] = (), doing: str = "None", **row: object
 ) -> Any:
-    """Return the three parts that an answer has for each virtual drive."""
+    """Return the three parts of an answer for each virtual drive."""
     group = number // 2
     known = {
         "DG/VD": f"{group}/{number}",
@@ -496,7 +525,7 @@ def a_virtual(
     }
     return {
         f"/c0/v{number}": [{**known, **row}],
-        f"PDs for VD {number}": [in_slot(slot, State="Onln", DG=group) for slot in slots],
+        f"PDs for VD {number}": [slot_row(slot, State="Onln", DG=group) for slot in slots],
         f"VD{number} Properties": properties,
     }
 
@@ -506,12 +535,12 @@ SLOTS = ("252:0", "252:1", "252:2")
 
 
 def virtual(name: str = NAME, **how: Any) -> str:
-    """Return the answer about all virtual drives: one of somebody else's, and one."""
+    """Return the answer about all virtual drives: a foreign one, and the one with the given name."""
     slots = how.pop("slots", SLOTS[::-1])  # a controller has them in an order of its own
     return answer(
         {
-            **a_virtual(0, "photos", THEIRS, slots=("252:6", "252:7")),
-            **a_virtual(3, name, OURS, slots=slots, **how),
+            **virtual_parts(0, "photos", THEIRS, slots=("252:6", "252:7")),
+            **virtual_parts(3, name, OURS, slots=slots, **how),
         }
     )
 
@@ -522,8 +551,8 @@ def operation(status: str, what: str = "INIT", progress: object = "-") -> str:
     return answer({"VD Operation Status": [row]})
 
 
-def a_disk(root: Path, naa: str = OURS, **files: str) -> None:
-    """Let sdb be there; a file's name has __ for /."""
+def make_disk(root: Path, naa: str = OURS, **files: str) -> None:
+    """Create sdb; ``__`` in the name of a file stands for ``/``."""
     block = root / "sys/devices/pci0/host0/block/sdb"
     known = {"dev": "8:16", "size": "2048", "device__wwid": f"naa.{naa}", **files}
     for name, text in known.items():
@@ -537,9 +566,9 @@ def a_disk(root: Path, naa: str = OURS, **files: str) -> None:
     (root / "dev/sdb").touch()
 
 
-def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
-    """Level, slots, name, policies, strip; background work off, initialized in full; found by its number."""
-    a_disk(stage.root)
+def test_the_requested_virtual_drive_is_created(stage: Stage) -> None:
+    """Level, slots, name, policies and strip; background work is off; it is fully initialized, and found by number."""
+    make_disk(stage.root)
     stage.play(
         "storcli64",
         Rule(when=("/c0/vall",), says=virtual()),
@@ -572,8 +601,8 @@ def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
 
 
 def test_a_virtual_drive_without_redundancy_is_not_initialized(stage: Stage) -> None:
-    """RAID 0 has nothing to make consistent; drives without an enclosure go by their slots alone."""
-    a_disk(stage.root)
+    """RAID 0 has no redundancy to make consistent; drives without an enclosure are named by their slots."""
+    make_disk(stage.root)
     listed = virtual(slots=(" :1", " :0"), TYPE="RAID0")
     stage.play("storcli64", Rule(when=("/c0/vall",), says=listed), Rule(when=("add",), says=ADDED))
     asked = slots(level=0, members=(":0", ":1"), chunk="")
@@ -585,9 +614,9 @@ def test_a_virtual_drive_without_redundancy_is_not_initialized(stage: Stage) -> 
         slots(level=0, members=("252:1", ":3"))
 
 
-def test_other_drives_than_those_asked_for_are_not_initialized(stage: Stage) -> None:
-    """Where the controller made the virtual drive of other slots, nothing more is done to it."""
-    a_disk(stage.root)
+def test_a_virtual_drive_of_wrong_slots_is_not_initialized(stage: Stage) -> None:
+    """If the controller created the virtual drive from other slots, nothing more is done to it."""
+    make_disk(stage.root)
     listed = virtual(slots=("252:0", "252:1", "252:6"))
     stage.play("storcli64", Rule(when=("/c0/vall",), says=listed), Rule(when=("add",), says=ADDED))
     with pytest.raises(ArrayError, match="is made of 252:0, 252:1, 252:6, not of 252:0, 252:1, 252:2"):
@@ -596,15 +625,15 @@ def test_other_drives_than_those_asked_for_are_not_initialized(stage: Stage) -> 
 
 
 def test_another_drive_under_the_name_is_not_the_array(stage: Stage) -> None:
-    """The kernel's device must have the number that the controller tells."""
-    a_disk(stage.root, THEIRS)
+    """The kernel's device must have the number that the controller reports."""
+    make_disk(stage.root, THEIRS)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(says=ADDED))
     with pytest.raises(ArrayError, match=r"did not appear as /dev/sdb \(/dev/sdb is naa"):
         Storcli(slots(), NAME, root=stage.root).create(SLOTS, stage.evidence / "array", clean=True)
 
 
 def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
-    """By the name that was drawn; where there is none of it, nothing is deleted, and of two neither."""
+    """It is deleted by its random name; nothing is deleted if no virtual drive, or two, have that name."""
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=DELETED))
     Storcli(slots(), NAME, root=stage.root).delete(())
     assert stage.commands_without("show") == [["storcli64", "/c0/v3", "del", "force", "J"]]
@@ -615,7 +644,7 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
         found = find(f"storcli 0 {NAME}", stage.root)
         assert found is not None
         assert found.read() == "none"
-    twice = answer({**a_virtual(0, NAME, THEIRS), **a_virtual(3, NAME, OURS)})
+    twice = answer({**virtual_parts(0, NAME, THEIRS), **virtual_parts(3, NAME, OURS)})
     stage.play("storcli64", Rule(when=("/c0/vall",), says=twice))
     with pytest.raises(ArrayError, match=f"virtual drives 0 and 3 are both {NAME}"):
         Storcli(slots(), NAME, root=stage.root).delete(())
@@ -625,13 +654,13 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
     "text",
     [
         answer({"Virtual Drives": [{"VD Info": {"DG/VD": "0/1", "Name": NAME}}]}),
-        answer(a_virtual(3, NAME, OURS), number=1),
-        answer(a_virtual(3, NAME, OURS)).replace("/c0/v3", "/c1/v3"),
+        answer(virtual_parts(3, NAME, OURS), number=1),
+        answer(virtual_parts(3, NAME, OURS)).replace("/c0/v3", "/c1/v3"),
         answer(),
     ],
 )
-def test_a_list_of_virtual_drives_that_is_not_understood_is_not_taken_for_none(stage: Stage, text: str) -> None:
-    """Another form, that of another controller, or nothing: whether the virtual drive is there, nobody knows."""
+def test_an_unknown_list_of_virtual_drives_is_an_error(stage: Stage, text: str) -> None:
+    """From another format, another controller's list, or no list, nobody knows whether the virtual drive exists."""
     stage.play("storcli64", Rule(when=("/c0/vall",), says=text))
     with pytest.raises(ArrayError):
         Storcli(slots(), NAME, root=stage.root).delete(())
@@ -641,9 +670,9 @@ def test_a_list_of_virtual_drives_that_is_not_understood_is_not_taken_for_none(s
 
 
 def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a killed run left, and somebody mounted since, stays; the kernel's device is known by its number."""
-    monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
-    a_disk(stage.root)
+    """A virtual drive that a killed run left and somebody has mounted remains; the number identifies its device."""
+    monkeypatch.setattr(storcli, "_TRANSIENT_SECONDS", 0.01)
+    make_disk(stage.root)
     mounts = stage.root / "proc/self/mountinfo"
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=DELETED))
@@ -656,12 +685,12 @@ def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("text", "wwid"), [(OURS, "t10.LSI foo"), ("N/A", f"naa.{OURS}"), ("N/A", "")])
-def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
+def test_a_virtual_drive_without_a_number_is_not_deleted_while_in_use(
     text: str, wwid: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where one of controller and kernel tells no number, the layout's device must be free, or nothing is done."""
-    monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
-    a_disk(stage.root, device__wwid=wwid)
+    """If controller or kernel reports no number, nothing is deleted unless the layout's device is free."""
+    monkeypatch.setattr(storcli, "_TRANSIENT_SECONDS", 0.01)
+    make_disk(stage.root, device__wwid=wwid)
     mounts = stage.root / "proc/self/mountinfo"
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
     known = virtual().replace(OURS, text)
@@ -687,20 +716,20 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
         ('{"Controllers": []}', "invalid answer"),
     ],
 )
-def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, text: str, message: str) -> None:
-    """A failure, of the whole or of a part, is one whatever the exit code is, with description and detail."""
+def test_a_refusal_of_the_controller_is_quoted(stage: Stage, text: str, message: str) -> None:
+    """A failure of the command or of a part is reported with description and detail, whatever the exit code is."""
     stage.play("storcli64", Rule(when=("add",), says=text))
     with pytest.raises(ArrayError, match=message):
         Storcli(slots(), NAME).create(("252:0",), stage.evidence / "array", clean=True)
 
 
-def test_an_answer_is_read_whatever_stands_around_it(stage: Stage) -> None:
-    """Lines before and after the JSON, and control characters in names, are passed over."""
-    says = a_drive("252:0").replace("EXAMPLE 960 ", "EXAMPLE\t960 ")
+def test_text_around_an_answer_is_ignored(stage: Stage) -> None:
+    """Lines before and after the JSON, and control characters in names, are ignored."""
+    says = drive_answer("252:0").replace("EXAMPLE 960 ", "EXAMPLE\t960 ")
     stage.play(
         "storcli64",
         Rule(when=("/c0/e252/s0",), says=f"Generating detailed summary.\n{says}\nbye\n"),
-        Rule(when=("/c0/e252/s1",), says=a_drive("252:1")),
+        Rule(when=("/c0/e252/s1",), says=drive_answer("252:1")),
     )
     first, _ = Storcli(slots(level=1, members=SLOTS[:2], chunk=""), root=stage.root).members()
     assert first.model == "EXAMPLE\t960"
@@ -708,7 +737,7 @@ def test_an_answer_is_read_whatever_stands_around_it(stage: Stage) -> None:
 
 def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
     """Unconfigured good, in no group; serial, model, firmware and size are the drive's own."""
-    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
+    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=drive_answer(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
     found = Slots(slots(), root=stage.root).read()
     assert [entry.serial for entry in found] == ["SN00", "SN01", "SN02"]
@@ -723,20 +752,23 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
         {"State": "UGUnsp"},
         {"State": "UBad"},
     )
-    for message in (*(a_drive("252:0", **value) for value in taken), a_drive("252:0").replace('"DG": "-", ', "")):
+    for message in (
+        *(drive_answer("252:0", **value) for value in taken),
+        drive_answer("252:0").replace('"DG": "-", ', ""),
+    ):
         stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=message))
         with pytest.raises(TargetBusy, match="the drive in slot 252:0 is not free"):
             Slots(slots(), root=stage.root).read()
-    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0", None, **{"EID:Slt": "252:3"})))
+    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=drive_answer("252:0", None, **{"EID:Slt": "252:3"})))
     with pytest.raises(TargetBusy, match="does not report the drive in slot 252:0"):
         Slots(slots(), root=stage.root).read()
 
 
 @pytest.mark.parametrize("files", [{"device__vpd_pg80": "\0\x80\0\x04SN00"}, {"device__wwid": "naa.5000c500a1b2c300"}])
-def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[str, str]) -> None:
-    """Controllers with IR firmware call a drive free that the host has as a disk, and may have mounted."""
-    a_disk(stage.root, **files)
-    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0")))
+def test_a_drive_that_is_also_a_disk_of_the_kernel_is_refused(stage: Stage, files: dict[str, str]) -> None:
+    """Controllers with IR firmware report a drive as free that the host has as a disk, and may have mounted."""
+    make_disk(stage.root, **files)
+    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=drive_answer("252:0")))
     with pytest.raises(TargetBusy, match=r"slot 252:0 is not free \(it is also .*/dev/sdb"):
         Slots(slots(), root=stage.root).read()
 
@@ -751,37 +783,40 @@ def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[s
         ("Unknown", None),
     ],
 )
-def test_the_size_of_a_drive_is_what_both_its_figures_say(text: str, size: int | None) -> None:
-    """Sectors are of the size that makes them the figure beside them; where none does, the size is not known."""
+def test_the_size_of_a_drive_agrees_with_both_figures(text: str, size: int | None) -> None:
+    """The sector size is the one with which both figures agree; if none does, the size is unknown."""
     assert size_bytes(text) == size
 
 
 def test_a_drive_without_a_serial_number_has_none(stage: Stage) -> None:
-    """What stands for nothing is no serial number that an operator could confirm; a slot may have no enclosure."""
+    """A placeholder is not a serial number that an operator could confirm; a slot may have no enclosure."""
     stage.play(
         "storcli64",
-        *(Rule(when=(f"/c0/s{slot}",), says=a_drive(f" :{slot}", {"SN": "N/A", "WWN": "NA"})) for slot in range(2)),
+        *(
+            Rule(when=(f"/c0/s{slot}",), says=drive_answer(f" :{slot}", {"SN": "N/A", "WWN": "NA"}))
+            for slot in range(2)
+        ),
     )
     found = Slots(slots(level=0, members=(":0", ":1")), root=stage.root).read()
     assert [(entry.serial, entry.identity) for entry in found] == [("", ":0"), ("", ":1")]
 
 
 def test_members_of_a_controller_stay_the_same(stage: Stage) -> None:
-    """A slot with another drive than the one that was confirmed ends the run before anything is made."""
-    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
+    """If a slot has another drive than the confirmed one, the run ends before anything is created."""
+    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=drive_answer(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
     members = Slots(slots(), root=stage.root)
     with members.claimed(confirmed=False):
         pass
     with members.claimed(confirmed=True):
         pass
-    stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive("252:2", {"SN": "SN09"})))
+    stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=drive_answer("252:2", {"SN": "SN09"})))
     with pytest.raises(HostFailed, match="other drives"), members.claimed(confirmed=True):
         pass
 
 
-def test_an_initialization_is_waited_for(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until nothing goes on, and the controller calls it consistent; one that is not optimal then is a failure."""
+def test_the_run_waits_for_the_initialization(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until no operation is in progress and the controller reports it as consistent; if not optimal, it failed."""
     idle = (Rule(when=("init",), says=operation("Not in progress")), Rule(when=("bgi",), says=operation("-", "BGI")))
     stage.state = "made"
     stage.play(
@@ -806,8 +841,8 @@ def test_an_initialization_is_waited_for(stage: Stage, monkeypatch: pytest.Monke
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
 
 
-def test_the_controller_tells_its_version(stage: Stage) -> None:
-    """Program, controller and firmware; perccli answers as storcli does, under its own name."""
+def test_the_version_names_program_controller_and_firmware(stage: Stage) -> None:
+    """perccli answers as storcli does, under its own name."""
     says = answer(
         {"Product Name": "PERC H740P Mini ", "FW Package Build": "51.16.0-4076", "FW Version": "5.160.02-3552"}
     )
@@ -822,8 +857,8 @@ def test_the_controller_tells_its_version(stage: Stage) -> None:
 # -- a purge of all members -------------------------------------------------------------------------------------------
 
 
-class Playing:
-    """A controller whose array is a loop device; it wants its members free, as mdadm does."""
+class SimulatedController:
+    """A controller whose array is a loop device; it requires free members, as mdadm does."""
 
     place = f"mdadm {UUID}"
 
@@ -862,7 +897,7 @@ class Playing:
 
 @contextmanager
 def loops(folder: Path, *sizes: int) -> Iterator[list[Path]]:
-    """Loop devices with somebody's data."""
+    """Yield loop devices with foreign data."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(loop_device(filled(folder / f"disk{number}.img", MIB // 4), size))
@@ -871,13 +906,13 @@ def loops(folder: Path, *sizes: int) -> Iterator[list[Path]]:
 
 
 @contextmanager
-def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
-    """An array of three loop devices that stands, and its purger."""
+def assembled_array(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, SimulatedController]]:
+    """Yield the purger of an assembled array of three loop devices, and the controller."""
     need_root()
     (folder / "evidence").mkdir()
     with loops(folder, 4 * MIB, 4 * MIB, 4 * MIB, 8 * MIB) as (*members, device):
         asked = layout(members=tuple(map(str, members)))
-        drives, made = Drives(asked, discard_data=False), Playing(device)
+        drives, made = Drives(asked, discard_data=False), SimulatedController(device)
         with drives.claimed(confirmed=False) as claim:
             assert len(claim) == 3
         known = AssembledArray(asked, made)
@@ -891,9 +926,9 @@ def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
 
 
 def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
-    """The array is let go, each member purged with its own proof, written twice over, and the array made again."""
+    """The array is released, each member is purged with its own proof and overwritten twice; the array is recreated."""
     evidence = tmp_path / "evidence"
-    with standing(tmp_path) as (purger, made):
+    with assembled_array(tmp_path) as (purger, made):
         target = purger.array.target
         purged = purger.purge(target, 7, evidence / "00000-purge")
         assert purged.method == "blkdiscard, each of 3 members, then 2 x SEQ writes"
@@ -912,10 +947,10 @@ def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_a_member_that_is_not_purged_is_told(tmp_path: Path, allowed: bool) -> None:
-    """It fails the purge of the array, or with --allow-unpurged the whole is not proven, and says of which."""
+def test_a_member_that_is_not_purged_is_reported(tmp_path: Path, allowed: bool) -> None:
+    """The purge of the array fails; with --allow-unpurged it is not proven, and the report names the member."""
     lie = "sh -c 'case $0 in */loop*) test $0 = $(ls $0) && blkdiscard --force --length 4096 $0;; esac' {device}"
-    with standing(tmp_path, wanted="auto", command=lie, allow_unpurged=allowed) as (purger, made):
+    with assembled_array(tmp_path, wanted="auto", command=lie, allow_unpurged=allowed) as (purger, made):
         evidence = tmp_path / "evidence/00000-purge"
         if not allowed:
             with pytest.raises(PurgeFailed, match="reported success, but"):
@@ -928,17 +963,17 @@ def test_a_member_that_is_not_purged_is_told(tmp_path: Path, allowed: bool) -> N
         assert "not proven" in purged.label
 
 
-def test_an_array_that_comes_back_as_another_one_ends_the_run(tmp_path: Path) -> None:
-    """Another size or name of the array voids all that was planned for it."""
-    with standing(tmp_path) as (purger, made), loop_device(filled(tmp_path / "other.img", 6 * MIB)) as other:
+def test_a_recreated_array_that_differs_ends_the_run(tmp_path: Path) -> None:
+    """With another size or name of the array, the plan of the run is not valid."""
+    with assembled_array(tmp_path) as (purger, made), loop_device(filled(tmp_path / "other.img", 6 * MIB)) as other:
         made.device = other
         purger.array.release()
         with pytest.raises(HostFailed, match="the recreated array's path was"):
             purger.array.create(purger.members.read(), tmp_path / "evidence/00001-array", clean=True)
 
 
-def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:
-    """Where all say the same that is told once; where not, each is told, and the whole is not known."""
+def test_the_write_caches_of_all_members_are_summarised(tmp_path: Path) -> None:
+    """A state that all share is reported once; otherwise each is reported, and the state of the array is unknown."""
     kinds: list[Mapping[str, Any]] = [{"write_cache": "enabled"}, {"write_cache": "enabled"}]
     duts = [samples.dut(path=f"/dev/none{number}", kind="loop device", **kind) for number, kind in enumerate(kinds)]
     status = MemberCaches(duts, "disabled").expected_status()
@@ -955,8 +990,8 @@ def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
-def written(folder: Path, made_of: Sequence[Path] = tuple(map(Path, THREE)), **keys: object) -> str:
-    """Write a file of an array, and return the target."""
+def write_array_file(folder: Path, made_of: Sequence[Path] = tuple(map(Path, THREE)), **keys: object) -> str:
+    """Write the file of an array, and return the target."""
     known = {"format": 1, "controller": "mdadm", "level": 5, "chunk": "64 KiB", "members": [*map(str, made_of)]}
     lines = (f"{key} = {json.dumps(value)}" for key, value in {**known, **keys}.items())
     (folder / "array.toml").write_text("\n".join(lines))
@@ -970,7 +1005,7 @@ def run(*argv: str) -> int:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the kernel count as one with the md driver, which the kernel of a test may not have."""
+    """Pretend that the kernel has the md driver, which the kernel of the tests may not have."""
     monkeypatch.setattr("snia_pts.arrays.setup.require_driver", lambda _: None)
 
 
@@ -996,12 +1031,12 @@ def test_a_kernel_without_the_driver_is_refused(tmp_path: Path, stage: Stage) ->
 
 @pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this kernel has the md driver")
 def test_plan_and_run_refuse_a_kernel_without_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--plan refuses what the run would, with the same sentence, and neither makes a folder."""
+    """--plan and the run are refused with the same message, and neither creates a folder."""
     need_program("mdadm", "mdadm")
     told = []
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         for options in (("--plan",), ("--run-dir", str(tmp_path / "run"))):
-            assert run(written(tmp_path, members), "--discard-data", *options) == 10
+            assert run(write_array_file(tmp_path, members), "--discard-data", *options) == 10
             told.append(capsys.readouterr().err)
     assert told[0] == told[1]
     assert not (tmp_path / "run").exists()
@@ -1015,13 +1050,13 @@ def names_of_arrays() -> list[Path]:
 @pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this kernel has the md driver, and would make the array")
 @pytest.mark.usefixtures("driver")
 def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the real mdadm fails, the folder that the message names holds its answer, and no name is left in /dev."""
+    """If the real mdadm fails, the folder in the message has its output, and no name is left in /dev."""
     need_program("mdadm", "mdadm")
     before = names_of_arrays()
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         contents = [content(item) for item in members]
         options = ("--serial", ",".join(entry.name for entry in members), "--discard-data")
-        assert run(written(tmp_path, members), *options, "--run-dir", str(tmp_path / "run")) == 13
+        assert run(write_array_file(tmp_path, members), *options, "--run-dir", str(tmp_path / "run")) == 13
         assert [content(each) for each in members] == contents
     assert f"The evidence is in {tmp_path}/run/evidence." in capsys.readouterr().err
     answer = json.loads((tmp_path / "run/evidence/00000-array-create.process.json").read_text())
@@ -1031,10 +1066,10 @@ def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: 
 
 @pytest.mark.usefixtures("driver")
 def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
-    """Before anything is made its size is known, and that it is no drive."""
+    """The plan knows its size, and that it is not a drive, before anything is created."""
     stage.play("mdadm")
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
-        assert run(written(tmp_path, members), "--plan", "--json", "--discard-data") == 0
+        assert run(write_array_file(tmp_path, members), "--plan", "--json", "--discard-data") == 0
         plan = json.loads(capsys.readouterr().out)
     assert plan["dut"]["capacity_bytes"] == 2 * 8 * MIB
     assert plan["dut"]["model"].startswith("RAID 5 of 3 x loop device")
@@ -1045,13 +1080,13 @@ def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
 def test_a_plan_of_an_array_counts_each_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
 ) -> None:
-    """An overwrite, and the two passes before the array is made again, go over each whole member.
+    """An overwrite, and the two passes before the array is recreated, cover each whole member.
 
     Other serial numbers, and a member in use, are refused.
     """
     stage.play("mdadm")
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
-        words = ("iops", written(tmp_path, members), "--discard-data", "--plan", "--json")
+        words = ("iops", write_array_file(tmp_path, members), "--discard-data", "--plan", "--json")
         assert main([*words, "--purge", "overwrite"]) == 0
         plan = json.loads(capsys.readouterr().out)
         assert main([*words, "--serial", "another"]) == 9
@@ -1065,7 +1100,7 @@ def test_a_plan_of_an_array_counts_each_member(
 def test_a_member_that_is_refused_is_not_touched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
 ) -> None:
-    """A member that is mounted, twice the same, a file, or that nobody confirmed: refused, and all stay as they are."""
+    """A member that is mounted, named twice, a file, or not confirmed is refused, and all members are unchanged."""
     stage.play("mdadm")
     options = ("--serial", "no", "--discard-data", "--run-dir", str(tmp_path / "run"))
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members, ExitStack() as stack:
@@ -1073,30 +1108,34 @@ def test_a_member_that_is_refused_is_not_touched(
         again = Path(f"/dev/shm/{tmp_path.parent.name}-{os.getpid()}")  # noqa: S108 - names begin with /dev
         again.symlink_to(members[0])
         stack.callback(again.unlink)
-        assert run(written(tmp_path, [*members[:2], again]), *options) == 2
+        assert run(write_array_file(tmp_path, [*members[:2], again]), *options) == 2
         assert f"{members[0]} and {again} are the same drive" in capsys.readouterr().err
-        assert run(written(tmp_path, members), *options) == 9
+        again.unlink()
+        os.mknod(again, 0o60600, members[0].stat().st_rdev)  # another node of the drive
+        assert run(write_array_file(tmp_path, [*members[:2], again]), *options) == 2
+        assert f"{members[0]} and {again} are the same drive" in capsys.readouterr().err
+        assert run(write_array_file(tmp_path, members), *options) == 9
         assert "'no' are not the serial numbers or names of its members" in capsys.readouterr().err
         assert [content(entry) for entry in members] == before
         make_ext4(members[2])
         with mounted(str(members[2]), tmp_path / "mnt"):
-            assert run(written(tmp_path, members), *options) == 7
+            assert run(write_array_file(tmp_path, members), *options) == 7
         assert f"{members[2]} is in use: it is mounted at" in capsys.readouterr().err
         assert [content(each) for each in members[:2]] == before[:2]
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.usefixtures("driver")
-def test_an_array_that_cannot_be_made_leaves_its_members_free(
+def test_a_failed_creation_leaves_its_members_free(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
 ) -> None:
-    """mdadm's refusal is told, nothing was measured, and neither a note nor a hold is left."""
+    """The error of mdadm is reported, nothing is measured, and neither a restore record nor a claim is left."""
     refused = "mdadm: Fail to create md when using /sys/module/md_mod/parameters/new_array"
     stage.play("mdadm", Rule(when=("--create",), exits=1, complains=refused), Rule(when=("--scan",)), Rule())
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         serials = ",".join(entry.name for entry in members)
         options = ("--serial", serials, "--discard-data", "--run-dir", str(tmp_path / "run"))
-        assert run(written(tmp_path, members), *options) == 13
+        assert run(write_array_file(tmp_path, members), *options) == 13
         assert "mdadm --create failed: mdadm: Fail to create md" in capsys.readouterr().err
         for item in members:
             os.close(os.open(item, os.O_RDWR | os.O_EXCL))
@@ -1112,11 +1151,11 @@ def test_an_array_that_cannot_be_made_leaves_its_members_free(
         ({"controller": "storcli", "members": ["252:0", "252:1", "252:2"], "device": "/dev/sdb"}, (), 10),
     ],
 )
-def test_what_no_array_can_be_is_refused(
+def test_invalid_options_of_an_array_are_refused(
     tmp_path: Path, keys: dict[str, Any], options: tuple[str, ...], code: int
 ) -> None:
-    """A file with mistakes, an option of files, a purge that the controller hides the members from."""
-    assert run(written(tmp_path, **keys), *options) == code
+    """A file with mistakes, an option for files, and a purge of members that the controller hides."""
+    assert run(write_array_file(tmp_path, **keys), *options) == code
 
 
 # -- what is told -----------------------------------------------------------------------------------------------------
@@ -1136,14 +1175,14 @@ def result(test: str = "iops", **changes: Any) -> Any:
 
 
 def _table(page: Page) -> Table:
-    """Return the table that a page begins with."""
+    """Return the first table of a page."""
     table = page.blocks[0]
     assert isinstance(table, Table)
     return table
 
 
 def test_the_array_is_in_the_result() -> None:
-    """result.xml has layout, version and members, and is valid; one of a single drive has none of it."""
+    """result.xml has layout, version and members, and is valid; that of a single drive has none of these."""
     root = etree.fromstring(result_xml(result()))
     (element,) = root.iterfind("dut/array")
     assert (element.get("level"), element.get("chunk_bytes"), element.get("controller")) == ("5", "65536", "mdadm")
@@ -1151,8 +1190,8 @@ def test_the_array_is_in_the_result() -> None:
     assert etree.fromstring(result_xml(samples.iops_result())).find("dut/array") is None
 
 
-def test_the_report_tells_what_was_predicted() -> None:
-    """Every mix of the 4 KiB row beside its prediction, with the ratio; of throughput the largest blocks."""
+def test_the_report_has_the_predictions() -> None:
+    """Every mix of the 4 KiB row is beside its prediction, with the ratio; for throughput, the largest blocks."""
     shown = result()
     loop = shown.loop()
     (page,) = pages.predicted_iops_page(shown, loop)
@@ -1175,8 +1214,8 @@ def test_the_report_tells_what_was_predicted() -> None:
     assert {row[1] for row in _table(page).rows} == {"1\N{NARROW NO-BREAK SPACE}000"}
 
 
-def test_what_a_member_does_is_taken_from_a_run_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--member-run takes the means of 4 KiB over the window, by R/W mix; other tests have none, nor have drives one."""
+def test_the_speed_of_a_member_comes_from_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--member-run reads the 4 KiB means over the window, by R/W mix; other tests have none, and drives accept none."""
     points = ("rounds.read_percents=[100, 0]", "rounds.block_sizes_kib=[4]", "rounds.point_seconds=1")
     tracked = 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=0}]'
     short = [word for item in (*points, tracked) for word in ("--set", item)]
@@ -1201,14 +1240,14 @@ def test_what_a_member_does_is_taken_from_a_run_of_it(tmp_path: Path, capsys: py
     assert "--member-run is for arrays" in capsys.readouterr().err
 
 
-def test_a_single_drive_has_no_such_page() -> None:
-    """Nothing of it is in the report of a drive."""
+def test_the_report_of_a_drive_has_no_predictions() -> None:
+    """The page of an array is not in the report of a drive."""
     alone = samples.iops_result()
     assert [*pages.array_tables(alone), *pages.predicted_iops_page(alone, alone.loop())] == []  # type: ignore[arg-type]
 
 
-def test_a_sync_that_is_left_out_is_a_deviation() -> None:
-    """sync = "skip" is told wherever the array is tested."""
+def test_a_skipped_sync_is_a_deviation() -> None:
+    """sync = "skip" is a deviation of every test of the array."""
     (sync_deviation,) = _sync_deviations(layout(sync="skip"))
     assert isinstance(sync_deviation, Deviation)
     assert not [*_sync_deviations(layout())]

@@ -25,7 +25,7 @@ NEEDING_PROGRAMS = (
 #: What a test that skips for want of a package says of it, for each package that set-up installs.
 MISSING = ("apt install libxml2-utils", "apt install openssl", "apt install e2fsprogs", "apt install fio")
 
-pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.device]
+pytestmark = [pytest.mark.root, pytest.mark.long]
 
 
 def bare(*words: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""The write cache: set as the class wants, read back from the drive, looked at again after a purge, and put back."""
+"""The write cache: set as the class requires, read back from the drive, checked after each purge, and restored."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def nvme_rules(*, vwc: int = 7, obeys: bool = True) -> list[Rule]:
 
 
 class Drive:
-    """An NVMe drive of a made-up host, played by a stage, or a SCSI disk of it."""
+    """An NVMe drive or a SCSI disk of a fake host, with simulated programs."""
 
     def __init__(self, stage: Stage, host: FakeHost, block: Path) -> None:
         self.stage, self.host, self.block = stage, host, block
         self.evidence = stage.evidence / "00000-write-cache"
 
     def cache(self, wanted: str = "disabled", *, keep: bool = False) -> WriteCache:
-        """Return its write cache, for a run that wants it in a state."""
+        """Return its write cache, for a run that requires a state."""
         return WriteCache(strategies.dut(), self.block, wanted, keep=keep, root=self.host.root)
 
     @contextmanager
     def run(self, cache: WriteCache) -> Iterator[tuple[str, str]]:
-        """Hold it as a run does; give what is told of it."""
+        """Set it as a run does; yield the reported state and its source."""
         changes = cache.changes(self.evidence)
         with applied(
             changes,
@@ -95,7 +95,7 @@ def scsi(host: FakeHost, stage: Stage, state: str = "write back", **files: str) 
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """Programs for a SCSI disk."""
+    """Yield a stage of simulated programs for a SCSI disk."""
     with staged(tmp_path, monkeypatch, "sdx") as made:
         yield made
 
@@ -103,8 +103,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 # -- NVMe ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_nvme_drives_cache_is_set_read_back_and_put_back(nvme: Drive) -> None:
-    """By feature 06h of the controller, unsaved, and the answer is the drive's, with evidence."""
+def test_the_cache_of_an_nvme_drive_is_set_read_back_and_restored(nvme: Drive) -> None:
+    """By feature 06h of the controller, not saved; the state comes from the drive, with evidence."""
     with nvme.run(nvme.cache()) as status:
         assert status == ("disabled", "NVMe feature 06h; set for the run, was enabled")
         assert nvme.stage.state == "off"
@@ -117,8 +117,8 @@ def test_an_nvme_drives_cache_is_set_read_back_and_put_back(nvme: Drive) -> None
     assert (nvme.stage.evidence / "00000-write-cache-read.process.json").exists()
 
 
-def test_a_drive_without_volatile_cache_says_none(nvme: Drive) -> None:
-    """Its feature is neither read nor set; that is as good as disabled, so a Deviation for the client class alone."""
+def test_a_drive_without_a_volatile_cache_is_reported_as_none(nvme: Drive) -> None:
+    """Its feature is neither read nor set; it is equivalent to disabled, so only the client class has a deviation."""
     nvme.stage.play("nvme", *nvme_rules(vwc=6))
     with nvme.run(nvme.cache()) as status:
         assert status == ("none", "NVMe identify: no volatile write cache")
@@ -130,8 +130,8 @@ def test_a_drive_without_volatile_cache_says_none(nvme: Drive) -> None:
         assert any(entry.what == "write cache" for entry in found) == deviates
 
 
-def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
-    """It answers success and stays enabled: that is read back, and stands in the Deviation."""
+def test_a_drive_that_ignores_the_command_is_a_deviation(nvme: Drive) -> None:
+    """It reports success but stays enabled: the state is read back, and the deviation has it."""
     nvme.stage.play("nvme", *nvme_rules(obeys=False))
     with nvme.run(nvme.cache()) as (state, source):
         assert (state, source) == ("enabled", "NVMe feature 06h; could not be set: it is enabled after it was set")
@@ -150,16 +150,16 @@ def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
         (Rule(says='{"vwc": "often"}'), "not reported by nvme id-ctrl"),
     ],
 )
-def test_a_drive_that_cannot_be_asked_is_unknown(nvme: Drive, rule: Rule, text: str) -> None:
-    """Nothing is set that could not be restored."""
+def test_the_state_of_a_drive_that_does_not_answer_is_unknown(nvme: Drive, rule: Rule, text: str) -> None:
+    """Nothing is set, because it could not be restored."""
     nvme.stage.play("nvme", rule)
     with nvme.run(nvme.cache()) as status:
         assert status == ("unknown", text)
     assert not any("set-feature" in command for command in nvme.stage.commands)
 
 
-def test_a_missing_tool_is_told(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host without nvme-cli has a Deviation that says so, and no failure."""
+def test_a_missing_tool_is_a_deviation(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a host without nvme-cli the run has a deviation with this reason, and does not fail."""
 
     def missing(argv: tuple[str, ...], **_: object) -> process.Finished:
         raise ToolMissing(program=argv[0], package="nvme-cli")
@@ -169,8 +169,8 @@ def test_a_missing_tool_is_told(nvme: Drive, monkeypatch: pytest.MonkeyPatch) ->
         assert status == ("unknown", "nvme is not installed")
 
 
-def test_it_may_be_kept(nvme: Drive) -> None:
-    """--keep-write-cache reads it, and sets nothing, not after the purge either."""
+def test_keep_write_cache_does_not_set_it(nvme: Drive) -> None:
+    """--keep-write-cache only reads it, after the purge too."""
     with nvme.run(cache := nvme.cache(keep=True)) as status:
         assert status == ("enabled", "NVMe feature 06h; left as it was")
         nvme.stage.state = "off"
@@ -182,8 +182,8 @@ def test_it_may_be_kept(nvme: Drive) -> None:
     assert not any("set-feature" in command for command in nvme.stage.commands)
 
 
-def test_a_plan_foresees_what_a_run_will_set(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan asks and sets nothing; it says what will be, and of --keep-write-cache what is."""
+def test_a_plan_states_what_the_run_will_set(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan queries and sets nothing; it states the future state, with --keep-write-cache the present one."""
     monkeypatch.setattr("snia_pts.lab.host.conditions.block_directory", lambda *_: nvme.block)
     dut = strategies.dut(path="/dev/null", write_cache="enabled")
 
@@ -193,8 +193,8 @@ def test_a_plan_foresees_what_a_run_will_set(nvme: Drive, monkeypatch: pytest.Mo
     assert not any("set-feature" in command for command in nvme.stage.commands)
 
 
-def test_a_drive_that_does_not_tell_any_more_stays_noted(nvme: Drive, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is the same drive, but nobody knows what it is set to: it is told, and tried again later."""
+def test_the_restore_record_of_a_silent_drive_is_kept(nvme: Drive, capsys: pytest.CaptureFixture[str]) -> None:
+    """The drive is the same, but its setting is unknown: this is reported, and the restore is tried again later."""
     with nvme.run(nvme.cache()):
         nvme.stage.state = "mute"
         nvme.stage.play("nvme", *nvme_rules(), Rule(when=READ, says="get-feature:0x06"))
@@ -204,8 +204,8 @@ def test_a_drive_that_does_not_tell_any_more_stays_noted(nvme: Drive, capsys: py
 
 
 @pytest.mark.parametrize("value", ["0x00000001", "0x1", "00000001"])
-def test_every_version_of_nvme_cli_is_understood(nvme: Drive, value: str) -> None:
-    """Numbers come with 0x, without where they are 0, and in any width."""
+def test_the_output_of_every_version_of_nvme_cli_is_parsed(nvme: Drive, value: str) -> None:
+    """Numbers have any width, and 0x, except some that are 0."""
     nvme.stage.play("nvme", nvme_rules()[0], Rule(when=READ, says=f"get-feature:0x6 (Name), Current value:{value}\n"))
 
     assert nvme.cache().status().state == "enabled"
@@ -215,7 +215,7 @@ def test_every_version_of_nvme_cli_is_understood(nvme: Drive, value: str) -> Non
 
 
 def test_a_cache_that_a_purge_reset_is_set_again(nvme: Drive) -> None:
-    """Some drives come back with their default: it is read, set again, and told as a remark."""
+    """Some drives are back at their default: the state is read, set again, and reported as a warning."""
     with nvme.run(cache := nvme.cache()):
         assert cache.after_purge(nvme.evidence) == ((), ())
         nvme.stage.state = "on"
@@ -251,7 +251,7 @@ def test_a_cache_that_changed_by_itself_is_reported(nvme: Drive) -> None:
     )
 
 
-def test_a_cache_that_was_left_as_it_was_is_compared_too(nvme: Drive) -> None:
+def test_a_cache_that_was_not_set_is_compared_too(nvme: Drive) -> None:
     """With --keep-write-cache the suite does not set it, but its state is in the header of the report."""
     with nvme.run(cache := nvme.cache(keep=True)):
         nvme.stage.state = "off"
@@ -260,11 +260,11 @@ def test_a_cache_that_was_left_as_it_was_is_compared_too(nvme: Drive) -> None:
     assert "changed from enabled to disabled" in line
 
 
-def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
-    """What there is to tell of the cache comes with what came of the purge, and stands in the result as a warning."""
+def test_the_laboratory_checks_the_cache_after_each_purge(tmp_path: Path) -> None:
+    """Remarks about the cache are part of the outcome of the purge, and warnings of the result."""
 
     class Forgetful(WriteCache):
-        """One that every purge resets."""
+        """A cache that every purge resets."""
 
         def after_purge(self, evidence: Path) -> tuple[tuple[str, ...], tuple[Deviation, ...]]:
             deviation = Deviation(what="cache", standard="disabled", actual=evidence.name, clause="")
@@ -274,7 +274,7 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
         purger, cache = Purger(requested="punch-hole"), Forgetful(target.dut, None, "disabled")
         no_engine: Any = SimpleNamespace(count_idle_io=lambda: None)
         around = HostStage(target.dut.path, 0)
-        lab = Laboratory(target, no_engine, purger=purger, cache=cache, stage=around, seed=1, evidence=tmp_path)
+        lab = Laboratory(target, no_engine, purger=purger, cache=cache, configurator=around, seed=1, evidence=tmp_path)
         (purged,) = lab.perform(Purge(part=""))
 
     assert isinstance(purged, PurgeOutcome)
@@ -287,8 +287,8 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
 # -- SCSI, SATA, virtio ----------------------------------------------------------------------------------------------
 
 
-def test_a_scsi_disk_is_set_by_the_kernel_and_read_anew(stage: Stage, tmp_path: Path) -> None:
-    """cache_type is written, which sends MODE SELECT; for reading, the kernel is made to ask the disk again."""
+def test_a_scsi_disk_is_set_by_the_kernel_and_read_again(stage: Stage, tmp_path: Path) -> None:
+    """A write to cache_type sends MODE SELECT; before a reading, the kernel has to query the disk again."""
     drive = scsi(FakeHost(tmp_path / "host"), stage, device__vendor="SEAGATE")
     file = drive.block / "device/scsi_disk/0:0:0:0/cache_type"
     with drive.run(drive.cache()) as status:
@@ -300,8 +300,8 @@ def test_a_scsi_disk_is_set_by_the_kernel_and_read_anew(stage: Stage, tmp_path: 
 
 
 @pytest.mark.parametrize(("text", "set_to"), [("write back", "write through"), ("write back, no read (daft)", "none")])
-def test_whether_reads_are_cached_stays(stage: Stage, tmp_path: Path, text: str, set_to: str) -> None:
-    """Of the mode page only WCE is changed."""
+def test_the_read_cache_is_not_changed(stage: Stage, tmp_path: Path, text: str, set_to: str) -> None:
+    """Only WCE of the mode page is changed."""
     drive = scsi(FakeHost(tmp_path / "host"), stage, text)
     file = drive.block / "device/scsi_disk/0:0:0:0/cache_type"
     with drive.run(drive.cache()):
@@ -311,7 +311,7 @@ def test_whether_reads_are_cached_stays(stage: Stage, tmp_path: Path, text: str,
 
 
 def test_a_sata_disk_is_read_by_identify(stage: Stage, tmp_path: Path) -> None:
-    """The kernel keeps a copy of what an ATA drive said once: hdparm asks the drive."""
+    """The kernel keeps a copy of an old answer of an ATA drive, so hdparm queries the drive."""
     drive = scsi(FakeHost(tmp_path / "host"), stage, device__vendor="ATA     ")
     stage.play("hdparm", Rule(when=("-W",), says="\n/dev/sdx:\n write-caching =  0 (off)\n"))
     assert drive.cache().status() == dataclasses.replace(
@@ -323,8 +323,8 @@ def test_a_sata_disk_is_read_by_identify(stage: Stage, tmp_path: Path) -> None:
     assert (status.state, status.source) == ("enabled", "as reported by the kernel; not reported by the drive")
 
 
-def test_a_plan_does_not_make_the_kernel_ask(stage: Stage, tmp_path: Path) -> None:
-    """A plan touches nothing: no rescan, no program."""
+def test_a_plan_does_not_query_the_disk(stage: Stage, tmp_path: Path) -> None:
+    """A plan touches nothing: it starts no rescan and no program."""
     drive = scsi(FakeHost(tmp_path / "host"), stage)
     assert drive.cache().expected_status().source == "to be set for the run"
 
@@ -332,10 +332,10 @@ def test_a_plan_does_not_make_the_kernel_ask(stage: Stage, tmp_path: Path) -> No
     assert not stage.commands
 
 
-def test_a_plan_foresees_what_its_user_may_not_set(
+def test_a_plan_states_the_deviation_of_a_user_without_root(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody without root is told the Deviation that the run will have."""
+    """The plan has the deviation that the run will have."""
     monkeypatch.setattr("snia_pts.lab.settings.write_cache.os.access", lambda *_: False)
     status = scsi(FakeHost(tmp_path / "host"), stage).cache().expected_status()
 
@@ -351,8 +351,8 @@ def test_a_virtual_disk_is_set_as_its_host_allows(stage: Stage, tmp_path: Path) 
     assert (drive.block / "cache_type").read_text() == "write back"
 
 
-def test_each_drive_has_its_way(tmp_path: Path) -> None:
-    """NVMe by its controller, whichever namespace; SCSI by its disk; virtio; and nothing for what has none."""
+def test_each_kind_of_drive_has_its_write_cache(tmp_path: Path) -> None:
+    """NVMe by the controller of any namespace, SCSI by its disk, and virtio; other devices have none."""
     host = FakeHost(tmp_path)
     host.nvme(3)
     assert find_write_cache(host.root / "sys/block/nvme3n1", host.root) == NvmeCache(place="nvme3", root=host.root)
@@ -364,8 +364,8 @@ def test_each_drive_has_its_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["drive", "loop device", "virtual device", "file"])
-def test_what_has_no_way_is_told_as_it_is(kind: str, tmp_path: Path) -> None:
-    """It is told by the kernel's word, or not at all, and why nothing was set."""
+def test_a_cache_that_cannot_be_set_is_reported_with_the_reason(kind: str, tmp_path: Path) -> None:
+    """The state is the kernel's, or unknown, with the reason why nothing was set."""
     dut = strategies.dut(kind=kind, write_cache="unknown" if kind == "file" else "enabled")
     cache = WriteCache(dut, None, "disabled", root=tmp_path)
     assert cache.changes(tmp_path) == ()
@@ -377,5 +377,5 @@ def test_what_has_no_way_is_told_as_it_is(kind: str, tmp_path: Path) -> None:
 
 
 def test_recorded_identify_is_that_of_a_drive_with_a_cache() -> None:
-    """So that the rules above alter something."""
+    """Otherwise the rules above would change nothing."""
     assert '"vwc"' in recorded("nvme-id-ctrl")

@@ -1,4 +1,4 @@
-"""The host's ceiling by real fio on a null target, and the verdict on a slow drive and on one that is all host."""
+"""The host's ceiling by real fio on a null target, and the verdicts on a slow drive and on a file in memory."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def measured(target: Path, evidence: Path, *request: Stimulus) -> list[Measureme
     return list(FioEngine(str(target), evidence, seed=4711, io_engine="libaio").measure(request))
 
 
-def test_each_shape_is_run_once_and_nowhere(tmp_path: Path) -> None:
-    """A mix is calibrated by writes with the run's random data, and writes without; nothing but /dev/null is opened."""
+def test_each_shape_is_run_once_on_the_null_target(tmp_path: Path) -> None:
+    """A mix is calibrated by writes with the run's random data, and writes without; only /dev/null is opened."""
     measured_points = calibrated(tmp_path, [stimulus(65), stimulus(0), stimulus(0, seconds=0.1)])
     jobs = [path.read_text().splitlines() for path in sorted(tmp_path.glob("*.fio"))]
 
@@ -87,7 +87,7 @@ def test_each_shape_is_run_once_and_nowhere(tmp_path: Path) -> None:
 
 
 def test_refilled_buffers_are_calibrated_as_refilled(tmp_path: Path) -> None:
-    """What the run's writes cost is what is calibrated."""
+    """The calibration has the same cost per write as the run."""
     calibrated(tmp_path, [stimulus(50)], refill=True)
     jobs = [path.read_text() for path in sorted(tmp_path.glob("*.fio"))]
 
@@ -95,7 +95,7 @@ def test_refilled_buffers_are_calibrated_as_refilled(tmp_path: Path) -> None:
 
 
 def test_fixed_buffers_are_calibrated_as_fixed(tmp_path: Path) -> None:
-    """A ceiling is that of the engine that measures: its CPU time is less with fixed buffers."""
+    """The ceiling is that of the measuring engine, whose CPU time is less with fixed buffers."""
     measured_points = calibrated(tmp_path, [stimulus(50)], io_engine="io_uring", fixed_buffers=True)
 
     assert len(measured_points) == 2
@@ -103,13 +103,13 @@ def test_fixed_buffers_are_calibrated_as_fixed(tmp_path: Path) -> None:
 
 
 def test_a_short_test_is_not_calibrated(tmp_path: Path) -> None:
-    """A calibration that took more than a hundredth of the test is not made, and starts nothing."""
+    """A calibration that would take more than a hundredth of the test is omitted, and starts nothing."""
     assert calibrated(tmp_path, [stimulus()], seconds=10.0) == ()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_shape_that_fio_does_not_do_is_left_out(tmp_path: Path) -> None:
-    """No run fails for its calibration."""
+def test_a_shape_that_fio_cannot_run_is_omitted(tmp_path: Path) -> None:
+    """A failed calibration does not end the run."""
     assert calibrated(tmp_path, [stimulus()], io_engine="sync-of-nobody") == ()
 
 
@@ -123,23 +123,23 @@ def test_a_shape_that_fio_does_not_do_is_left_out(tmp_path: Path) -> None:
         ('s/"usr_cpu" : [0-9.]*/"usr_cpu" : -1/', 0),
     ],
 )
-def test_an_answer_of_another_fio_or_job_is_no_ceiling(
+def test_the_answer_of_another_fio_or_job_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, ceilings: int
 ) -> None:
-    """A calibration's answer must be of the run's version of fio, and to its own job, as that of a point."""
+    """As for a point, the answer must be of the run's version of fio and belong to the job."""
     alter_answers(monkeypatch, tmp_path / "fio", change)
     assert len(calibrated(tmp_path, [stimulus()])) == ceilings
 
 
-def test_a_fio_that_was_stopped_gives_no_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A calibration is judged by what became of its process, too."""
+def test_the_answer_of_a_stopped_fio_is_no_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A calibration is also judged by how its process ended."""
     run = process.run
     monkeypatch.setattr(process, "run", lambda *words, **how: replace(run(*words, **how), stopped_seconds=0.1))
     assert calibrated(tmp_path, [stimulus()]) == ()
 
 
-def test_fio_tells_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
-    """Two threads' shares of a CPU, times two, are no more than what the kernel counts of all fio."""
+def test_fio_reports_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
+    """The mean share of two threads, times two, is at most the CPU time that the kernel counts for fio."""
     request = stimulus(seconds=0.5)
     engine = FioEngine(str(filled(tmp_path / "x.img", 16 * MIB)), tmp_path, seed=1, io_engine="libaio")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -152,8 +152,8 @@ def test_fio_tells_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
     assert 0.3 * counted < told < 1.05 * counted + 0.02
 
 
-def test_a_slow_drive_is_not_blamed_on_the_host(tmp_path: Path) -> None:
-    """A drive of some thousand I/Os a second, played by a program that keeps a CPU busy, sets its own numbers."""
+def test_a_slow_drive_is_not_host_limited(tmp_path: Path) -> None:
+    """A drive of some thousand IOPS limits its own results, even if its simulation keeps a CPU busy."""
     stimuli = [stimulus(0), stimulus(100, thread_count=1, queue_depth=1), stimulus(65, queue_depth=16)]
     null = calibrated(tmp_path, stimuli)
     with loop_drive(tmp_path) as drive:
@@ -172,8 +172,8 @@ def used_by_others() -> float:
     return used - sum(os.times()[:4])  # of this process, and of its children that have ended
 
 
-def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
-    """On a file in memory, threads enough for all CPUs find no drive to wait for."""
+def test_a_file_in_memory_is_host_limited(tmp_path: Path) -> None:
+    """On a file in memory, threads for all CPUs do not wait for a drive."""
     stimuli = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]
     null = calibrated(tmp_path, stimuli)
     with mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory:
@@ -195,7 +195,7 @@ def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
 
 
 def test_a_run_is_calibrated_before_its_first_step(tmp_path: Path) -> None:
-    """A test that is planned to be long has its ceilings in the journal's first line, and says that it calibrates."""
+    """A test with a long plan has its ceilings in the journal's first line, and reports the calibration."""
     run = tmp_path / "run"
     argv = [
         sys.executable,

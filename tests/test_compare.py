@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,8 +21,9 @@ from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.profiles.spec import Axis, ProfileSpec
-from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines
+from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines, run_names
 from snia_pts.report.figures.render import settings
+from snia_pts.report.figures.style import COLOURS
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure
 from snia_pts.report.tables import Table
@@ -79,6 +81,14 @@ def test_a_difference_is_certain_where_the_rounds_say_so() -> None:
     assert difference(figure([0, 0]), figure([1, 1])) is None
 
 
+def test_two_rounds_have_no_interval() -> None:
+    """Student's t of one degree of freedom is 12.7: the interval of two repeats would be -693 % .. +571 %."""
+    for first, other in (([100, 180], [90, 40]), ([100, 101, 99], [100, 101]), ([100], [101])):
+        change = difference(figure(first), figure(other))
+        assert change is not None
+        assert (change.low, change.high, change.significant) == (None, None, None)
+
+
 def test_confidence_intervals_cover_the_true_difference() -> None:
     """For windows whose rounds differ in I/Os and response time, 95 % of the intervals contain the true ratio."""
     random = numpy.random.default_rng(20261123)
@@ -115,12 +125,14 @@ def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
     rows = compare_figures([result, result, result])
 
     assert len(names) == len(set(names)) > 10
-    assert [f"{row.metric} at {row.at}" for row in rows] == names
+    assert sorted(f"{row.metric} at {row.at}" for row in rows) == sorted(names)
     for row in rows:
         for found in row.differences[1:]:
             assert found is None or (found.percent == 0 and not found.significant)
         assert row.spread_percent in (0, None)
-    assert [item.what for item in context_differences([result, result])] == ([] if result.steady else ["steady state"])
+    assert [item.what for item in context_differences([result, result])] == (
+        ["steady state"] if result.steady is False else []
+    )
 
 
 def test_key_figures_are_those_of_the_report() -> None:
@@ -438,3 +450,55 @@ def test_every_kind_of_figure_shows_all_runs(profile: ProfileSpec) -> None:
         legends = [figure.draw() for figure in report.figures][:2]
     assert legends
     assert len(report.pages) < 20
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_equal_runs_are_all_visible_in_the_order_of_their_letters() -> None:
+    """Lines that coincide become narrower from below to above; the legend has the letters in order, with names."""
+    runs = entries(*[samples.iops_result()] * 3)
+    report = build_comparison(runs)
+    drawn = [item for item in report.figures if item.name.startswith(("rounds-", "matrix-"))]
+    assert drawn
+    with settings():
+        for item in drawn:
+            (axes,) = item.draw().axes
+            widths, sizes = zip(
+                *((line.get_linewidth(), line.get_markersize()) for line in axes.get_lines()), strict=True
+            )
+            legend = axes.get_legend()
+            assert legend is not None
+            assert [text.get_text() for text in legend.get_texts()] == ["A: 0", "B: 1", "C: 2"]
+            for sizes_of in (widths, sizes):
+                assert all(below >= above + 0.8 for below, above in itertools.pairwise(sizes_of))
+            assert [line.get_color() for line in axes.get_lines()] == list(COLOURS[:3])
+
+
+def test_runs_are_named_by_the_properties_that_differ() -> None:
+    """The name of a run is what tells its drive from the others; runs of one drive have the names of their folders."""
+    first, other = samples.iops_result(), samples.result_of("iops", device=samples.dut(firmware="NEW"))
+    assert list(run_names(entries(first, other)).values()) == ["A: JXTC304Q", "B: NEW"]
+    names = ["A: JXTC304Q, 0", "B: NEW, 1", "C: JXTC304Q, 2"]
+    assert list(run_names(entries(first, other, first)).values()) == names
+
+
+def test_rows_are_in_the_order_of_the_axes_with_equal_decimals() -> None:
+    """As in the matrices of a report: 0/100 first, small blocks first, and one rounding in the whole table."""
+    runs = entries(samples.iops_result(), samples.result_of("iops", scale=1.013))
+    rows = [row for row in compare_figures([entry.result for entry in runs]) if row.metric == "iops"]
+    (table,) = _tables(runs, rows)
+    points = [row[0] for row in table.rows]
+    assert points[:2] == ["RND 0.5 KiB 0/100", "RND 4 KiB 0/100"]
+    assert points[-1] == "RND 1024 KiB 100/0"
+    assert len({len(value.partition(".")[2]) for row in table.rows for value in (row[1], row[2])}) == 1
+
+
+def test_a_comparison_has_the_dates_of_each_run() -> None:
+    """The header has no time that spans runs; the table of runs has the times of each."""
+    first = samples.iops_result()
+    second = replace(changed(first, started="2026-12-01T08:00:00+00:00"), finished="2026-12-01T09:30:00+00:00")
+    report = build_comparison(entries(first, second))
+    assert set(report.header.dates.rows[0]) >= {"differs"}
+    (table,) = (block for block in report.pages[0].blocks if isinstance(block, Table) and block.title == "Runs")
+    assert "2026-12-01 08:00:00 UTC - 2026-12-01 09:30:00 UTC" in table.rows[1]

@@ -8,6 +8,7 @@ import subprocess
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from snia_pts.errors import HostFailed
 from snia_pts.lab.device.content_state import read_content_state
 from snia_pts.lab.device.target_claim import claim_target
 from snia_pts.model.content_state import ContentState
-from snia_pts.model.steps import Purge
+from snia_pts.model.steps import Purge, Round
 from snia_pts.record.entries import ResumeEntry, adapter
 from snia_pts.record.entries import line as line_of
 from snia_pts.record.replay import inspect_run
@@ -43,12 +44,16 @@ FILE = ContentState(modified_ns=10**18, allocated_bytes=10**9)
         (DEVICE, {"written_bytes": 0}, "", ""),
         (FILE, {"modified_ns": 10**18 + 1}, "", "it was written"),
         (FILE, {"modified_ns": 10**18 - 1, "allocated_bytes": 2 * 10**9}, "", ""),
+        (FILE, {"modified_ns": 10**18 - 61 * 10**9}, "", "it was written"),
         (FILE, {"allocated_bytes": 995 * 10**6}, "", ""),
         (FILE, {"allocated_bytes": 9 * 10**8}, "100 MB were deallocated", "100 MB were deallocated"),
     ],
 )
 def test_states_show_changes(before: ContentState, changed: dict[str, Any], loss: str, change: str) -> None:
-    """Counters of another boot or attachment cannot be compared; a file system may move its reservations."""
+    """Counters of another boot or attachment cannot be compared; a file system may move its reservations.
+
+    A file whose time was set back was replaced by an older one; a power failure loses less than a minute.
+    """
     now = replace(before, **changed)
     assert now.loss_since(before) == loss
     assert now.change_since(before) == change
@@ -130,7 +135,7 @@ def _target(now: ContentState | None) -> Any:
 @pytest.mark.parametrize("policy", ["rule", "continue", "purge"])
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_changed_drive_is_purged_again(policy: ResumePolicy, is_killed: bool, reference: Any, tmp_path: Path) -> None:
-    """In the middle of the rounds a run continues only if nobody changed the drive, or if the operator insists."""
+    """In a loop of rounds, a run continues only if nobody changed the drive, or with the policy ``continue``."""
     link, home = reference
     folder = killing.killed(home, tmp_path / "run", _journal(link.journal.splitlines()[:20], DEVICE))
     plan = inspect_run(folder, policy)
@@ -155,6 +160,32 @@ def test_a_changed_drive_is_purged_again(policy: ResumePolicy, is_killed: bool, 
             assert (checked.kept_steps == 0) == (policy == "rule")
 
 
+@pytest.mark.parametrize(
+    ("written_seconds", "is_noticed"),
+    [(0.0, False), (3 * (60 + 120 + 60) - 1, False), (3 * (60 + 120 + 60) + 1, True), (-30, False), (-61, True)],
+)
+def test_a_file_that_was_written_after_a_kill_is_purged_again(
+    written_seconds: float, is_noticed: bool, reference: Any, tmp_path: Path
+) -> None:
+    """The killed run itself may have written for the time of a point, its longest stall and two repeats."""
+    link, home = reference
+    folder = killing.killed(home, tmp_path / "run", _journal(link.journal.splitlines()[:20], FILE))
+    plan = inspect_run(folder, "rule")
+    assert isinstance(plan.current_step, Round)
+    assert {stimulus.seconds for stimulus in plan.current_step.stimuli} == {60}
+    last_ns = FILE.modified_ns if written_seconds < 0 else max(plan.journal_state[1], _ns(plan.stopped))
+    now = replace(FILE, modified_ns=last_ns + int(written_seconds * 1e9))
+
+    checked = with_content_checked(folder, plan, _target(now))
+
+    assert checked.restarts_test == is_noticed
+    assert ("it was written while the run was stopped" in checked.content_change) == is_noticed
+
+
+def _ns(time: datetime) -> int:
+    return int(time.timestamp() * 1e9)
+
+
 def test_a_journal_without_the_state_is_resumed_as_before(reference: Any, tmp_path: Path) -> None:
     """Older journals, and simulated runs, have none."""
     link, home = reference
@@ -169,8 +200,8 @@ def test_a_journal_without_the_state_is_resumed_as_before(reference: Any, tmp_pa
     assert with_content_checked(folder, plan, _target(DEVICE)) == plan
 
 
-def test_a_purge_that_was_killed_is_no_change(reference: Any, tmp_path: Path) -> None:
-    """It may have discarded everything already."""
+def test_discards_of_a_killed_purge_are_no_change(reference: Any, tmp_path: Path) -> None:
+    """The purge may already have discarded everything."""
     link, home = reference
     lines = link.journal.splitlines()[:20]
     resumed = ResumeEntry(
@@ -190,8 +221,8 @@ def test_a_purge_that_was_killed_is_no_change(reference: Any, tmp_path: Path) ->
     assert plan.last_content is None
 
 
-def test_the_deviation_of_an_insisting_operator_says_it() -> None:
-    """By the rule the run started again at the purge, and the change does not matter."""
+def test_the_deviation_of_continue_states_the_change() -> None:
+    """With the default rule the run starts again at the purge, and the deviation does not state it."""
     change = f"{CONTENT_CHANGE}1 GB were written while the run was stopped"
     assert replace(STOP, changes=("kernel: 2, was 1", change)).deviation.actual.endswith(
         f"without a new purge; {change}"

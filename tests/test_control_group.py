@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from snia_pts.lab.host import tuning
-from snia_pts.lab.host.tuning.control_group import control_group
+from snia_pts.lab.host.tuning.control_group import Throttling, control_group, read_throttling, throttling_sentence
 from snia_pts.runner.setup import host_warnings
+from tests.command_line import ENVIRONMENT
 from tests.hosts import FakeHost
 
 V1 = "".join(
@@ -73,3 +77,64 @@ def test_a_group_that_is_not_visible_is_unknown(tmp_path: Path, groups: str) -> 
     """Its files are not mounted here, or the kernel does not say which group it is."""
     host = host_of(tmp_path, V2.replace(" / /cg", " /part /cg"), groups, {"cpu.max": "1 100000"})
     assert control_group(host.root).setting.judgement == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "groups", "files", "throttling"),
+    [
+        (
+            V2,
+            "0::/slice/own\n",
+            {
+                "slice/own/cpu.stat": "usage_usec 7\nnr_periods 9\nnr_throttled 2\nthrottled_usec 1500000\n",
+                "slice/cpu.stat": "nr_throttled 3\nthrottled_usec 500000\n",
+                "cpu.stat": "usage_usec 7\n",
+            },
+            Throttling(5, 2.0),
+        ),
+        (
+            V1,
+            OWN_V1,
+            {"cpu,cpuacct/slice/own/cpu.stat": "nr_periods 9\nnr_throttled 4\nthrottled_time 2500000000\n"},
+            Throttling(4, 2.5),
+        ),
+        (V2, "0::/\n", {"cpu.stat": "nr_throttled many\nnr_throttled\n"}, Throttling(0, 0.0)),
+        (V2, "", {}, Throttling(0, 0.0)),
+    ],
+)
+def test_throttling_is_read_of_each_group_above(
+    tmp_path: Path, mounts: str, groups: str, files: dict[str, str], throttling: Throttling
+) -> None:
+    """Version 2 counts microseconds, version 1 nanoseconds; a group above has counts of its own."""
+    assert read_throttling(host_of(tmp_path, mounts, groups, files).root) == throttling
+
+
+def test_throttling_is_a_sentence() -> None:
+    """None without any; counters that fell are those of another group."""
+    assert throttling_sentence(Throttling(3, 1.0), Throttling(3, 1.0)) == ""
+    assert throttling_sentence(Throttling(3, 1.0), Throttling(0, 0.0)) == ""
+    assert "12 times, for 2.5 s added over" in throttling_sentence(Throttling(3, 1.0), Throttling(15, 3.5))
+
+
+@pytest.mark.root
+def test_the_kernel_counts_a_real_limit() -> None:
+    """A busy process with a fifth of a CPU for 0.5 s is stopped several times."""
+    group = Path("/sys/fs/cgroup/cpu") / f"snia-pts-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "cpu.cfs_quota_us").write_text("20000")
+    except OSError:
+        pytest.skip("no control groups of version 1 for the CPU here")
+    code = (
+        "import time, sys\nfrom pathlib import Path\n"
+        "from snia_pts.lab.host.tuning.control_group import read_throttling, throttling_sentence\n"
+        f"Path({str(group / 'cgroup.procs')!r}).write_text('0')\n"
+        "before, end = read_throttling(Path('/')), time.monotonic() + 0.5\n"
+        "while time.monotonic() < end:\n    pass\n"
+        "print(throttling_sentence(before, read_throttling(Path('/'))))"
+    )
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    finally:
+        group.rmdir()
+    assert done.stdout.startswith("a limit of CPU time stopped the processes of the suite's control group ")

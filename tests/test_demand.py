@@ -54,7 +54,7 @@ surfaces = st.lists(
 
 @given(surfaces)
 def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[DemandMean]) -> None:
-    """Max is never at or above the ART limit where some point is below it, and none below has over 2 % more IOPS."""
+    """Max is below the ART limit if any point is, and no other point below it has more than 2 % more IOPS."""
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
     chosen_points = points(means)["Max IOPS"]
     assert exceeds_art_limit(operating_points(means, RULE), LIMIT_MS) == (not below)
@@ -67,7 +67,7 @@ def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[Demand
 
 @given(surfaces)
 def test_mid_is_the_nearest_to_the_middle_of_max_and_min(means: Sequence[DemandMean]) -> None:
-    """No point that Mid may be lies nearer to (Max + Min) / 2; it is below the ART limit where some point is."""
+    """No allowed point is nearer to (Max + Min) / 2; Mid is below the ART limit if any point is."""
     chosen_points = points(means)
     wanted = (chosen_points["Max IOPS"].target_iops + chosen_points["Min IOPS"].iops) / 2
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
@@ -78,14 +78,14 @@ def test_mid_is_the_nearest_to_the_middle_of_max_and_min(means: Sequence[DemandM
 
 
 @given(surfaces)
-def test_min_is_the_least_total_oio(means: Sequence[DemandMean]) -> None:
-    """Min has the least outstanding I/Os of all, whatever its ART."""
+def test_min_is_the_lowest_total_oio(means: Sequence[DemandMean]) -> None:
+    """Min has the fewest outstanding I/Os of all points, whatever its ART."""
     assert points(means)["Min IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in means)
 
 
 @given(surfaces)
-def test_ties_go_to_the_least_total_oio(means: Sequence[DemandMean]) -> None:
-    """Of points as good as Max or Mid, none has fewer outstanding I/Os."""
+def test_ties_go_to_the_lowest_total_oio(means: Sequence[DemandMean]) -> None:
+    """No point that is equal to Max or Mid has fewer outstanding I/Os."""
     chosen_points = points(means)
     allowed = [mean for mean in means if mean.art_ms < LIMIT_MS] or means
     middle = chosen_points["Mid IOPS"].target_iops
@@ -104,7 +104,7 @@ def test_the_order_of_the_loop_does_not_matter(pair: tuple[list[DemandMean], lis
 
 
 @given(surfaces)
-def test_an_operating_point_is_one_that_was_measured(means: Sequence[DemandMean]) -> None:
+def test_operating_points_are_measured_points(means: Sequence[DemandMean]) -> None:
     """Max, Mid and Min, in this order, each with the IOPS and ART of its own demand."""
     chosen_points = operating_points(means, RULE)
     assert [point.name for point in chosen_points] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
@@ -134,8 +134,8 @@ def test_the_middle_of_a_published_run() -> None:
     }
 
 
-def test_noise_on_a_plateau_does_not_choose() -> None:
-    """Of points whose IOPS are within 2 % of the best, the least Total OIO is Max; all of them are its candidates."""
+def test_noise_on_a_plateau_does_not_decide() -> None:
+    """Of the points within 2 % of the best IOPS, Max is the one with the lowest Total OIO; all are candidates."""
     means = [
         mean_of(32, 32, 50000, 4.9),
         mean_of(32, 6, 50100, 4.0),
@@ -149,8 +149,8 @@ def test_noise_on_a_plateau_does_not_choose() -> None:
     assert [candidate.demand.label for candidate in chosen_points.candidates] == ["T16Q8", "T32Q6", "T32Q32"]
 
 
-def test_points_at_the_edge_of_the_tolerance_are_contested() -> None:
-    """Where the chosen point's rounds lie on both sides of the tolerance, another run may choose the next candidate."""
+def test_points_at_the_edge_of_the_tolerance_are_alternatives() -> None:
+    """If rounds of the chosen point are on both sides of the tolerance, another run may choose the next candidate."""
 
     def of(number: int, ios: int) -> MeasuredRound:
         measured = (measured_at(32, 32, 10_000, 1.0), measured_at(8, 8, ios, 1.0), measured_at(1, 1, 1000, 1.0))
@@ -169,8 +169,8 @@ def test_a_point_on_the_limit_is_not_below_it() -> None:
     assert points(means)["Max IOPS"].demand.label == "T8Q8"
 
 
-def test_a_dead_device_has_points_too() -> None:
-    """Without any I/O every ART is unknown: no point is below the limit, and the least Total OIO stands for all."""
+def test_a_device_without_io_has_operating_points() -> None:
+    """Without I/O every ART is unknown: no point is below the limit, and Max, Mid and Min are the lowest Total OIO."""
     means = [mean_of(8, 8, 0.0, math.nan), mean_of(1, 1, 0.0, math.nan)]
     chosen_points = operating_points(means, RULE)
     assert {point.demand.label for point in chosen_points} == {"T1Q1"}
@@ -195,7 +195,7 @@ def test_means_weigh_response_times_by_their_ios() -> None:
 
 
 def test_a_demand_that_a_round_lacks_has_no_mean() -> None:
-    """Only what every round of the window measured is averaged, in the order of the loop; no rounds give none."""
+    """Only demands that every round of the window measured have means, in the order of the loop."""
     whole = MeasuredRound(number=1, measurements=(measured_at(2, 2, 10, 1), measured_at(2, 1, 10, 1)), complete=True)
     part = MeasuredRound(number=2, measurements=(measured_at(2, 2, 10, 1),), complete=False)
     assert [mean.demand.label for mean in demand_means([whole])] == ["T2Q2", "T2Q1"]
@@ -204,8 +204,8 @@ def test_a_demand_that_a_round_lacks_has_no_mean() -> None:
 
 
 @pytest.mark.parametrize("test", ["dirth", "composite"])
-def test_a_run_takes_its_histograms_where_its_last_window_says(test: str) -> None:
-    """The stretches after the loop run at the operating points of the window that the result shows."""
+def test_the_histograms_run_at_the_operating_points_of_the_last_window(test: str) -> None:
+    """The continuous stimuli after the loop run at the operating points of the window in the result."""
     result = samples.result_of(test)
     loop = result.loop()
     assert loop is not None

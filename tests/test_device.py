@@ -1,4 +1,4 @@
-"""What a target says of itself, from sysfs trees of every kind, real loop devices and files."""
+"""The identity of a target: from sysfs trees of every kind, real loop devices and files."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def tree(root: Path, place: str, attributes: Mapping[str, str | bytes], device_n
     return root
 
 
-def told(root: Path, place: str, attributes: Mapping[str, str | bytes]) -> dict[str, Any]:
-    """Return what the device of a made-up tree says of itself; of nothing that is not in the tree."""
+def identified(root: Path, place: str, attributes: Mapping[str, str | bytes]) -> dict[str, Any]:
+    """Return the identity of the device of a fake tree, without values that are missing in the tree."""
     tree(root, place, attributes)
     dut = block_dut(Path("/dev/sdx"), block_directory(os.makedev(8, 16), root), root)
     assert (dut.instance, dut.array) == (None, None)
@@ -64,8 +64,8 @@ def told(root: Path, place: str, attributes: Mapping[str, str | bytes]) -> dict[
 
 
 def test_nvme(tmp_path: Path) -> None:
-    """An NVMe drive tells all, with the kernel's padding taken away."""
-    assert told(tmp_path, "devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", NVME) == {
+    """An NVMe drive reports all values; the kernel's padding is removed."""
+    assert identified(tmp_path, "devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", NVME) == {
         "path": "/dev/sdx",
         "kind": "drive",
         "model": "SAMSUNG MZQL2960HCJR-00A07",
@@ -82,32 +82,32 @@ def test_nvme(tmp_path: Path) -> None:
 
 
 def test_sata(tmp_path: Path) -> None:
-    """A SATA drive has its serial number in a SCSI page, its firmware as rev, and ATA is no vendor."""
-    found = told(tmp_path, "devices/pci0000:00/ata2/host1/target1:0:0/1:0:0:0/block/sdb", SATA)
+    """A SATA drive has its serial number in a SCSI page and its firmware as rev; ATA is not a vendor."""
+    found = identified(tmp_path, "devices/pci0000:00/ata2/host1/target1:0:0/1:0:0:0/block/sdb", SATA)
 
     assert (found["model"], found["serial"], found["firmware"]) == ("INTEL SSDSC2KB96", "BTYF9382047Q960CGN", "0132")
     assert (found["bus"], found["write_cache"]) == ("SATA", "disabled")
 
 
 def test_a_serial_page_without_text_is_none(tmp_path: Path) -> None:
-    """A USB bridge that answers with an empty page has no serial number, and no garbage one."""
-    found = told(tmp_path, "devices/pci0/usb1/1-1/host2/block/sdb", {**SATA, "device/vpd_pg80": b"\0\x80\0\0"})
+    """A USB bridge that answers with an empty page has no serial number."""
+    found = identified(tmp_path, "devices/pci0/usb1/1-1/host2/block/sdb", {**SATA, "device/vpd_pg80": b"\0\x80\0\0"})
 
     assert (found["serial"], found["bus"]) == ("", "USB")
 
 
 def test_scsi_names_its_vendor(tmp_path: Path) -> None:
     """A SAS drive's model begins with its vendor."""
-    found = told(tmp_path, "devices/pci0/host1/block/sdb", {**SATA, "device/vendor": "SEAGATE \n"})
+    found = identified(tmp_path, "devices/pci0/host1/block/sdb", {**SATA, "device/vendor": "SEAGATE \n"})
 
     assert (found["model"], found["bus"]) == ("SEAGATE INTEL SSDSC2KB96", "SCSI")
 
 
 def test_sata_behind_a_sas_controller(tmp_path: Path) -> None:
-    """A drive that names ATA as its vendor is a SATA drive, whatever it hangs on."""
+    """A drive with the vendor ATA is a SATA drive, whatever its controller is."""
     place = "devices/pci0/host1/port-1:0/end_device-1:0/target1:0:0/1:0:0:0/block/sdb"
 
-    assert told(tmp_path, place, SATA)["bus"] == "SATA"
+    assert identified(tmp_path, place, SATA)["bus"] == "SATA"
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_sata_behind_a_sas_controller(tmp_path: Path) -> None:
         ("devices/virtual/nvme-fabrics/ctl/nvme1/nvme1n1", "tcp\n", "NVMe/TCP"),
     ],
 )
-def test_nvme_by_every_way(tmp_path: Path, place: str, transport: str, bus: str) -> None:
-    """A drive with several paths is an NVMe drive; one behind a network is told as such."""
-    found = told(tmp_path, place, {**NVME, **({"device/transport": transport} if transport else {})})
+def test_nvme_over_every_transport(tmp_path: Path, place: str, transport: str, bus: str) -> None:
+    """A drive with several paths is an NVMe drive; a drive behind a network has the bus of its transport."""
+    found = identified(tmp_path, place, {**NVME, **({"device/transport": transport} if transport else {})})
 
     assert (found["bus"], found["kind"]) == (bus, "drive")
 
@@ -133,27 +133,27 @@ def test_nvme_by_every_way(tmp_path: Path, place: str, transport: str, bus: str)
         ("zram0", {}, "virtual device zram0"),
     ],
 )
-def test_what_is_made_of_something_else_is_no_drive(
+def test_a_virtual_device_of_the_kernel_is_not_a_drive(
     tmp_path: Path, name: str, files: dict[str, str], model: str
 ) -> None:
-    """A device of the kernel's making is told as such, so that no report calls it a solid state drive."""
-    found = told(tmp_path, f"devices/virtual/block/{name}", {"size": "2048\n", **files})
+    """The kind names the virtual device, so that no report calls it a solid state drive."""
+    found = identified(tmp_path, f"devices/virtual/block/{name}", {"size": "2048\n", **files})
 
     assert (found["kind"], found["bus"], found["model"]) == ("virtual device", "virtual", model)
 
 
-def test_udev_knows_a_serial_number(tmp_path: Path) -> None:
-    """Where sysfs has no serial number, udev's is taken."""
+def test_udev_has_the_serial_number(tmp_path: Path) -> None:
+    """If sysfs has no serial number, that of udev is used."""
     plain = {name: value for name, value in SATA.items() if name != "device/vpd_pg80"}
     (tmp_path / "run/udev/data").mkdir(parents=True)
     (tmp_path / "run/udev/data/b8:16").write_text("E:ID_MODEL=x\nE:ID_SERIAL=x_y\nE:ID_SERIAL_SHORT=Z9 \n")
 
-    assert told(tmp_path, "devices/ata2/block/sdb", plain)["serial"] == "Z9"
+    assert identified(tmp_path, "devices/ata2/block/sdb", plain)["serial"] == "Z9"
 
 
 def test_virtio(tmp_path: Path) -> None:
-    """A virtual disk has a number for a vendor, a serial of its own place, and no model."""
-    found = told(
+    """A virtual disk has a number as its vendor, a serial file in another place, and no model."""
+    found = identified(
         tmp_path,
         "devices/pci0/virtio1/block/vdb",
         {"size": "2048\n", "dev": "253:16\n", "serial": "disk-7\n", "device/vendor": "0x1af4\n"},
@@ -171,32 +171,32 @@ def test_virtio(tmp_path: Path) -> None:
         (str(2**62), "implausible capacity"),
     ],
 )
-def test_a_size_that_cannot_be_is_refused(size: str, reason: str, tmp_path: Path) -> None:
-    """A size that is no plain number, or more than any drive has, is none to test on."""
+def test_an_implausible_size_is_refused(size: str, reason: str, tmp_path: Path) -> None:
+    """A size that is not a plain number, or larger than any drive, is refused."""
     with pytest.raises(TargetUnfit, match=reason):
-        told(tmp_path, "devices/ata2/block/sdb", {**SATA, "size": size})
+        identified(tmp_path, "devices/ata2/block/sdb", {**SATA, "size": size})
 
 
 @pytest.mark.parametrize("size", ["0\n", "\N{SUPERSCRIPT TWO}\n", "9" * 5000, str(2**62), "x"])
-def test_a_sector_size_that_cannot_be_is_unknown(size: str, tmp_path: Path) -> None:
-    """A sector size that is no plain number above zero is taken for one that the kernel does not tell."""
+def test_an_invalid_sector_size_is_unknown(size: str, tmp_path: Path) -> None:
+    """A sector size that is not a plain number above zero counts as not reported."""
     names = ("queue/logical_block_size", "queue/physical_block_size")
-    found = told(tmp_path, "devices/ata2/block/sdb", {**SATA, **dict.fromkeys(names, size)})
+    found = identified(tmp_path, "devices/ata2/block/sdb", {**SATA, **dict.fromkeys(names, size)})
 
     assert (found["logical_sector_bytes"], found["physical_sector_bytes"]) == (512, 512)
 
 
 @pytest.mark.parametrize("number", ["8:16\0x", "../../b8:16", "x" * 5000, "\N{SUPERSCRIPT TWO}:1"])
-def test_a_device_number_that_is_none_leads_nowhere(number: str, tmp_path: Path) -> None:
-    """What is no device number names no file of udev's."""
+def test_an_invalid_device_number_is_ignored(number: str, tmp_path: Path) -> None:
+    """It is not used as the name of a file of udev."""
     plain = {name: value for name, value in SATA.items() if name != "device/vpd_pg80"}
 
-    assert told(tmp_path, "devices/ata2/block/sdb", {**plain, "dev": number})["serial"] == ""
+    assert identified(tmp_path, "devices/ata2/block/sdb", {**plain, "dev": number})["serial"] == ""
 
 
-def test_what_is_missing_stays_empty(tmp_path: Path) -> None:
-    """A kernel that says nothing but a size leaves empty strings and unknowns, never guesses."""
-    assert told(tmp_path, "devices/odd/block/odd0", {"size": "8\n"}) == {
+def test_values_that_are_not_reported_are_empty(tmp_path: Path) -> None:
+    """If the kernel reports only a size, texts are empty and other values unknown, never guessed."""
+    assert identified(tmp_path, "devices/odd/block/odd0", {"size": "8\n"}) == {
         "path": "/dev/sdx",
         "kind": "drive",
         "model": "",
@@ -213,43 +213,43 @@ def test_what_is_missing_stays_empty(tmp_path: Path) -> None:
 
 
 def test_a_4kn_drive_counts_its_size_in_512_bytes(tmp_path: Path) -> None:
-    """sysfs counts 512-byte units whatever the sector: a 4Kn drive is not eight times as large."""
-    found = told(tmp_path, "devices/nvme/nvme0n1", {"size": "800\n", "queue/logical_block_size": "4096\n"})
+    """sysfs counts units of 512 bytes for every sector size: a 4Kn drive is not eight times as large."""
+    found = identified(tmp_path, "devices/nvme/nvme0n1", {"size": "800\n", "queue/logical_block_size": "4096\n"})
 
     assert (found["capacity_bytes"], found["logical_sector_bytes"]) == (409_600, 4096)
 
 
-def test_a_rotating_drive_says_so(tmp_path: Path) -> None:
-    """The kernel's word on rotation is kept, and no discard is no discard."""
-    found = told(tmp_path, "d/sdb", {"size": "8", "queue/rotational": "1\n", "queue/discard_max_bytes": "0\n"})
+def test_a_rotational_drive_is_identified(tmp_path: Path) -> None:
+    """The kernel's value of rotational is used, and a missing discard limit means no discard."""
+    found = identified(tmp_path, "d/sdb", {"size": "8", "queue/rotational": "1\n", "queue/discard_max_bytes": "0\n"})
 
     assert (found["rotational"], found["discard"]) == (True, False)
 
 
 @pytest.mark.parametrize("size", ["0\n", "", "what\n", "-8\n"])
 def test_a_device_without_a_size_is_unfit(tmp_path: Path, size: str) -> None:
-    """No medium, no test."""
+    """A drive without a medium cannot be tested."""
     with pytest.raises(TargetUnfit, match="no size"):
-        told(tmp_path, "devices/block/sdb", {"size": size})
+        identified(tmp_path, "devices/block/sdb", {"size": size})
 
 
-def test_a_partition_is_no_drive(tmp_path: Path) -> None:
-    """A partition is told as such already when it is looked at, so that no plan is made for it."""
+def test_a_partition_is_refused(tmp_path: Path) -> None:
+    """It is refused when it is examined, so that no plan is made for it."""
     with pytest.raises(TargetUnfit, match="it is a partition of /dev/sdb") as refusal:
-        told(tmp_path, "devices/ata2/block/sdb/sdb1", {"size": "2048\n", "partition": "1\n"})
+        identified(tmp_path, "devices/ata2/block/sdb/sdb1", {"size": "2048\n", "partition": "1\n"})
 
     assert "whole drive" in refusal.value.hint
 
 
-def test_text_that_is_no_utf8_is_read(tmp_path: Path) -> None:
-    """A drive with garbage for a name does not stop the suite."""
-    assert told(tmp_path, "d/sdb", {"size": "8", "device/model": b"X\xff\xfeY\n"})["model"] == "X��Y"
+def test_text_that_is_not_utf8_is_read(tmp_path: Path) -> None:
+    """A drive with an invalid name does not stop the suite."""
+    assert identified(tmp_path, "d/sdb", {"size": "8", "device/model": b"X\xff\xfeY\n"})["model"] == "X��Y"
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("sector_bytes", [512, 4096])
 def test_loop_devices(tmp_path: Path, sector_bytes: int) -> None:
-    """A real loop device tells its file, sector and capacity; its identity is its name."""
+    """A real loop device reports its file, sector and capacity; its identity is its name."""
     image = tmp_path / "disk.img"
     with loop_device(image, 8 * MIB + sector_bytes, sector_bytes=sector_bytes) as device:
         dut = read_dut(device)
@@ -261,8 +261,8 @@ def test_loop_devices(tmp_path: Path, sector_bytes: int) -> None:
 
 
 @pytest.mark.root
-def test_a_link_leads_to_its_device(tmp_path: Path) -> None:
-    """A name as /dev/disk/by-id has it is followed, and the report names the device itself."""
+def test_a_symlink_leads_to_its_device(tmp_path: Path) -> None:
+    """A symlink such as those in /dev/disk/by-id is followed, and the report names the device itself."""
     with loop_device(tmp_path / "disk.img", MIB) as device:
         (tmp_path / "by-id").symlink_to(device)
 
@@ -270,8 +270,8 @@ def test_a_link_leads_to_its_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_file_takes_the_sector_of_its_disk(tmp_path: Path) -> None:
-    """A file's sector is what direct I/O takes there, and its capacity whole sectors; its content is only read."""
+def test_a_file_has_the_sector_of_its_disk(tmp_path: Path) -> None:
+    """A file's sector is the unit of direct I/O there, and its capacity whole sectors; its content is only read."""
     image = filled(tmp_path / "x.img", 3 * 4096 + 700)
     before = image.read_bytes()
     dut = read_dut(image)
@@ -282,16 +282,16 @@ def test_a_file_takes_the_sector_of_its_disk(tmp_path: Path) -> None:
     assert image.read_bytes() == before
 
 
-def test_a_file_to_be_made(tmp_path: Path) -> None:
-    """A file that is not there yet has the size told, and looking at it does not make it."""
+def test_a_file_that_will_be_created(tmp_path: Path) -> None:
+    """A file that does not exist yet has the requested size, and an examination does not create it."""
     dut = read_dut(tmp_path / "new.img", size_bytes=MIB + 100)
 
     assert (dut.capacity_bytes, dut.kind) == (MIB, "file")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_target_is_missing(tmp_path: Path) -> None:
-    """Without a size, or under /dev with one too, a name that is not there is refused, and not created."""
+def test_a_missing_target_is_refused(tmp_path: Path) -> None:
+    """A path that does not exist is refused, and not created, without a size and below /dev also with one."""
     with pytest.raises(TargetMissing):
         read_dut(tmp_path / "gone.img")
     for mistyped in ("/dev/nvme77n1", "/dev/../dev/nvme77n1", "/dev/no/such"):
@@ -305,8 +305,8 @@ def test_a_missing_target_is_missing(tmp_path: Path) -> None:
     assert not Path("/dev/nvme77n1").exists()
 
 
-def test_what_is_no_target(tmp_path: Path) -> None:
-    """Folders, pipes, sockets' kin, character devices, links in a circle, empty and tiny files are refused as such."""
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
+    """Folders, pipes, character devices, circular symlinks, and empty and tiny files are refused with the reason."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     (tmp_path / "tiny").write_bytes(b"x" * 100)
@@ -327,8 +327,8 @@ def test_what_is_no_target(tmp_path: Path) -> None:
             read_dut(path)
 
 
-def test_a_size_of_nothing_is_unfit(tmp_path: Path) -> None:
-    """A size below one sector makes no target."""
+def test_a_size_below_a_sector_is_refused(tmp_path: Path) -> None:
+    """A target has at least one sector."""
     for size in (0, 1, 511):
         with pytest.raises(TargetUnfit):
             read_dut(tmp_path / "new.img", size_bytes=size)

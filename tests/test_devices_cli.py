@@ -301,7 +301,7 @@ def test_discarding_is_still_confirmed(photos: Path, tmp_path: Path) -> None:
 
     assert done.returncode == 9
     assert "contains: ext4 photos" in done.stderr
-    assert "there is no terminal to ask at" in done.stderr
+    assert "stdin is not a terminal" in done.stderr
     assert content(photos) == before
 
 

@@ -320,7 +320,7 @@ def test_small_ios_of_others_are_a_warning(read_percent: int, read_ios: int, wri
     block = block_statistics(read_ios=read_ios, write_ios=write_ios)
     point = replace(measurement(stimulus(read_percent)), telemetry=vitals(block=block))
     assert foreign_ios(point) == foreign
-    expected = f"but it only read; up to {foreign} I/Os, in {point.stimulus.label} ({point.evidence})"
+    expected = f"although it only read; up to {foreign} I/Os, in {point.stimulus.label} ({point.evidence})"
     assert [expected in detail for _, detail in disturbances([point])] == [True] * bool(foreign)
 
 

@@ -103,13 +103,13 @@ def real_echo(tmp_path: Path, shape: str = "random") -> tuple[str, str, dict[str
 
 @pytest.mark.parametrize("option", ["filename", "direct", "ioengine", "iodepth", "rw", "randseed"])
 def test_an_answer_without_an_important_option_is_refused(tmp_path: Path, option: str) -> None:
-    """fio echoes these always, and by this name; a stimulus whose own options fio changes may ignore one."""
+    """fio echoes these always, and by this name, even if their values are not compared."""
     text, name, document = real_echo(tmp_path)
     del document["global options"][option]
 
-    with pytest.raises(fio.AnswerRejected, match=f"expected {option}=.*, got none"):
-        fio.require_echo(text, json.dumps(document), name)
-    fio.require_echo(text, json.dumps(document), name, {option})
+    for ignored in (set(), {option}):
+        with pytest.raises(fio.AnswerRejected, match=f"expected {option}=.*, got none"):
+            fio.require_echo(text, json.dumps(document), name, ignored)
 
 
 @pytest.mark.parametrize("value", [8, 8.0, [8], " 8", "08", "8.0", "+8", None])
@@ -140,12 +140,39 @@ def test_an_option_that_the_job_does_not_have_is_refused(tmp_path: Path, option:
         fio.require_echo(text, json.dumps(document), name)
 
 
+@pytest.mark.parametrize("missing", ["norandommap", "thread", "time_based", "runtime", "group_reporting"])
+def test_another_option_does_not_replace_a_missing_one(tmp_path: Path, missing: str) -> None:
+    """fio echoes each option of the job file: a missing one is refused, with and without another in its place."""
+    text, name, document = real_echo(tmp_path)
+    del document["global options"][missing]
+    for _ in range(2):
+        with pytest.raises(fio.AnswerRejected, match=f"expected {missing}=.*, got none"):
+            fio.require_echo(text, json.dumps(document), name)
+        document["global options"]["buffered"] = "1"
+
+
 def test_an_option_may_have_its_other_name(tmp_path: Path) -> None:
-    """fio echoes blockalign as ba: one option is missing, one is unknown; a second unknown one is refused."""
+    """fio echoes blockalign as ba, with the same value; another option in its place is refused."""
     text, name, document = real_echo(tmp_path, "mix")
     fio.require_echo(text, json.dumps(document), name)
     assert "ba" in document["jobs"][0]["job options"]
 
-    document["jobs"][0]["job options"]["rate"] = "1m"
-    with pytest.raises(fio.AnswerRejected, match=r"expected no other option, got ba=.*, rate=1m"):
+    options = document["jobs"][0]["job options"]
+    value = options.pop("ba")
+    for other, reason in (({"ba": "1"}, "got blockalign=1"), ({"rate": "1m"}, "got none"), ({}, "got none")):
+        document["jobs"][0]["job options"] = {**options, **other}
+        with pytest.raises(fio.AnswerRejected, match=f"expected blockalign={value}, {reason}"):
+            fio.require_echo(text, json.dumps(document), name)
+
+
+def test_an_option_of_a_stimulus_may_have_another_name(tmp_path: Path) -> None:
+    """fio echoes fill_fs as fill_device; for each option of the stimulus one unknown option is accepted."""
+    text, name, document = real_echo(tmp_path)
+    text = text.replace("thread=1", "thread=1\nfill_fs=1")
+    document["global options"]["fill_device"] = "1"
+    fio.require_echo(text, json.dumps(document), name, {"fill_fs"})
+    with pytest.raises(fio.AnswerRejected, match="expected fill_fs=1, got none"):
         fio.require_echo(text, json.dumps(document), name)
+    document["global options"]["rate"] = "1m"
+    with pytest.raises(fio.AnswerRejected, match="expected no other option, got fill_device=1, rate=1m"):
+        fio.require_echo(text, json.dumps(document), name, {"fill_fs"})

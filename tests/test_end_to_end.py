@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from snia_pts.cli.main import main
+from tests.command_line import ENVIRONMENT, ROOT, assessed, checked, command, fio_of, snia_pts
 from tests.drives import loop_device, make_ext4, need_program
-from tests.operating import ENVIRONMENT, ROOT, assessed, checked, command, fio_of, snia_pts
+from tests.test_end_to_end_of_all import SHORT
+
+pytestmark = pytest.mark.usefixtures("without_figures")
 
 #: The shortest possible run: version 1.1 tracks one point.
 SMALL = (
@@ -34,20 +38,20 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished run of the whole matrix on a file, in its subfolder ``run``."""
+    """A folder with a finished run of all tracked cells and those beside them on a file, in its subfolder ``run``."""
     folder = tmp_path_factory.mktemp("whole")
-    size = ("--size", "64M", "--point-seconds", "0.1", "--max-rounds", "2", "--set", "steady_state.window_rounds=2")
-    done = snia_pts(folder, "iops", "drive.img", *size, "--run-dir", "run", "--seed", "4711")
+    settings = [word for setting in SHORT["iops"] for word in ("--set", setting)]
+    done = snia_pts(folder, "iops", "drive.img", "--size", "64M", *settings, "--run-dir", "run", "--seed", "4711")
     (folder / "stdout").write_text(done.stdout)
     (folder / "stderr").write_text(done.stderr)
     return folder
 
 
-def test_all_56_cells_equal_the_output_of_fio(place: Path) -> None:
-    """An independent script confirms that WIPC, 2 x 56 measurements and all cells equal fio's JSON in evidence/."""
+def test_all_cells_equal_the_output_of_fio(place: Path) -> None:
+    """An independent script confirms that WIPC, 2 x 9 measurements and all cells equal fio's JSON in evidence/."""
     done = checked(place / "run")
 
-    assert done.stdout == "113 measurements and 56 points agree\n"
+    assert done.stdout == "19 measurements and 9 points agree\n"
     assert done.returncode == 0
 
 
@@ -85,7 +89,7 @@ def test_assess_gives_identical_numbers(place: Path) -> None:
 
     assert assessment["differs_from_journal"] == []
     (loop,) = assessment["loops"]
-    assert len(loop["points"]) == 56
+    assert len(loop["points"]) == 9
     for point in loop["points"]:
         assert f' iops="{repr(point["iops"]).removesuffix(".0")}"' in stored
     assert snia_pts(place, "assess", "run").stdout.splitlines()[:8] == (place / "stdout").read_text().splitlines()[:8]
@@ -130,7 +134,7 @@ def test_preconditioning_is_exact_and_every_point_has_its_seed(place: Path) -> N
     measured = [entry["outcome"] for entry in journal if entry["kind"] == "outcome" and "seed" in entry["outcome"]]
 
     assert measured[0]["write"]["transferred_bytes"] == 2 * 64 * 1024 * 1024
-    assert len({point["seed"] for point in measured}) == len(measured) == 1 + 2 * 56
+    assert len({point["seed"] for point in measured}) == len(measured) == 1 + 2 * 9
     assert min(point["seed"] for point in measured) > 1 << 60
     for point in measured:
         job = (place / "run" / "evidence" / f"{point['evidence']}.fio").read_text()
@@ -154,11 +158,12 @@ def test_gaps_are_recorded(place: Path) -> None:
 def test_a_file_of_the_suite_is_reused_and_others_need_overwrite(place: Path, tmp_path: Path) -> None:
     """A file that the suite created is reused; another file is refused with code 8 without --overwrite."""
     reused, refused, overwritten = (str(tmp_path / name) for name in ("reused", "refused", "overwritten"))
-    snia_pts(place, "iops", "drive.img", *SMALL, "--to", "none", "--run-dir", reused)
-    (place / "other.img").write_bytes(b"x" * (8 << 20))
+    own, other = str(place / "drive.img"), str(tmp_path / "other.img")
+    assert main(["iops", own, *SMALL, "--to", "none", "--run-dir", reused]) == 0
+    Path(other).write_bytes(b"x" * (8 << 20))
 
-    assert snia_pts(place, "iops", "other.img", *SMALL, "--run-dir", refused, check=False).returncode == 8
-    snia_pts(place, "iops", "other.img", *SMALL, "--overwrite", "--to", "none", "--run-dir", overwritten)
+    assert main(["iops", other, *SMALL, "--run-dir", refused]) == 8
+    assert main(["iops", other, *SMALL, "--overwrite", "--to", "none", "--run-dir", overwritten]) == 0
     assert (Path(overwritten) / "result.xml").exists()
     assert not Path(refused).exists()
 
@@ -198,7 +203,11 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     ],
 )
 def test_a_stopped_run_keeps_its_measurements(
-    number: signal.Signals, cause: str, running: subprocess.Popen[str], tmp_path: Path
+    number: signal.Signals,
+    cause: str,
+    running: subprocess.Popen[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Ctrl-C, SIGTERM and SIGHUP end fio and the run with code 130; the message names the signal.
 
@@ -213,14 +222,17 @@ def test_a_stopped_run_keeps_its_measurements(
     assert fio_of(tmp_path) == []
     assert assessed(tmp_path / "run")["verdict"] == "INCOMPLETE (interrupted)"
     assert cause in assessed(tmp_path / "run")["ending_detail"]
-    assert cause in snia_pts(tmp_path, "status", "run").stdout
-    snia_pts(tmp_path, "report", "run", "--to", "rst")
+    assert main(["status", str(tmp_path / "run")]) == 0
+    assert cause in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "run"), "--to", "rst"]) == 0
     report = (tmp_path / "run" / "report.rst").read_text()
     assert "INCOMPLETE" in report
     assert cause in " ".join(report.split())
 
 
-def test_a_run_whose_file_was_written_meanwhile_starts_again(running: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_run_whose_file_was_written_while_stopped_starts_again(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
     """By the rule it would continue with round 1, but the file is no longer preconditioned: it asks first."""
     running.terminate()
     running.communicate(timeout=30)
@@ -267,21 +279,19 @@ def test_a_killed_run_leaves_no_fio_and_a_readable_record(running: subprocess.Po
 
 
 @pytest.mark.root
-def test_a_loop_device_from_purge_to_report(tmp_path: Path) -> None:
+def test_a_loop_device_from_purge_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without the right --serial the run is refused; with it the purge is a real blkdiscard, verified and reported."""
     with loop_device(tmp_path / "loop.img", 32 << 20) as device:
-        name = Path(device).name
-        refused = snia_pts(tmp_path, "iops", str(device), *SMALL, "--run-dir", "no", check=False)
-        wrong = snia_pts(tmp_path, "iops", str(device), *SMALL, "--serial", "other", "--run-dir", "no", check=False)
-        confirmed = (*SMALL, "--serial", name, "--to", "rst")
-        done = snia_pts(tmp_path, "iops", str(device), *confirmed, "--run-dir", "run")
+        words = ("iops", str(device), *SMALL, "--to", "rst")
+        assert main([*words, "--run-dir", str(tmp_path / "no")]) == 9
+        assert f"--serial {Path(device).name}" in capsys.readouterr().err
+        assert main([*words, "--serial", "other", "--run-dir", str(tmp_path / "no")]) == 9
+        capsys.readouterr()
+        assert main([*words, "--serial", Path(device).name, "--run-dir", str(tmp_path / "run")]) == 0
 
-    assert refused.returncode == 9
-    assert wrong.returncode == 9
-    assert f"--serial {name}" in refused.stderr
     assert not (tmp_path / "no").exists()
-    assert "purge: blkdiscard" in done.stdout
-    assert "blkdiscard (proven on 64 blocks)" in (tmp_path / "run" / "report.rst").read_text()
+    assert "purge: blkdiscard" in capsys.readouterr().out
+    assert "proof: 0 of 64 sample blocks survived" in (tmp_path / "run" / "report.rst").read_text()
     assert (tmp_path / "run" / "evidence" / "00000-purge.process.json").exists()
 
 

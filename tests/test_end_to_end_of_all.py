@@ -13,8 +13,8 @@ from pathlib import Path
 import pypdf
 import pytest
 
+from tests.command_line import ENVIRONMENT, assessed, checked, command, fio_of, snia_pts
 from tests.drives import loop_device
-from tests.operating import ENVIRONMENT, assessed, checked, command, fio_of, snia_pts
 
 #: Every test in seconds: what is long is short, what is repeated comes twice, and steady is what two rounds say.
 SETTLE = ("settling.window_rounds=2", "settling.sample_seconds=0.5", "settling.stride_samples=1")

@@ -1,4 +1,4 @@
-"""Real fio behind the engine's seam: amounts, places, seeds, gaps, and what is refused."""
+"""The engine with real fio: amounts, offsets, seeds, gaps, and rejected answers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from snia_pts.lab.process import staged
 from snia_pts.model.measurement import Measurement, Sample
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Stimulus, Zone
 from snia_pts.procedures.preconditioning import wipc
+from tests.command_line import opened_files
 from tests.drives import MIB, allocated_bytes, data_map, filled, loop_device, mounted, need_root
-from tests.operating import opened_files
 from tests.strategies import dut, spec_of
 
 RUN_SEED = 4711
@@ -90,7 +90,7 @@ def measured(target: Path, evidence: Path, *request: Stimulus, **how: Any) -> li
 @pytest.mark.parametrize("threads", [1, 3, 4])
 @pytest.mark.parametrize("size", [8 * MIB, 8 * MIB + 3 * 512, 131072 * 5 + 4096])
 def test_wipc_writes_exactly_twice_the_capacity(tmp_path: Path, evidence: Path, threads: int, size: int) -> None:
-    """Sequential preconditioning is 2.000 x the capacity over all LBAs, whatever the threads and the odd end."""
+    """Sequential preconditioning writes 2.000 x the capacity over all LBAs, for any thread count and any remainder."""
     target = sparse(tmp_path / "x.img", size)
     request = stimulus(size, access="SEQ", block_size_bytes=131072, thread_count=threads, passes=2)
     (measurement,) = measured(target, evidence, request)
@@ -106,7 +106,7 @@ def test_wipc_writes_exactly_twice_the_capacity(tmp_path: Path, evidence: Path, 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_wipc_of_a_smaller_range_ends_in_a_partial_pass(tmp_path: Path, evidence: Path, threads: int) -> None:
-    """2 x capacity within 75 % of it are 2.67 passes: exactly the bytes, all of the range, and nothing outside it."""
+    """2 x capacity within 75 % of it are 2.67 passes: exactly the bytes, the whole range, and nothing outside it."""
     size, block = 16 * MIB, 131072
     target = sparse(tmp_path / "x.img", size)
     request = wipc(
@@ -130,7 +130,7 @@ def test_wipc_of_a_smaller_range_ends_in_a_partial_pass(tmp_path: Path, evidence
         {"access": "SEQ", "passes": 4},
     ],
 )
-def test_sync_calls_of_real_fio_are_believed(
+def test_sync_calls_of_real_fio_are_accepted(
     tmp_path: Path, evidence: Path, changes: dict[str, Any], sync: tuple[str, str], io_engine: str
 ) -> None:
     """Threads that end at different times, reads between the writes, and restarts change the number of calls."""
@@ -143,7 +143,7 @@ def test_sync_calls_of_real_fio_are_believed(
 
 
 def test_each_round_touches_new_lbas(tmp_path: Path, evidence: Path) -> None:
-    """The room of a sparse file grows with each round: nobody repeats the same LBAs, as all peers but one do."""
+    """The allocated size of a sparse file grows with each round, because no round repeats the LBAs of another."""
     # One pass at random leaves 1/e of the blocks out, the next 1/e of those: 63, 86 and 95 % of the room are taken.
     target = sparse(tmp_path / "x.img", 16 * MIB)
     request = stimulus(16 * MIB, thread_count=1, passes=1)
@@ -179,8 +179,8 @@ def test_the_seed_of_a_run_decides_every_lba(tmp_path: Path, evidence: Path) -> 
 
 
 @pytest.mark.parametrize(("randrepeat", "same"), [("1", True), ("0", False)])
-def test_randrepeat_goes_to_the_same_places(tmp_path: Path, evidence: Path, randrepeat: str, same: bool) -> None:
-    """Each repeat of a point writes the same blocks where its profile asks for it, else others; so do their seeds."""
+def test_randrepeat_uses_the_same_offsets(tmp_path: Path, evidence: Path, randrepeat: str, same: bool) -> None:
+    """Each repeat writes the same blocks if its profile requests that, otherwise others; seeds agree."""
     target, maps, seeds = sparse(tmp_path / "x.img", MIB), [], []
     request = stimulus(MIB, thread_count=1, passes=1, name="point", options=(("randrepeat", randrepeat),))
     laboratory = engine(target, evidence)
@@ -204,7 +204,7 @@ def test_other_points_and_runs_have_other_seeds(tmp_path: Path) -> None:
 
 
 def test_every_stimulus_has_its_own_large_seed(tmp_path: Path, evidence: Path) -> None:
-    """Seeds are beyond 2^60, no two alike, recorded, and the ones that fio was told."""
+    """Seeds are larger than 2^60, all different, recorded, and those in fio's job file."""
     stimuli = [stimulus(seconds=0.05)] * 3
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     measured_points = [*laboratory.measure(stimuli[:2]), *laboratory.measure(stimuli[2:])]
@@ -220,7 +220,7 @@ def test_every_stimulus_has_its_own_large_seed(tmp_path: Path, evidence: Path) -
 
 @given(st.integers(0, (1 << 63) - 1), st.integers(1, 2000), st.integers(1, 2000))
 def test_seeds(run_seed: int, one: int, other: int) -> None:
-    """A seed fits what fio takes, is large, and is nobody else's: neither that of the next stimulus nor run."""
+    """A seed is in fio's range, is large, and differs from those of the next stimulus and of another run."""
     seed = stimulus_seed(run_seed, one)
 
     assert 1 << 60 <= seed < 1 << 63
@@ -233,7 +233,7 @@ def test_seeds(run_seed: int, one: int, other: int) -> None:
 
 
 def test_mixed_points_are_reads_and_writes(tmp_path: Path, evidence: Path) -> None:
-    """A mixed point holds both sides, near the mix asked; its IOPS is their sum, as in fio's own answer."""
+    """A mixed point has reads and writes, near the requested mix; its IOPS are their sum, as in fio's answer."""
     target = filled(tmp_path / "x.img", 4 * MIB)
     request = stimulus(4 * MIB, read_percent=65, seconds=0.3)
     (point,) = measured(target, evidence, request)
@@ -260,11 +260,13 @@ def test_every_kind_of_point_is_measured(
     io_engine: fio.IoEngine,
     fixed_buffers: bool,
 ) -> None:
-    """Every access, mix and block size runs on both I/O engines, also with fixed buffers, and is believed."""
+    """Every access, mix and block size runs on both I/O engines, also with fixed buffers, and is accepted."""
     target = filled(tmp_path / "x.img", 4 * MIB + 512)
     request = stimulus(
         4 * MIB + 512, access=access, read_percent=read_percent, block_size_bytes=block_size_bytes, seconds=0.2
     )
+    if fixed_buffers and not can_lock_buffers([request], evidence, fio_version(evidence)):
+        pytest.skip("this user may not lock the memory of io_uring's buffers (ulimit -l)")
     laboratory = FioEngine(str(target), evidence, seed=1, io_engine=io_engine, fixed_buffers=fixed_buffers)
     (point,) = laboratory.measure([request])
 
@@ -275,7 +277,7 @@ def test_every_kind_of_point_is_measured(
 
 
 def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
-    """The first stimulus has no gap; each later one tells the suite's own time and the device's idle time."""
+    """The first stimulus has no gap; each later one has the suite's own time and the idle time of the device."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     measured_points = [point.timing for point in laboratory.measure([stimulus(seconds=0.4)] * 3)]
 
@@ -289,8 +291,8 @@ def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
         assert suite_us / 1000 < after.idle_gap_ms <= suite_us / 1000 + length_ms - 395
 
 
-def test_the_next_point_does_not_wait_for_anybody(tmp_path: Path, evidence: Path) -> None:
-    """A point begins when the one before has its I/O back: no start or end of fio comes between, and no consumer."""
+def test_the_next_point_starts_immediately(tmp_path: Path, evidence: Path) -> None:
+    """A point starts when all I/O of the previous one is complete: no start or end of fio and no consumer delays it."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     found = []
     for point in laboratory.measure([stimulus(seconds=1.0)] * 3):
@@ -303,8 +305,8 @@ def test_the_next_point_does_not_wait_for_anybody(tmp_path: Path, evidence: Path
         assert 1.0e9 <= ended - started < 1.4e9
 
 
-def test_each_point_has_to_be_allowed(tmp_path: Path, evidence: Path) -> None:
-    """What must not be is not begun, and what was measured before it is not lost."""
+def test_each_point_needs_a_permission(tmp_path: Path, evidence: Path) -> None:
+    """A forbidden point does not start, and the measurements before it are kept."""
     target = sparse(tmp_path / "x.img")
     stimuli = [
         stimulus(range_offset_bytes=offset * MIB, range_bytes=MIB, access="SEQ", block_size_bytes=65536)
@@ -325,8 +327,8 @@ def test_each_point_has_to_be_allowed(tmp_path: Path, evidence: Path) -> None:
     assert fio_processes(evidence) == []
 
 
-def test_a_point_is_not_lost_when_the_next_cannot_be_made_ready(tmp_path: Path, evidence: Path) -> None:
-    """Where the next point's job file cannot be written, the one that runs is measured, and then that is said."""
+def test_a_point_is_kept_if_the_next_one_cannot_be_prepared(tmp_path: Path, evidence: Path) -> None:
+    """If the job file of the next point cannot be written, the running point is measured before the error is raised."""
     (evidence / "00002-rnd-4096b-r0.fio").mkdir()
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     laboratory._count = 0  # as if the name were free when the run began
@@ -339,8 +341,8 @@ def test_a_point_is_not_lost_when_the_next_cannot_be_made_ready(tmp_path: Path, 
     assert fio_processes(evidence) == []
 
 
-def test_the_next_fio_begins_late_and_stands_ready_in_time(tmp_path: Path, evidence: Path) -> None:
-    """Early in a point there is no other fio; at its end the next one is there, so that no start lies between them."""
+def test_the_next_fio_starts_late_and_is_ready_in_time(tmp_path: Path, evidence: Path) -> None:
+    """Early in a point there is no other fio; at its end the next one is ready, so that its start causes no gap."""
     early: list[int] = []
     look = threading.Timer(0.6, lambda: early.append(len(list(evidence.glob("*.fio")))))
     look.start()
@@ -353,8 +355,8 @@ def test_the_next_fio_begins_late_and_stands_ready_in_time(tmp_path: Path, evide
         assert not after.timing.engine_restarted
 
 
-def test_no_fio_follows_one_that_failed(tmp_path: Path, evidence: Path) -> None:
-    """A drive that hangs is not opened again: what a point measured is believed before the next one begins late."""
+def test_no_fio_starts_after_a_failed_one(tmp_path: Path, evidence: Path) -> None:
+    """A drive that hangs is not opened again: the next fio starts only after the point was accepted."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure([stimulus(seconds=30)] * 2)
 
     def kill() -> None:
@@ -368,8 +370,8 @@ def test_no_fio_follows_one_that_failed(tmp_path: Path, evidence: Path) -> None:
     assert [path.name[:5] for path in evidence.glob("*.fio")] == ["00001"]
 
 
-def test_a_point_of_fewer_threads_than_asked_is_refused(tmp_path: Path, evidence: Path) -> None:
-    """A thread that is lost while it waits leaves fio content, and the point unbelieved; the one before is kept."""
+def test_a_point_with_fewer_threads_than_requested_is_rejected(tmp_path: Path, evidence: Path) -> None:
+    """If a waiting thread is lost, fio reports success, but the point is rejected; the previous one is kept."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure([stimulus(seconds=1.5), stimulus(seconds=0.3)])
     losing = threading.Timer(1.0, end_a_waiting_thread, (evidence,))
     losing.start()
@@ -383,7 +385,7 @@ def test_a_point_of_fewer_threads_than_asked_is_refused(tmp_path: Path, evidence
 
 
 def end_a_waiting_thread(evidence: Path) -> None:
-    """End the shell of one of the threads that stand ready for the second stimulus."""
+    """End the shell of one of the threads that wait for the second stimulus."""
     for pid in fio_processes(evidence):
         if any("/00002-" in name for name in opened_files(pid)):
             children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
@@ -391,10 +393,10 @@ def end_a_waiting_thread(evidence: Path) -> None:
             return
 
 
-def test_what_fio_writes_to_its_standard_error_is_in_the_measurement(
+def test_messages_on_standard_error_are_in_the_measurement(
     tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message that does not make the answer invalid stays with the point, sampled or not."""
+    """A message that does not invalidate the answer is stored with the point, with and without samples."""
     program = tmp_path / "fio"
     program.write_text(f'#!/bin/sh\necho "fio: odd" >&2\nexec {process.find("fio")} "$@"\n')
     program.chmod(0o755)
@@ -408,8 +410,8 @@ def test_what_fio_writes_to_its_standard_error_is_in_the_measurement(
     assert sampled.engine_messages == point.engine_messages == ("fio: odd",)
 
 
-def test_whoever_stops_listening_ends_what_runs_and_what_stands_ready(tmp_path: Path, evidence: Path) -> None:
-    """After a measurement the next point runs, and one more may stand ready: none outlives its listener."""
+def test_a_closed_generator_ends_the_running_and_the_prepared_fio(tmp_path: Path, evidence: Path) -> None:
+    """After a measurement the next point runs, and one more may be prepared: both end with their consumer."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure(
         [stimulus(seconds=0.3), *[stimulus(seconds=60)] * 2]
     )
@@ -422,10 +424,10 @@ def test_whoever_stops_listening_ends_what_runs_and_what_stands_ready(tmp_path: 
     assert fio_processes(evidence) == []
 
 
-def test_a_fio_that_cannot_stand_ready_begins_as_programs_usually_do(
+def test_a_fio_that_cannot_be_prepared_starts_in_the_normal_way(
     tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the waiting fails, the point is measured all the same; only the gap before it is longer."""
+    """If the preparation fails, the point is still measured; only the gap before it is longer."""
     program = tmp_path / "fio"
     real = process.find("fio")
     program.write_text(f'#!/bin/sh\ncase "$*" in *exec_prerun*) exit 1;; esac\nexec {real} "$@"\n')
@@ -464,7 +466,7 @@ def test_a_fio_that_starts_other_threads_than_requested_is_not_restarted(
 
 
 def test_no_thread_is_interrupted_when_another_ends(tmp_path: Path, evidence: Path) -> None:
-    """SIGCHLD is blocked in every thread of fio: it would break off a wait for I/O, and leave I/Os uncounted."""
+    """SIGCHLD is blocked in every thread of fio: it would interrupt a wait for I/O, and leave I/Os uncounted."""
     lines: list[str] = []
 
     def look(_seconds: float, _written: int) -> None:
@@ -494,8 +496,8 @@ def test_fio_inherits_the_claim_of_its_target(tmp_path: Path, evidence: Path) ->
     assert any("FLOCK" in text for text in locks)
 
 
-def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
-    """Job file, answer and process of each stimulus are kept under its name, the answer with its digest."""
+def test_evidence_is_complete(tmp_path: Path, evidence: Path) -> None:
+    """Job file, answer and process of each stimulus are stored under its name, the answer with its digest."""
     (point,) = measured(sparse(tmp_path / "x.img"), evidence, stimulus())
     name = point.evidence
 
@@ -508,8 +510,8 @@ def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
     assert sorted(process["descriptors"].values()) == [f"{evidence / name}.fio", f"{evidence / name}.json"]
 
 
-def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) -> None:
-    """What the operator chose for the data is in the job and in what the report says of the engine."""
+def test_refilled_buffers_are_recorded(tmp_path: Path, evidence: Path) -> None:
+    """The operator's choice of data is in the job file and in the report's description of the engine."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence, refill=True)
     (point,) = laboratory.measure([stimulus()])
 
@@ -519,7 +521,7 @@ def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) 
 
 
 def test_fixed_buffers_change_nothing_of_the_stimulus(tmp_path: Path, evidence: Path) -> None:
-    """One seed gives one set of places, and no sector twice; fio scrambles by the time, so the bytes differ."""
+    """One seed gives one set of offsets, and no sector twice; fio scrambles by the time, so the bytes differ."""
     places = []
     for fixed_buffers in (False, True):
         target, folder = sparse(tmp_path / f"{fixed_buffers}.img"), evidence / str(fixed_buffers)
@@ -541,13 +543,14 @@ def test_fixed_buffers_change_nothing_of_the_stimulus(tmp_path: Path, evidence: 
 
 #: Prints whether the buffers of a stimulus may be locked, and whether fio tried.
 LOCKING = """
-import sys
+import subprocess, sys
 from pathlib import Path
 from snia_pts.lab.fio.probe import can_lock_buffers
 from tests.test_engine import stimulus
 threads, depth, block = map(int, sys.argv[2:])
+version = subprocess.check_output(["fio", "--version"], text=True).strip().removeprefix("fio-")
 asked = stimulus(thread_count=threads, queue_depth=depth, block_size_bytes=block)
-print(can_lock_buffers([stimulus(thread_count=1, queue_depth=1), asked], Path(sys.argv[1])))
+print(can_lock_buffers([stimulus(thread_count=1, queue_depth=1), asked], Path(sys.argv[1]), version))
 print(any(Path(sys.argv[1]).iterdir()))
 """
 
@@ -564,7 +567,7 @@ print(any(Path(sys.argv[1]).iterdir()))
     ],
     ids=str,
 )
-def test_buffers_are_fixed_only_where_their_memory_may_be_locked(
+def test_buffers_are_fixed_only_if_their_memory_may_be_locked(
     limit_bytes: int, shape: tuple[int, int, int], found: bool, tried: bool, evidence: Path
 ) -> None:
     """Within RLIMIT_MEMLOCK the largest stimulus fits twice, or fio's buffers are not registered; its rings count, too.
@@ -582,21 +585,37 @@ def test_buffers_are_fixed_only_where_their_memory_may_be_locked(
 
 
 def test_with_the_capability_any_amount_is_locked(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing bounds root, so that fio tries one small buffer; a fio that fails all the same is believed."""
+    """Root has no limit, so fio tries one small buffer; if it fails nevertheless, that result is used."""
     need_root()
     request = stimulus(thread_count=32, queue_depth=32, block_size_bytes=MIB, range_bytes=64 * MIB)
 
-    assert can_lock_buffers([request], evidence)
+    version = fio_version(evidence)
+    assert can_lock_buffers([request], evidence, version)
     assert "bs=4096" in (evidence / "00000-fixed-buffers.fio").read_text().splitlines()
     monkeypatch.setattr("snia_pts.lab.fio.null_job_file", lambda *_, **__: "[x]\nioengine=no-such-engine\n")
-    assert not can_lock_buffers([request], evidence)
+    assert not can_lock_buffers([request], evidence, version)
+
+
+def test_the_probe_of_locked_memory_must_be_of_this_fio(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of another version, or to another job, ends the run: another program runs in place of fio."""
+    need_root()
+    request, run_job = stimulus(), fio.run_job
+    with pytest.raises(HostFailed, match=r"expected an answer of fio-9\.99, got one of fio-3"):
+        can_lock_buffers([request], evidence, "9.99")
+
+    def run_other_job(job: Path, text: str, *arguments: Any) -> Any:
+        return run_job(job, text.replace(f"randseed={1 << 61}", "randseed=77"), *arguments)
+
+    monkeypatch.setattr(fio, "run_job", run_other_job)
+    with pytest.raises(HostFailed, match=f"expected randseed={1 << 61}, got randseed=77"):
+        can_lock_buffers([request], evidence, fio_version(evidence))
 
 
 # -- mixes, starts, limits ------------------------------------------------------------------------------------------
 
 
 def test_a_mix_of_sizes_is_measured(tmp_path: Path, evidence: Path) -> None:
-    """A mix of sizes with a skew runs and is believed; its bytes lie between those of its smallest and largest size."""
+    """A mix of sizes with a skew is accepted; its bytes are between those of its smallest and largest size."""
     sizes = ((512, 4), (1024, 1), (4096, 85), (65536, 10))
     request = stimulus(
         16 * MIB,
@@ -615,8 +634,8 @@ def test_a_mix_of_sizes_is_measured(tmp_path: Path, evidence: Path) -> None:
     assert point.evidence == "00001-rnd-mixed-r40"
 
 
-def test_a_stream_goes_on_where_it_is_told(tmp_path: Path, evidence: Path) -> None:
-    """A sequential stream begins at its start, each thread in its own share, and writes nothing before."""
+def test_a_stream_starts_at_its_offset(tmp_path: Path, evidence: Path) -> None:
+    """A sequential stream starts at its offset, each thread in its own share, and writes nothing before it."""
     target = sparse(tmp_path / "x.img", 64 * MIB)
     request = stimulus(
         64 * MIB,
@@ -635,8 +654,8 @@ def test_a_stream_goes_on_where_it_is_told(tmp_path: Path, evidence: Path) -> No
 
 @pytest.mark.parametrize("access", ["RND", "SEQ"])
 @pytest.mark.parametrize("size", [MIB, 16 * MIB])
-def test_a_limit_ends_it_early(tmp_path: Path, evidence: Path, access: Any, size: int) -> None:
-    """A limit beyond the range or within it is transferred by all threads together, long before the time is over."""
+def test_a_limit_of_bytes_ends_a_stimulus_early(tmp_path: Path, evidence: Path, access: Any, size: int) -> None:
+    """All threads together transfer the amount, larger or smaller than the range, long before the time ends."""
     request = stimulus(size, access=access, thread_count=3, seconds=30.0, limit_bytes=3 * MIB + 1)
     (point,) = measured(sparse(tmp_path / "x.img", size), evidence, request)
 
@@ -645,7 +664,7 @@ def test_a_limit_ends_it_early(tmp_path: Path, evidence: Path, access: Any, size
 
 
 def test_threads_that_cannot_share_a_range_are_refused(tmp_path: Path, evidence: Path) -> None:
-    """Where some threads would have no block to go over, nothing is run with fewer."""
+    """If some threads would have no block, the stimulus is refused and not run with fewer threads."""
     refusal = refused(
         engine(sparse(tmp_path / "x.img", MIB), evidence),
         stimulus(MIB, access="SEQ", block_size_bytes=262144, thread_count=5),
@@ -658,20 +677,20 @@ def test_threads_that_cannot_share_a_range_are_refused(tmp_path: Path, evidence:
 
 
 def stretch(request: Stimulus, sample_seconds: float | None) -> ContinuousStimulus:
-    """Return a stretch of a stimulus."""
+    """Return a continuous stimulus."""
     return ContinuousStimulus(phase="stimulus", stimulus=request, sample_seconds=sample_seconds)
 
 
 def stretched(laboratory: FioEngine, step: ContinuousStimulus) -> tuple[list[Sample], Measurement]:
-    """Run a stretch; return its samples and the whole."""
+    """Run a continuous stimulus; return its samples and its measurement."""
     *samples, whole = laboratory.measure_continuous(step)
     assert isinstance(whole, Measurement)
     return [sample for sample in samples if isinstance(sample, Sample)], whole
 
 
 @pytest.mark.parametrize("read_percent", [0, 60])
-def test_samples_are_the_whole(tmp_path: Path, evidence: Path, read_percent: int) -> None:
-    """One fio gives all samples, of the length asked but for the first and last; together they are its final answer."""
+def test_samples_add_up_to_the_measurement(tmp_path: Path, evidence: Path, read_percent: int) -> None:
+    """One fio gives all samples, of the requested length except the first and last; their sum is its final answer."""
     request = stimulus(read_percent=read_percent, seconds=1.5)
     samples, whole = stretched(engine(filled(tmp_path / "x.img", 16 * MIB), evidence), stretch(request, 0.3))
 
@@ -688,16 +707,16 @@ def test_samples_are_the_whole(tmp_path: Path, evidence: Path, read_percent: int
     assert len(list(evidence.glob("0000[1-9]*.fio"))) == 1
 
 
-def test_a_stretch_without_samples_is_a_measurement(tmp_path: Path, evidence: Path) -> None:
-    """What is not to be cut into samples gives the whole alone."""
+def test_a_continuous_stimulus_without_samples_is_a_measurement(tmp_path: Path, evidence: Path) -> None:
+    """Without a sample time only the measurement is returned."""
     samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(stimulus(), None))
 
     assert samples == []
     assert whole.ios > 0
 
 
-def test_samples_come_while_fio_runs(tmp_path: Path, evidence: Path) -> None:
-    """Each sample is there as soon as it is over; who stops then keeps it, with its evidence, and fio is ended."""
+def test_samples_are_returned_while_fio_runs(tmp_path: Path, evidence: Path) -> None:
+    """Each sample is returned at its end; after a stop it is kept, with its evidence, and fio is ended."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(stretch(stimulus(seconds=60.0), 0.3))
     first, second = next(outcomes), next(outcomes)
 
@@ -715,7 +734,7 @@ def test_samples_come_while_fio_runs(tmp_path: Path, evidence: Path) -> None:
 
 
 def kept_answers(evidence: Path) -> list[dict[str, Any]]:
-    """Return the jobs of the answers kept so far, of a file that may still be written."""
+    """Return the jobs of the answers stored so far, of a file that may still be written."""
     raw = zlib.decompressobj(wbits=31).decompress((evidence / "00001-rnd-4096b-r0.samples.json.gz").read_bytes())
     return [the_job(document + "}") for document in raw.decode().split("\n}\n")[:-1]]
 
@@ -726,8 +745,8 @@ def the_job(answer: str) -> dict[str, Any]:
     return document
 
 
-def test_all_that_fio_said_is_kept(tmp_path: Path, evidence: Path) -> None:
-    """The evidence of samples is fio's own words, all of them, compressed; the final answer lies beside it."""
+def test_all_output_of_fio_is_stored(tmp_path: Path, evidence: Path) -> None:
+    """The evidence of samples is the whole output of fio, compressed; the final answer is beside it."""
     samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(stimulus(seconds=0.9), 0.3))
     kept = kept_answers(evidence)
     final = (evidence / f"{whole.evidence}.json").read_bytes()
@@ -739,8 +758,8 @@ def test_all_that_fio_said_is_kept(tmp_path: Path, evidence: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_fio_ended_midway_has_given_its_samples(tmp_path: Path, evidence: Path, number: signal.Signals) -> None:
-    """Samples that came before fio was ended from outside stay; the whole is refused, and so is what was cut short."""
+def test_the_samples_of_a_fio_that_was_ended_are_kept(tmp_path: Path, evidence: Path, number: signal.Signals) -> None:
+    """Complete samples before the end from outside are kept; the measurement and the incomplete sample are rejected."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(stretch(stimulus(seconds=60.0), 0.2))
     seen = [next(outcomes) for _ in range(3)]
     for pid in fio_processes(evidence):
@@ -753,7 +772,7 @@ def test_a_fio_ended_midway_has_given_its_samples(tmp_path: Path, evidence: Path
 
 
 def test_a_limit_shortens_the_last_sample(tmp_path: Path, evidence: Path) -> None:
-    """Where a limit ends a stretch there are fewer samples, the last as long as it was, and still all is in them."""
+    """If a limit ends the stimulus, there are fewer samples, the last one is shorter, and all I/O is in them."""
     request = stimulus(seconds=60.0, limit_bytes=40 * MIB)
     samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(request, 0.1))
 
@@ -762,8 +781,8 @@ def test_a_limit_shortens_the_last_sample(tmp_path: Path, evidence: Path) -> Non
     assert samples[-1].ended_seconds == pytest.approx(whole.runtime_ms / 1000, abs=0.01)
 
 
-def test_stretches_follow_without_a_pause_of_ours(tmp_path: Path, evidence: Path) -> None:
-    """Gaps before sampled stretches are told as before any stimulus."""
+def test_continuous_stimuli_have_gaps(tmp_path: Path, evidence: Path) -> None:
+    """The gap before a continuous stimulus with samples is recorded as before any stimulus."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     first = stretched(laboratory, stretch(stimulus(seconds=0.2), 0.1))[1]
     second = stretched(laboratory, stretch(stimulus(seconds=0.2), 0.1))[1]
@@ -775,12 +794,12 @@ def test_stretches_follow_without_a_pause_of_ours(tmp_path: Path, evidence: Path
 
 
 def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times as many samples take no more memory: whoever takes them one by one can go on for days."""
+    """Ten times as many samples need no more memory if they are consumed one by one."""
     peaks = []
     for count in (150, 1500):
         folder = evidence / f"{count}"
         folder.mkdir()
-        replace_fio(monkeypatch, talking_fio(tmp_path / f"{count}", count))
+        replace_fio(monkeypatch, fake_sampling_fio(tmp_path / f"{count}", count))
         laboratory = engine(tmp_path / "x.img", folder)
         outcomes = laboratory.measure_continuous(stretch(stimulus(seconds=count / 1000), 0.001))
         tracemalloc.start()
@@ -794,14 +813,14 @@ def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pyt
 
 
 def replace_fio(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
-    """Let another program stand in for fio; it does not read its job file, and echoes none of it."""
+    """Put another program in the place of fio, which does not read its job file, and echoes none of it."""
     find = process.find
     monkeypatch.setattr("snia_pts.lab.fio.echo.require_echo", lambda *_: None)
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
 
 
 def alter_answers(monkeypatch: pytest.MonkeyPatch, program: Path, change: str) -> None:
-    """Let a program run fio and change its answers with a command of sed."""
+    """Create a program that runs fio and changes its answers with a command of sed."""
     real, find = process.find("fio"), process.find
     program.write_text(
         f'#!/bin/sh\n{real} "$@" || exit\n'
@@ -812,8 +831,8 @@ def alter_answers(monkeypatch: pytest.MonkeyPatch, program: Path, change: str) -
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
 
 
-def talking_fio(folder: Path, count: int, said: Sequence[int] = (), *, hasty: bool = False) -> Path:
-    """Make a program that says what fio would in ``count`` samples of a millisecond, and takes their time if not hasty.
+def fake_sampling_fio(folder: Path, count: int, said: Sequence[int] = (), *, hasty: bool = False) -> Path:
+    """Create a program with fio's output for ``count`` samples of a millisecond, in real time unless ``hasty``.
 
     It has no threads that could wait at the start gate: it ends there, and is started again without the gate.
     ``said`` are the samples that it prints, all by default.
@@ -821,7 +840,7 @@ def talking_fio(folder: Path, count: int, said: Sequence[int] = (), *, hasty: bo
     folder.mkdir()
     with (folder / "said").open("w") as file:
         for second in said or range(1, count + 1):
-            bins = {str(edge): 100 * second for edge in range(128, 256)}
+            bins = {str(edge): 100 * second for edge in range(129, 256, 2)}
             ios = 100 * second * len(bins)
             lat = {"min": 128, "max": 255, "mean": 191.5, "N": ios, "bins": bins}
             rates = {"iops": 1000 * ios / second, "bw_bytes": 4096 * 1000 * ios / second}
@@ -845,8 +864,9 @@ def talking_fio(folder: Path, count: int, said: Sequence[int] = (), *, hasty: bo
 
 
 @pytest.mark.parametrize("seconds", [0.7, 2.0])
-def test_idle_is_as_long_as_asked(tmp_path: Path, evidence: Path, seconds: float) -> None:
-    """From the last I/O before to the first one after, the device is left alone for the time asked, and 20 ms at most.
+@pytest.mark.device
+def test_idle_time_is_as_long_as_requested(tmp_path: Path, evidence: Path, seconds: float) -> None:
+    """From the last I/O before it to the first one after, the device is idle for the requested time plus at most 20 ms.
 
     What is spent on the next fio is part of it, and no gap of the suite's own.
     """
@@ -863,8 +883,8 @@ def test_idle_is_as_long_as_asked(tmp_path: Path, evidence: Path, seconds: float
         assert (after.timing.suite_gap_us or 0) < 1000
 
 
-def test_idle_shorter_than_fio_needs_tells_how_long_it_was(tmp_path: Path, evidence: Path) -> None:
-    """Where the next fio needs longer to start, the gap is that time, and beyond the time asked it is the suite's."""
+def test_an_idle_time_shorter_than_the_start_of_fio_is_recorded(tmp_path: Path, evidence: Path) -> None:
+    """If the next fio needs longer to start, the gap is that time; the part beyond the request is the suite's."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     list(laboratory.measure([stimulus()]))
     laboratory.idle(0.001)
@@ -875,7 +895,7 @@ def test_idle_shorter_than_fio_needs_tells_how_long_it_was(tmp_path: Path, evide
 
 
 def test_nothing_runs_while_idle(tmp_path: Path, evidence: Path) -> None:
-    """While the device is left alone no fio runs, the tick goes on about once a second, and Ctrl-C ends it."""
+    """While the device is idle no fio runs, there is a tick about once a second, and Ctrl-C ends the wait."""
     told: list[float] = []
 
     def tick(seconds: float, written: int) -> None:
@@ -894,7 +914,7 @@ def test_nothing_runs_while_idle(tmp_path: Path, evidence: Path) -> None:
 
 
 def refused(laboratory: FioEngine, request: Stimulus) -> fio.AnswerRejected:
-    """Measure, and return the refusal."""
+    """Measure, and return the rejection."""
     with pytest.raises(fio.AnswerRejected) as caught:
         list(laboratory.measure([request]))
     return caught.value
@@ -903,10 +923,10 @@ def refused(laboratory: FioEngine, request: Stimulus) -> fio.AnswerRejected:
 @pytest.mark.parametrize(
     ("number", "reason"), [(signal.SIGTERM, "stopped fio with a signal"), (signal.SIGKILL, "wrote no result")]
 )
-def test_a_fio_ended_from_outside_is_refused(
+def test_a_fio_ended_from_outside_is_rejected(
     tmp_path: Path, evidence: Path, number: signal.Signals, reason: str
 ) -> None:
-    """Somebody who ends fio gets no point out of it, though it says success; the host is to blame."""
+    """If another process ends fio, the point is rejected although fio reports success; the host is to blame."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
 
     def end() -> None:
@@ -924,14 +944,14 @@ def test_a_fio_ended_from_outside_is_refused(
 
 @pytest.mark.parametrize("pause", [0.02, 0.3, 60.0])
 @pytest.mark.parametrize("sample_seconds", [None, 0.2])
-def test_a_fio_stopped_from_outside_is_refused(
+def test_a_fio_stopped_from_outside_is_rejected(
     tmp_path: Path, evidence: Path, pause: float, sample_seconds: float | None
 ) -> None:
-    """Whoever holds fio for a moment, or for good, gets no point out of it; neither does a stretch go on after it."""
+    """If another process stops fio for a moment or forever, the point or the continuous stimulus is rejected."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(
         stretch(stimulus(seconds=20.0), sample_seconds)
     )
-    held = threading.Thread(target=hold_for, args=(evidence, pause))
+    held = threading.Thread(target=stop_for, args=(evidence, pause))
     held.start()
     began = time.monotonic()
     with pytest.raises(fio.AnswerRejected) as refusal:
@@ -954,8 +974,8 @@ def await_work(evidence: Path) -> None:
     time.sleep(0.3)
 
 
-def hold_for(evidence: Path, seconds: float) -> None:
-    """Stop the fio that works for this folder, and let it go on after so many seconds, if it is there yet."""
+def stop_for(evidence: Path, seconds: float) -> None:
+    """Stop the fio that works for this folder, and continue it after ``seconds`` if it still exists."""
     await_work(evidence)
     found = fio_processes(evidence)
     for number in (signal.SIGSTOP, signal.SIGCONT):
@@ -967,8 +987,8 @@ def hold_for(evidence: Path, seconds: float) -> None:
         time.sleep(seconds if number == signal.SIGSTOP else 0)
 
 
-def test_a_suite_that_was_stopped_has_its_point_and_tells_the_pause(tmp_path: Path, evidence: Path) -> None:
-    """Ctrl-Z stops the suite, and not fio: the point is whole, and the time until the next one is told as idle."""
+def test_a_stopped_suite_keeps_its_point_and_records_the_pause(tmp_path: Path, evidence: Path) -> None:
+    """Ctrl-Z stops the suite, but not fio: the point is complete, and the time until the next one is an idle gap."""
     code = (
         "import sys, tests.test_engine as t\nfrom pathlib import Path\n"
         "for point in t.engine(Path(sys.argv[1]), Path(sys.argv[2])).measure([t.stimulus(seconds=0.5)] * 2):\n"
@@ -989,9 +1009,11 @@ def test_a_suite_that_was_stopped_has_its_point_and_tells_the_pause(tmp_path: Pa
     assert 1500 < float(second[1]) < 5000
 
 
-def test_a_fio_that_outlived_itself_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fio that tells of more time with I/O than it was there has a wrong clock: no number of it is believed."""
-    replace_fio(monkeypatch, talking_fio(tmp_path / "fast", 20_000, said=(20_000,), hasty=True))
+def test_a_fio_with_a_runtime_longer_than_its_life_is_rejected(
+    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If fio reports more time with I/O than its process existed, its clock is wrong, and the answer is rejected."""
+    replace_fio(monkeypatch, fake_sampling_fio(tmp_path / "fast", 20_000, said=(20_000,), hasty=True))
     with pytest.raises(fio.AnswerRejected, match="20 s of I/O, but its process ran for") as refusal:
         stretched(engine(tmp_path / "x.img", evidence), stretch(stimulus(seconds=20.0), 10.0))
 
@@ -1002,7 +1024,7 @@ def test_a_fio_that_outlived_itself_is_refused(tmp_path: Path, evidence: Path, m
 
 
 class Clock:
-    """The host's clocks, with what happened to them."""
+    """The host's clocks, with simulated jumps."""
 
     suspended = changed = 0.0
 
@@ -1012,8 +1034,8 @@ class Clock:
         return replace(now, boot_ns=now.boot_ns + asleep, wall_ns=now.wall_ns + asleep + wall)
 
 
-def test_a_host_that_was_suspended_between_rounds_is_told(tmp_path: Path, evidence: Path) -> None:
-    """What the drive did while the host was suspended is not known: no point follows, and no I/O is done."""
+def test_a_suspension_between_rounds_ends_the_run(tmp_path: Path, evidence: Path) -> None:
+    """What the drive did during the suspension is unknown: no point follows, and no I/O is done."""
     clock = Clock()
     laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
     list(laboratory.measure([stimulus()]))
@@ -1025,10 +1047,8 @@ def test_a_host_that_was_suspended_between_rounds_is_told(tmp_path: Path, eviden
 
 
 @pytest.mark.parametrize("sample_seconds", [None, 0.2])
-def test_a_host_that_was_suspended_during_a_point_is_told(
-    tmp_path: Path, evidence: Path, sample_seconds: float | None
-) -> None:
-    """The point is not believed and its fio ended at once, though fio itself saw nothing of it."""
+def test_a_suspension_during_a_point_ends_the_run(tmp_path: Path, evidence: Path, sample_seconds: float | None) -> None:
+    """The point is rejected and its fio ended at once, although fio itself noticed nothing."""
     clock = Clock()
     laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
     sleeping = threading.Timer(0.5, setattr, (clock, "suspended", 0.2))
@@ -1041,8 +1061,8 @@ def test_a_host_that_was_suspended_during_a_point_is_told(
     assert fio_processes(evidence) == []
 
 
-def test_a_suspension_at_the_very_end_of_a_point_is_told(tmp_path: Path, evidence: Path) -> None:
-    """The clocks are looked at after a point as well, however short it was."""
+def test_a_suspension_at_the_end_of_a_point_ends_the_run(tmp_path: Path, evidence: Path) -> None:
+    """The clocks are also read after a point, however short it was."""
     clock = Clock()
     laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
     sleeping = threading.Timer(0.1, setattr, (clock, "suspended", 3.0))
@@ -1051,8 +1071,8 @@ def test_a_suspension_at_the_very_end_of_a_point_is_told(tmp_path: Path, evidenc
     assert "suspended for 3.0 s" in refused(laboratory, stimulus(seconds=0.3)).reason
 
 
-def test_a_host_that_was_suspended_while_idle_is_told(tmp_path: Path, evidence: Path) -> None:
-    """An idle time in which the drive may have lost its power is none."""
+def test_a_suspension_in_an_idle_time_ends_the_run(tmp_path: Path, evidence: Path) -> None:
+    """An idle time in which the drive may have lost power is not valid."""
     clock = Clock()
     laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
     clock.suspended = 60.0
@@ -1061,8 +1081,8 @@ def test_a_host_that_was_suspended_while_idle_is_told(tmp_path: Path, evidence: 
 
 
 @pytest.mark.parametrize("seconds", [3600.0, -7.5])
-def test_a_wall_clock_that_was_set_is_told_once(tmp_path: Path, evidence: Path, seconds: float) -> None:
-    """By how much the wall clock was set is kept with the next point, and is no reason to refuse it."""
+def test_a_change_of_the_wall_clock_is_recorded_once(tmp_path: Path, evidence: Path, seconds: float) -> None:
+    """The change is stored with the next point, and is no reason to reject it."""
     clock = Clock()
     outcomes = engine(sparse(tmp_path / "x.img"), evidence, clock=clock).measure([stimulus()] * 3)
     found = [next(outcomes)]
@@ -1073,7 +1093,7 @@ def test_a_wall_clock_that_was_set_is_told_once(tmp_path: Path, evidence: Path, 
 
 
 def test_the_clocks_of_this_host_agree() -> None:
-    """Nobody suspended this host, or set its clock, within a moment; the three clocks are those of the kernel."""
+    """Within a moment, this host was not suspended and its clock not set; the three clocks are the kernel's."""
     before = read_moment()
     time.sleep(0.01)
     after = read_moment()
@@ -1097,8 +1117,8 @@ def fio_processes(evidence: Path) -> list[int]:
     return found
 
 
-def test_a_file_that_vanished_is_refused_and_not_made_again(tmp_path: Path, evidence: Path) -> None:
-    """A target that is gone when its stimulus begins is the host's failure, and fio does not create it."""
+def test_a_missing_file_is_an_error_and_is_not_recreated(tmp_path: Path, evidence: Path) -> None:
+    """If the target is missing when its stimulus starts, the host failed, and fio does not create it."""
     target = sparse(tmp_path / "x.img")
     laboratory = engine(target, evidence)
     list(laboratory.measure([stimulus()]))
@@ -1111,8 +1131,8 @@ def test_a_file_that_vanished_is_refused_and_not_made_again(tmp_path: Path, evid
 
 
 @pytest.mark.root
-def test_a_full_disk_is_refused(tmp_path: Path, evidence: Path) -> None:
-    """Where the room under a loop device ends, fio's error is taken, with fio's own words."""
+def test_a_full_disk_is_an_error(tmp_path: Path, evidence: Path) -> None:
+    """If the disk beneath a loop device is full, the error is fio's, with its message."""
     with (
         mounted("none", tmp_path / "full", "-t", "tmpfs", "-o", "size=1M") as full,
         loop_device(full / "x.img", 16 * MIB) as device,
@@ -1132,8 +1152,10 @@ def test_a_block_smaller_than_the_sector_is_the_hosts_mistake(tmp_path: Path, ev
     assert (refusal.blame, "Invalid argument" in refusal.reason) == ("host", True)
 
 
-def test_a_hung_fio_is_the_device(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fio that goes on beyond the limit is ended, and the device is blamed."""
+def test_a_hanging_fio_is_a_failure_of_the_device(
+    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fio that exceeds the time limit is ended, and the device is to blame."""
     monkeypatch.setattr(fio, "timeout_seconds", lambda *_: 0.4)
     refusal = refused(engine(sparse(tmp_path / "x.img"), evidence), stimulus(seconds=20.0))
 
@@ -1142,7 +1164,7 @@ def test_a_hung_fio_is_the_device(tmp_path: Path, evidence: Path, monkeypatch: p
 
 
 def test_ctrl_c_ends_fio(tmp_path: Path, evidence: Path) -> None:
-    """An exception of the tick ends fio and goes on upwards."""
+    """An exception of the tick ends fio and is raised."""
 
     def tick(seconds: float, written: int) -> None:
         raise KeyboardInterrupt
@@ -1157,7 +1179,7 @@ def test_ctrl_c_ends_fio(tmp_path: Path, evidence: Path) -> None:
 
 
 def test_the_preferred_engine_is_chosen(tmp_path: Path, evidence: Path) -> None:
-    """The first engine that works is taken, and the target only read."""
+    """The first engine that works is used, and the target is only read."""
     target = filled(tmp_path / "x.img")
     before = target.read_bytes()
 
@@ -1165,16 +1187,16 @@ def test_the_preferred_engine_is_chosen(tmp_path: Path, evidence: Path) -> None:
     assert target.read_bytes() == before
 
 
-def test_an_engine_that_does_not_work_is_passed_over(tmp_path: Path, evidence: Path) -> None:
-    """Where the first engine fails, the next is taken (an engine that fio does not know stands for a blocked one)."""
+def test_an_engine_that_does_not_work_is_skipped(tmp_path: Path, evidence: Path) -> None:
+    """If the first engine fails, the next one is used (an unknown engine represents a blocked one)."""
     wanted: Any = ("no-such-engine", "libaio")
 
     assert choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, wanted, fio_version(evidence)) == "libaio"
     assert (evidence / "00000-probe-no-such-engine.fio").exists()
 
 
-def test_what_is_looked_up_again_leaves_what_was(evidence: Path) -> None:
-    """Before a run goes on, fio's version is evidence of its own, by the number of what was measured last."""
+def test_a_repeated_query_does_not_overwrite_evidence(evidence: Path) -> None:
+    """Before a run is resumed, fio's version has its own evidence, with the number of the last measurement."""
     fio_version(evidence)
     first = (evidence / "00000-fio-version.process.json").read_bytes()
     (evidence / "00007-rnd-4096b-r0.json").write_text("{}")
@@ -1201,8 +1223,8 @@ def test_another_fio_is_noticed_before_the_run(
         choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, IO_ENGINES, fio_version(evidence))
 
 
-def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:
-    """Where none works, each is named with its reason, and nothing was made."""
+def test_a_missing_engine_is_explained(tmp_path: Path, evidence: Path) -> None:
+    """If no engine works, each is named with its reason, and nothing is created."""
     with pytest.raises(TargetUnfit) as unfit:
         choose_io_engine(str(tmp_path / "gone.img"), 512, evidence, IO_ENGINES, fio_version(evidence))
 
@@ -1213,7 +1235,7 @@ def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:
 
 @pytest.mark.parametrize("text", ["fio-3.32", "fio-2.21", "something else"])
 def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """A fio that is too old, or no fio, is told with what was found and what is needed."""
+    """If fio is too old or missing, the message says which version was found and which is required."""
     old = tmp_path / "bin" / "fio"
     old.parent.mkdir()
     old.write_text(f"#!/bin/sh\necho {text}\n")
@@ -1226,7 +1248,7 @@ def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pyte
 
 
 def test_an_answer_of_another_version_is_refused(tmp_path: Path, evidence: Path) -> None:
-    """A package upgrade during a run may exchange fio."""
+    """A package upgrade during a run may replace fio."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     version, laboratory.version = laboratory.version, "3.01"
     with pytest.raises(fio.AnswerRejected, match=f"expected an answer of fio-3.01, got one of fio-{version}"):
@@ -1234,7 +1256,7 @@ def test_an_answer_of_another_version_is_refused(tmp_path: Path, evidence: Path)
 
 
 def test_the_version_is_known(tmp_path: Path, evidence: Path) -> None:
-    """The engine tells which fio it is."""
+    """The engine reports the version of fio."""
     assert re.fullmatch(r"\d+\.\d+.*", engine(tmp_path / "x.img", evidence).version)
 
 
@@ -1267,7 +1289,7 @@ def test_a_requested_engine_that_rounds_queue_depths_is_refused() -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("depth", [6, 8])
 def test_the_queue_depth_is_the_requested_one(evidence: Path, tmp_path: Path, depth: int) -> None:
-    """By Little's law, of the engine that is chosen for it."""
+    """By Little's law, with the engine that is chosen for it."""
     asked = stimulus(range_bytes=16 * MIB, thread_count=1, queue_depth=depth, seconds=0.5, read_percent=100)
     (io_engine, *_) = exact_io_engines(IO_ENGINES, [asked])
     engine = FioEngine(str(filled(tmp_path / "x.img", 16 * MIB)), evidence, seed=1, io_engine=io_engine)

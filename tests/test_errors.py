@@ -10,6 +10,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -21,7 +22,7 @@ import snia_pts
 from snia_pts import errors
 from snia_pts.arrays.lab.answers import CommandRejected
 from snia_pts.arrays.lab.programs import ArrayError
-from snia_pts.errors import CopyableError, SniaPtsError, TargetMissing
+from snia_pts.errors import CopyableError, SniaPtsError, TargetMissing, UsageError
 from snia_pts.lab.device.health import NoFigures
 from snia_pts.lab.device.ocp_log import PageRejected
 from snia_pts.lab.fio import AnswerRejected
@@ -30,6 +31,7 @@ from snia_pts.lab.simulated.drive import SimulatedFault
 from snia_pts.record.replay import _JournalEnds
 from snia_pts.spec.toml_file import Mistakes
 from snia_pts.tkperf.writer import _NotStorable
+from tests import messages
 
 PACKAGE = Path(errors.__file__).parent
 CLASSES: dict[str, type[SniaPtsError]] = {
@@ -63,6 +65,11 @@ def raised() -> Iterator[tuple[str, type[SniaPtsError], set[str]]]:
             name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
             if isinstance(node, ast.Call) and name in CLASSES:
                 yield f"{path.name}:{node.lineno}", CLASSES[name], {keyword.arg or "**" for keyword in node.keywords}
+
+
+def test_messages_are_those_of_the_file() -> None:
+    """``tests/messages.txt`` has every sentence; other tests assert classes and facts.  docs/ may quote a sentence."""
+    assert messages.describe() == messages.PATH.read_text(encoding="utf-8"), "run: python -m tests.messages"
 
 
 def test_exit_codes_are_unique() -> None:
@@ -100,7 +107,7 @@ def test_a_given_hint_is_not_a_template(error_class: type[SniaPtsError]) -> None
 def defined() -> set[type[BaseException]]:
     """Return every exception class that the package defines."""
     for module in pkgutil.walk_packages(snia_pts.__path__, "snia_pts."):
-        if not module.name.endswith(".__main__"):
+        if not module.name.endswith((".__main__", ".migrations.env")):
             importlib.import_module(module.name)
     classes, unseen = set[type[BaseException]](), [BaseException]
     while unseen:
@@ -153,6 +160,14 @@ def test_errors_can_be_copied(error: Exception, duplicate: Callable[[Exception],
 def test_every_class_is_copied() -> None:
     """The examples have all exception classes of the package, but for the base, which has no message."""
     assert {type(error) for error in OTHERS} | {*CLASSES.values()} == defined() - {SniaPtsError}
+
+
+def test_a_traceback_shows_the_hint() -> None:
+    """A program that does not catch an error shows what to do."""
+    error = UsageError(detail="There is no label '42'.", hint="Labels: 0, 65, 100.")
+    error.add_note("A note.")
+
+    assert "".join(traceback.format_exception(error)).endswith("'42'.\nLabels: 0, 65, 100.\nA note.\n")
 
 
 def test_notes_follow_the_hint() -> None:

@@ -21,7 +21,7 @@ from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.resume import require_resumable
 from snia_pts.runner.verification import check_evidence
 from tests import killing
-from tests.samples import store_run
+from tests.samples import perform_run
 from tests.test_verification import changed
 
 SHORT = (
@@ -50,7 +50,7 @@ KINDS = [*(("real", kind) for kind in REAL), *(("simulated", kind) for kind in S
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a short run on a file, ``real``, and a simulated one, ``simulated``; nobody changes them."""
+    """A folder with a short run on a file, ``real``, and a simulated one, ``simulated``; no test changes them."""
     folder = tmp_path_factory.mktemp("runs")
     settings = [word for setting in SHORT for word in ("--set", setting)]
     target = str(folder / "drive.img")
@@ -95,10 +95,10 @@ def require_refused(capsys: pytest.CaptureFixture[str], intact: Path, folder: Ru
 
 
 @pytest.mark.parametrize("run", ["real", "simulated"])
-def test_untouched_runs_agree(
+def test_unchanged_runs_agree(
     run: str, runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run whose evidence nobody changed is assessed, reported and compared; the journal names each of its files."""
+    """A run with unchanged evidence is assessed, reported and compared; the journal names each of its files."""
     folder = copied(run)
 
     assert main(["assess", str(folder.path)]) == 0
@@ -130,7 +130,7 @@ def test_altered_and_missing_evidence_is_refused(
 def test_swapped_evidence_is_refused(
     run: str, kind: str, runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two files that changed places are both named."""
+    """Two swapped files are both named."""
     folder = copied(run)
     first = found(folder, kind)
     second = found(folder, "00002-*.json") if run == "real" else sorted(folder.evidence.glob("*.json"))[-1]
@@ -144,10 +144,10 @@ def test_swapped_evidence_is_refused(
 @pytest.mark.parametrize(
     "name", ["00003-rnd-4096b-r0.json.bak", "note.txt", "00001-more/file", "\u202etxt.exe", "link"]
 )
-def test_evidence_too_many_is_refused(
+def test_additional_evidence_is_refused(
     name: str, runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that the journal of a finished run does not name is refused; its name turns no line around."""
+    """A file that the journal of a finished run does not name is refused; its name cannot reverse a line."""
     folder = copied("real")
     path = folder.evidence / name
     path.parent.mkdir(exist_ok=True)
@@ -159,7 +159,7 @@ def test_evidence_too_many_is_refused(
     require_refused(capsys, runs / "real", folder, ascii(name)[1:-1])
 
 
-def test_a_link_is_no_evidence(
+def test_a_symlink_is_no_evidence(
     runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A symlink in the place of evidence is refused, also one to the same content."""
@@ -174,17 +174,17 @@ def test_a_link_is_no_evidence(
 def test_the_journal_of_another_run_is_refused(
     runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run folder with the journal of another run is no run of either."""
+    """A run folder with the journal of another run is refused."""
     folder = copied("real")
     shutil.copy(runs / "simulated/journal.jsonl", folder.journal)
 
     require_refused(capsys, runs / "simulated", folder, "00001-purge.json")
 
 
-def test_a_killed_run_names_what_it_left(
+def test_files_that_a_killed_run_left_are_named(
     copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Files that a crash left without an entry are named and no difference; what has an entry is checked as ever."""
+    """Files without an entry after a crash are named, but are not a difference; files with an entry are checked."""
     folder = copied("simulated")
     lines = folder.journal.read_bytes().splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[:-2]))  # without the last measurement and the end
@@ -199,8 +199,8 @@ def test_a_killed_run_names_what_it_left(
     assert main(["assess", str(folder.path)]) == 14
 
 
-def test_a_resumed_run_tells_what_was_left(copied: Callable[[str], RunFolder]) -> None:
-    """What lies in evidence/ without an entry when a run is resumed gets one, and the result names it."""
+def test_files_that_a_killed_run_left_are_in_the_resumed_result(copied: Callable[[str], RunFolder]) -> None:
+    """Files in evidence/ without an entry get one when the run is resumed, and the result names them."""
     folder = copied("simulated")
     lines = folder.journal.read_bytes().splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[: len(lines) // 2]))
@@ -209,7 +209,7 @@ def test_a_resumed_run_tells_what_was_left(copied: Callable[[str], RunFolder]) -
     (folder.evidence / "00000-odd.txt").write_text("who knows")
     assert "00000-odd.txt" in inspect_run(folder, "rule").unjournaled_files
 
-    result = killing.went_on(folder, "rule")
+    result = killing.resume_killed(folder, "rule")
 
     assert any("00000-odd.txt" in warning.detail for warning in run_warnings(result))
     assert check_evidence(folder, result).differences == check_evidence(folder, result).unjournaled == ()
@@ -221,7 +221,7 @@ def test_a_resumed_run_tells_what_was_left(copied: Callable[[str], RunFolder]) -
 def test_a_journal_without_digests_is_refused(
     finished: bool, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A journal whose digests were taken out is refused, also of a run that did not finish."""
+    """A journal whose digests were removed is refused, also for an unfinished run."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         if not finished:
@@ -237,7 +237,7 @@ def test_a_journal_without_digests_is_refused(
 def test_a_folder_of_evidence_that_is_a_symlink_is_refused(
     runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Evidence that lies elsewhere is not the run's, whatever it holds."""
+    """Evidence in another folder is refused, whatever it contains."""
     folder = copied("real")
     shutil.rmtree(folder.evidence)
     folder.evidence.symlink_to(runs / "real" / "evidence")
@@ -258,7 +258,7 @@ def test_a_result_that_is_a_symlink_is_not_missing(
 
 
 def test_an_end_without_a_date_is_refused(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A journal whose end is at no time is broken."""
+    """A journal whose end has no valid time is damaged."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         entries[-1]["at"] = "not a date"
@@ -274,7 +274,7 @@ def test_an_end_without_a_date_is_refused(runs: Path, tmp_path: Path, capsys: py
 def test_root_writes_through_no_symlink_of_another_user(
     verb: tuple[str, ...], copied: Callable[[str], RunFolder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A symlink that another user may point elsewhere leads root to no run folder that is written to."""
+    """If you are root, a run folder is refused if another user can change a symlink on the way to it."""
     folder = copied("simulated")
     folder.journal.write_bytes(b"".join(folder.journal.read_bytes().splitlines(keepends=True)[:-2]))
     link = tmp_path / "link"
@@ -287,8 +287,8 @@ def test_root_writes_through_no_symlink_of_another_user(
     assert {path: path.stat().st_mtime_ns for path in (folder.path, *folder.path.rglob("*"))} == before
 
 
-def test_files_in_use_are_left_for_later(tmp_path: Path) -> None:
-    """A measurement's entry holds its own files, while those of the next one are still written; the rest comes last."""
+def test_files_in_use_are_recorded_later(tmp_path: Path) -> None:
+    """The entry of a measurement has its own files, not those of the next one; the rest is in the last entry."""
     measurement = next(iter(killing.reference("iops", tmp_path / "run").result.measurements))
     evidence = tmp_path / "evidence"
     evidence.mkdir()
@@ -305,7 +305,7 @@ def test_files_in_use_are_left_for_later(tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_rejected_attempt_are_in_its_measurements_entry(tmp_path: Path) -> None:
-    """A file of a rejected attempt is digested with the measurement that took its place, and compared later."""
+    """A file of a rejected attempt is digested with the measurement that replaced it, and compared later."""
     result = killing.reference("iops", tmp_path / "run").result
     folder, (loop, *_) = RunFolder(path=tmp_path / "run"), result.loops
     first = loop.rounds[0].measurements[0]
@@ -327,8 +327,8 @@ def test_the_files_of_a_rejected_attempt_are_in_its_measurements_entry(tmp_path:
     assert path.name in check_evidence(folder, changed).differences[0]
 
 
-def test_a_measurement_costs_no_list_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With thousands of files a list of all takes longer than the digests of a measurement's own."""
+def test_a_measurement_does_not_list_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of files, a list takes longer than the digests of the measurement's own files."""
     measurement = next(iter(killing.reference("iops", tmp_path / "run").result.measurements))
     monkeypatch.delattr(os, "scandir")
 
@@ -339,7 +339,7 @@ def test_a_measurement_costs_no_list_of_the_folder(tmp_path: Path, monkeypatch: 
 def test_a_run_with_altered_evidence_is_not_resumed(
     change: Callable[[Path], None], copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was altered since the run was stopped is named, with a remedy; nothing is added to the journal."""
+    """Files that were altered since the stop are named, with a remedy; nothing is added to the journal."""
     folder = copied("simulated")
     lines = folder.journal.read_bytes().splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[:-2]))
@@ -370,7 +370,7 @@ def test_evidence_is_on_disk_before_its_entry(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "fsync", synced(fsync))
     monkeypatch.setattr(os, "fdatasync", synced(fdatasync))
-    folder = store_run(tmp_path / "run")
+    folder = perform_run(tmp_path / "run", "throughput")
     names = [path.name for path in folder.evidence.iterdir()]
 
     assert names
@@ -381,7 +381,7 @@ def test_evidence_is_on_disk_before_its_entry(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("place", ["folder", "symlink"])
 def test_a_folder_in_place_of_the_evidence_is_not_recorded(place: str, tmp_path: Path) -> None:
-    """The files of the run are in the folder that is kept open; those of another one are not its evidence."""
+    """The files of the run are in the open folder; those of another folder are not its evidence."""
     folder = RunFolder.create(tmp_path / "run")
     ledger = EvidenceLedger(folder.evidence)
     with folder.opened():

@@ -12,7 +12,7 @@ from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions
 from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.results.key_figures import key_figures
-from snia_pts.results.limit_checks import expected, unmeasurable
+from snia_pts.results.limit_checks import measurable_figures, unmeasurable
 from snia_pts.results.result import TestResult
 from snia_pts.spec.limits import Limit
 from tests import profiles, samples
@@ -29,9 +29,9 @@ minimum = 1
 
 
 def names(result: TestResult, speed: float = 500) -> dict[str, str]:
-    """Return what is expected of the test of a result."""
+    """Return the expected names of the test of a result, with their units."""
     supposed = Assumptions(speed=AssumedSpeed.constant(speed), overhead_seconds=0.3)
-    return dict(expected(result.facts.spec, result.facts.dut, supposed))
+    return dict(measurable_figures(result.facts.spec, result.facts.dut, supposed))
 
 
 def limits_file(*entries: tuple[str, str, str]) -> str:
@@ -49,32 +49,32 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_no_number_that_a_test_has_is_unexpected(test: str) -> None:
-    """Steady or not: every name, in its unit."""
+def test_every_number_of_a_test_is_expected(test: str) -> None:
+    """Every name and unit, steady or not."""
     for steady in (True, False):
         result = samples.result_of(test, steady=steady)
         assert {figure.name: figure.unit for figure in key_figures(result)}.items() <= names(result).items()
 
 
 @pytest.mark.parametrize("speed", [1e-3, 1e9])
-def test_a_wrong_speed_is_no_matter(speed: float) -> None:
-    """A drive that is supposed to have written all before the first window may have one."""
+def test_the_assumed_speed_does_not_matter(speed: float) -> None:
+    """A drive that writes everything before the first window by its assumed speed may still have a window."""
     result = samples.result_of("wsat")
     assert "iops at stimulus, measurement window" in (known := names(result, speed))
     assert {figure.name for figure in key_figures(result)} <= known.keys()
 
 
 @pytest.mark.parametrize("name", builtin_profiles())
-def test_no_number_that_a_profile_has_is_unexpected(name: str) -> None:
-    """Synchronizing calls and percentiles among them, which are there only where a drive was asked often enough."""
-    result = profiles.result(profiles.shipped(name), sync_us=100.0 if name == "etcd-fsync" else 0.0)
+def test_every_number_of_a_profile_is_expected(name: str) -> None:
+    """Including synchronizing calls and percentiles, which exist only with enough I/Os."""
+    result = profiles.result(profiles.shipped(name), sync_us=100.0)
     known = names(result)
     assert {figure.name: figure.unit for figure in key_figures(result)}.items() <= known.items()
-    assert ("sync_99_percent_ms at fdatasync" in known) == (name == "etcd-fsync")
+    assert ("sync_99_percent_ms at fdatasync" in known) == name.startswith("etcd-")
 
 
-def test_what_is_there_only_sometimes_is_expected() -> None:
-    """A percentile that so few I/Os have not is one of those that a faster drive has."""
+def test_numbers_that_only_some_runs_have_are_expected() -> None:
+    """A percentile that is missing for few I/Os exists for a faster drive."""
     result = samples.result_of("iops")
     name = "response_99.999_percent_ms at RND 1024 KiB 0/100"
     assert name not in {figure.name for figure in key_figures(result)}
@@ -92,19 +92,19 @@ def limit(**changes: Any) -> Limit:
     ("changes", "lines"),
     [
         ({}, []),
-        ({"at": "b"}, ["limit 1: 'iops at b': expected a number that iops measures, such as 'iops at a'"]),
-        ({"metric": "speed", "at": "else"}, ["limit 1: 'speed at else': expected a number that iops measures"]),
+        ({"at": "b"}, ["limit 1: 'iops at b': expected a number of the test iops, such as 'iops at a'"]),
+        ({"metric": "speed", "at": "else"}, ["limit 1: 'speed at else': expected a number of the test iops"]),
         ({"unit": "kIOPS"}, ["limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
         (
             {"at": "b", "unit": "kIOPS"},
-            ["limit 1: 'iops at b': expected a number that iops measures, such as 'iops at a' in IOPS"],
+            ["limit 1: 'iops at b': expected a number of the test iops, such as 'iops at a' in IOPS"],
         ),
         ({"test": "hir"}, []),
         ({"test": "xsr"}, ["limit 1.test: 'xsr': expected a test that is run, iops, hir"]),
     ],
 )
-def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], lines: list[str]) -> None:
-    """By its place, what it says, and what it may have meant; one test alone leaves those of others to these."""
+def test_a_limit_that_cannot_be_met_is_a_mistake(changes: dict[str, Any], lines: list[str]) -> None:
+    """The message has its position, its text and a suggestion; for a single test, limits on other tests are ignored."""
     known = {"iops": {"iops at a": "IOPS"}, "hir": {"iops at a": "IOPS"}}
     assert list(unmeasurable([limit(**changes)], known)) == lines
     if changes.get("test"):
@@ -113,10 +113,10 @@ def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], lines: list[str]
 
 @pytest.mark.parametrize("plan", [("--plan",), ("--progress", "none", "--run-dir", "run")])
 @pytest.mark.parametrize("verb", ["iops", "all"])
-def test_it_is_told_before_the_first_purge(
+def test_an_impossible_limit_is_reported_before_the_first_purge(
     verb: str, plan: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run and its plan end at once, with the code of a mistake in the file, and make nothing."""
+    """A run and its plan end at once, with the exit code of a mistake in the file, and create nothing."""
     file = limits_file(("iops", "RND 4KiB 0/100", "IOPS"))
     assert main([verb, "sim:enterprise-nvme", "--limits", file, *plan]) == 3
     message = capsys.readouterr().err
@@ -125,8 +125,8 @@ def test_it_is_told_before_the_first_purge(
     assert not Path("run").exists()
 
 
-def test_good_limits_and_those_of_others_are_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
-    """One file serves all tests; of several tests each of its own must be run."""
+def test_limits_on_other_tests_are_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    """One file may have limits for all tests; ``all`` must run each test that the file names."""
     file = limits_file(("iops", "RND 4 KiB 0/100", "IOPS"), ("dirth", "Max IOPS point", "IOPS"))
     for verb in ("iops", "latency", "dirth"):
         assert main([verb, "sim:enterprise-nvme", "--limits", file, "--plan"]) == 0
@@ -135,8 +135,8 @@ def test_good_limits_and_those_of_others_are_no_mistakes(capsys: pytest.CaptureF
     assert "limit 2.test: 'dirth': expected a test that is run" in capsys.readouterr().err
 
 
-def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    """One on a point that it does not have is a mistake; where the command line changes the points, it is left."""
+def test_the_own_limits_of_a_profile_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A limit on a missing point is a mistake, unless the command line changes the points."""
     workload = 'access = "RND"\nread_percent = 0\nblock_size = "4 KiB"\nseconds = 1\n'
     own = '[[limit]]\nmetric = "iops"\nat = "write, Q8"\nunit = "IOPS"\nminimum = 1\n'
     axis = '[[axis]]\nkey = "queue_depth"\nvalues = [1, {}]\n'
@@ -149,4 +149,4 @@ def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str])
     Path("own.toml").write_text(head + workload + axis.format(4) + own)
     assert main(words) == 3
     message = capsys.readouterr().err
-    assert "limit 1: 'iops at write, Q8': expected a number that profile measures" in message
+    assert "limit 1: 'iops at write, Q8': expected a number of the test profile" in message

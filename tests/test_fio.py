@@ -308,7 +308,7 @@ COUNTS = (
     ("write", "lat_ns", "N"),
     ("write", "lat_ns", "min"),
     ("write", "lat_ns", "max"),
-    ("write", "lat_ns", "bins", "1000"),
+    ("write", "lat_ns", "bins", "1004"),
 )
 FRACTIONS = (("write", "lat_ns", "mean"), ("iodepth_level", "8"))
 
@@ -614,8 +614,8 @@ def side(ios: int = 0, *, block: int = 4096, runtime: int = 100) -> dict[str, An
     else:
         slow = ios // 2
         mean = (1000 * (ios - slow) + 2000 * slow) / ios
-        bins = {"1000": ios - slow, **({"2000": slow} if slow else {})}
-        times = {"min": 998, "max": 2003 if slow else 1003, "mean": mean, "N": ios, "bins": bins}
+        bins = {"1004": ios - slow, **({"2008": slow} if slow else {})}
+        times = {"min": 1000, "max": 2003 if slow else 1003, "mean": mean, "N": ios, "bins": bins}
     return rated({"total_ios": ios, "io_bytes": ios * block, "runtime": runtime if ios else 0, "lat_ns": times})
 
 
@@ -647,8 +647,8 @@ def test_a_good_answer_is_believed() -> None:
 
     assert read == NO_TRANSFERS
     assert (write.ios, write.transferred_bytes, write.runtime_ms) == (1000, 4_096_000, 100)
-    assert (write.response_min_ns, write.response_mean_ns, write.response_max_ns) == (998, 1500.0, 2003)
-    assert write.histogram.bins == ((1000, 500), (2000, 500))
+    assert (write.response_min_ns, write.response_mean_ns, write.response_max_ns) == (1000, 1500.0, 2003)
+    assert write.histogram.bins == ((1004, 500), (2008, 500))
 
 
 def test_text_before_the_answer_is_skipped() -> None:
@@ -689,7 +689,7 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "a block too many": (lambda job: job["write"].update(io_bytes=4_100_096), "device", "with these block sizes"),
     "no I/O": (lambda job: job.update(write=side()), "host", "did no I/O"),
     "I/Os without bytes": (lambda job: job["write"].update(io_bytes=0), "host", "did no I/O"),
-    "bins do not fit": (lambda job: job["write"]["lat_ns"]["bins"].update({"2000": 499}), "host", "response times"),
+    "bins do not fit": (lambda job: job["write"]["lat_ns"]["bins"].update({"2008": 499}), "host", "response times"),
     "reads in a pure write": (lambda job: job.update(read=side(1)), "host", "R/W mix 0/100"),
     "no bins": (lambda job: job["write"]["lat_ns"].pop("bins"), "host", "cannot parse"),
     "no lat_ns": (lambda job: job["write"].pop("lat_ns"), "host", "cannot parse"),
@@ -840,7 +840,7 @@ def test_what_follows_the_last_answer_is_the_last() -> None:
 def test_running_totals_may_be_torn() -> None:
     """Counters of one moment that do not fit together are taken as they are; each is to be trusted by itself."""
     document = answer(0, 1000)
-    document["jobs"][0]["write"]["lat_ns"].update(N=990, bins={"1000": 400, "2000": 580})
+    document["jobs"][0]["write"]["lat_ns"].update(N=990, bins={"1004": 400, "2008": 580})
     document["jobs"][0]["read"]["lat_ns"] = {"min": 0, "max": 0, "mean": 0.0, "N": 0}
     totals = fio.read_totals(json.dumps(document))[0]
 
@@ -852,7 +852,7 @@ def test_running_totals_may_be_torn() -> None:
             timed_ios=990,
             response_ns=990 * 1500.0,
             response_max_ns=2003,
-            bins={1000: 400, 2000: 580},
+            bins={1004: 400, 2008: 580},
         )
     )
 
@@ -910,7 +910,7 @@ def test_the_end_may_be_late_by_as_long_as_a_drive_may_stall(
 @pytest.mark.parametrize(("stall_seconds", "believed"), [(5.1, True), (4.9, False)])
 def test_no_io_may_take_longer_than_a_drive_may_stall(stall_seconds: float, believed: bool) -> None:
     """In the midst of a point a stall does not lengthen it; the response time tells."""
-    slow = {"min": 998, "max": 5_000_000_000, "mean": 2_500_000_500.0, "N": 2, "bins": {"1000": 1, "4999610368": 1}}
+    slow = {"min": 1000, "max": 5_000_000_000, "mean": 2_500_000_500.0, "N": 2, "bins": {"1004": 1, "4999610368": 1}}
     write = rated({"total_ios": 2, "io_bytes": 8192, "runtime": 60_000, "lat_ns": slow})
     how = (stimulus(seconds=60.0), 0, False, json.dumps({"jobs": [{"error": 0, "read": side(), "write": write}]}))
     if believed:
@@ -1154,8 +1154,8 @@ def test_a_pass_may_lack_the_bytes_of_lost_ios(bytes_too: bool) -> None:
 
 def synced(**changes: Any) -> str:
     """Return an answer that tells of synchronizing calls."""
-    told = {"N": 3, "min": 998, "max": 9000, "mean": 5000.0, "bins": {"1000": 1, "5000": 1, "9000": 1}, **changes}
-    return json.dumps({"jobs": [{"sync": {"total_ios": 0, "lat_ns": told}}]})
+    times = {"N": 3, "min": 1000, "max": 9000, "mean": 5000.0, "bins": {"1004": 1, "5024": 1, "9024": 1}, **changes}
+    return json.dumps({"jobs": [{"sync": {"total_ios": 0, "lat_ns": times}}]})
 
 
 def test_times_of_synchronizing_calls() -> None:

@@ -286,6 +286,40 @@ def test_a_mix_of_sizes_is_kept_to(tmp_path: Path) -> None:
     assert sum(offset % BLOCK != 0 for offset, _ in found) > 0.8 * len(found)
 
 
+def test_a_named_target_is_one_file(tmp_path: Path) -> None:
+    """With ``filename``, as in documents, nrfiles and file_service_type change nothing: fio uses the one file."""
+    options = (
+        "--nrfiles=8",
+        "--file_service_type=random",
+        "--rw=write",
+        "--size=1m",
+        f"--write_iolog={tmp_path / 'log'}",
+    )
+    assert fio(tmp_path, f"--filename={tmp_path / 'x'}", *options, common=("--ioengine=psync",)).returncode == 0
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "out.json", "x"]
+    assert (tmp_path / "x").stat().st_size == MIB
+    assert (tmp_path / "log").read_text().count(" open") == 1
+
+
+@pytest.mark.parametrize("sizes", ["bsrange=512-2048", "bssplit=512/25:1024/25:1536/25:2048/25"])
+def test_a_range_of_sizes_is_a_mix_of_equal_shares(sizes: str, tmp_path: Path) -> None:
+    """It has the multiples of its smallest size; with the random map fio shortens blocks, and small ones are more."""
+    shares: dict[str, list[float]] = {}
+    target = filled(tmp_path / "x", 8 * MIB)
+    for randommap in ("norandommap=1", "norandommap=0"):
+        log = tmp_path / randommap
+        options = ("--rw=randread", f"--{sizes}", f"--write_iolog={log}", f"--{randommap}")
+        assert fio(tmp_path, f"--filename={target}", *options, common=("--ioengine=psync",)).returncode == 0
+        words = (line.split() for line in log.read_text().splitlines())
+        counts = Counter(int(word[4]) for word in words if word[2:3] == ["read"])
+        shares[randommap] = [100 * counts[size] / counts.total() for size in (512, 1024, 1536, 2048)]
+        assert sum(shares[randommap]) == pytest.approx(100)
+
+    assert shares["norandommap=1"] == pytest.approx([25, 25, 25, 25], abs=2)
+    assert shares["norandommap=0"] == pytest.approx([41, 27, 19, 13], abs=2)
+
+
 def test_a_mix_of_sizes_can_be_aligned_to_pages(tmp_path: Path) -> None:
     """With blockalign every I/O of a mix, of the small sizes too, begins on a page, all over the range."""
     found = ios_of_a_mix(tmp_path, f"--blockalign={BLOCK}")
@@ -326,7 +360,8 @@ def status(folder: Path, *options: str, interval: str) -> list[dict[str, Any]]:
 def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
     """SIGUSR1 makes fio print a document at once, of the time so far; the final answer is one more."""
     command = ["fio", "--name=x", "--output-format=json+", *OPTIONS]
-    options = ["--rw=randrw", "--numjobs=2", "--bs=4k", "--time_based", "--runtime=2s"]
+    # At full speed in memory, two threads leave no CPU for the answer on a host with two of them.
+    options = ["--rw=randrw", "--numjobs=2", "--bs=4k", "--time_based", "--runtime=2s", "--rate_iops=2000"]
     target = f"--filename={filled(tmp_path / 'x')}"
     with subprocess.Popen([*command, target, *options], stdout=subprocess.PIPE, text=True) as running:
         time.sleep(0.7)

@@ -3,7 +3,11 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from hypothesis import given
@@ -15,6 +19,7 @@ from snia_pts.record import folder as folders
 from snia_pts.record import suite as suites
 from snia_pts.record.folder import RunFolder, default_name
 from snia_pts.record.suite import SuiteFolder
+from tests.command_line import ENVIRONMENT
 
 
 def test_a_new_folder_has_room_for_evidence(tmp_path: Path) -> None:
@@ -51,6 +56,73 @@ def test_of_two_runs_that_start_at_once_one_gets_the_folder(tmp_path: Path, monk
     with pytest.raises(RunFolderError, match=r"suite\.json already exists"):
         SuiteFolder.create(suite, ["wsat"])
     assert (suite / "suite.json").read_bytes() == before
+
+
+def test_a_run_and_a_suite_that_start_at_once_do_not_share_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find it empty; the one that is second to create a file removes it again, and the first has it alone."""
+    for module in (folders, suites):
+        monkeypatch.setattr(module, "create_folder", lambda path: (path, False))
+    run, suite = tmp_path / "run", tmp_path / "suite"
+    run.mkdir()
+    suite.mkdir()
+    RunFolder.create(run)
+    SuiteFolder.create(suite, ["iops"])
+
+    with pytest.raises(RunFolderError, match="not empty"):
+        SuiteFolder.create(run, ["wsat"])
+    with pytest.raises(RunFolderError, match="not empty"):
+        RunFolder.create(suite)
+    assert [path.name for path in run.iterdir()] == ["evidence"]
+    assert [path.name for path in suite.iterdir()] == ["suite.json"]
+
+
+#: Creates a run or suite in each folder of its input, and prints whether it got it.
+CREATES = """
+import sys
+from pathlib import Path
+from snia_pts.errors import RunFolderError
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.suite import SuiteFolder
+from tests.command_line import ENVIRONMENT
+create = RunFolder.create if sys.argv[1] == "run" else lambda path: SuiteFolder.create(path, ["iops"])
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        create(Path(line.strip()))
+        print("got", flush=True)
+    except RunFolderError as refusal:
+        print(refusal.reason, flush=True)
+"""
+
+
+def test_a_run_and_a_suite_race_for_a_folder(tmp_path: Path) -> None:
+    """Of two processes at most one gets an empty folder; who does not get it leaves nothing in it."""
+    with ExitStack() as stack:
+        processes = []
+        for kind in ("run", "suite"):
+            argv = [sys.executable, "-c", CREATES, kind]
+            process = subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, text=True, env=ENVIRONMENT)
+            processes.append(stack.enter_context(process))
+        assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * 2
+        for number in range(200):
+            place = tmp_path / str(number)
+            place.mkdir()
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.write(f"{place}\n")
+                process.stdin.flush()
+            answers = [process.stdout.readline().strip() for process in processes if process.stdout]
+            left = [path.name for path in place.iterdir()]
+            expected = [
+                name for name, answer in zip(("evidence", "suite.json"), answers, strict=True) if answer == "got"
+            ]
+            assert left == expected
+            assert len(left) <= 1
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_who_has_it_open_is_told(host: FakeHost) -> None:
 def test_the_daemon_of_multipath_may_keep_the_paths_open(host: FakeHost, who: str, uuid: str, refused: bool) -> None:
     """multipathd has each path open as long as it runs; anybody else, or on any other device, is in the way."""
     path = host.disk("sda")
-    block = host.made_of("dm-0", path, dm__name="x\n", dm__uuid=f"{uuid}\n")
+    block = host.stacked_device("dm-0", path, dm__name="x\n", dm__uuid=f"{uuid}\n")
     found = usage(users={identity(path): (User(f"{who} (process 7)"),)})
     reason = f"it is built on sda, and {who} (process 7) has sda open" if refused else ""
     assert refusals.usage_sentence(stack(host, block), found, PATH) == reason
@@ -218,7 +218,7 @@ def test_two_paths_to_one_drive_are_refused(host: FakeHost) -> None:
     for block, path in ((one, "/dev/sdb"), (other, "/dev/sda")):
         with pytest.raises(TargetUnfit, match=f"it and {path} are two paths to one drive"):
             refusals.require_free(PATH, stack(host, block), NOBODY, host.root)
-    block = host.made_of("dm-0", one, other, dm__name="x\n", dm__uuid="mpath-1\n")
+    block = host.stacked_device("dm-0", one, other, dm__name="x\n", dm__uuid="mpath-1\n")
     refusals.require_free(PATH, stack(host, block), NOBODY, host.root)
 
 
@@ -268,7 +268,7 @@ def test_bcache_keeps_its_backing_device(host: FakeHost, part: bool) -> None:
 def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, text: str) -> None:
     """By what people call it, and what it is."""
     block = host.disk()
-    host.made_of("dm-0", block, dm__uuid=f"{uuid}\n", dm__name=f"{name}\n")
+    host.stacked_device("dm-0", block, dm__uuid=f"{uuid}\n", dm__name=f"{name}\n")
     with pytest.raises(TargetBusy, match=text):
         refusals.require_free(PATH, stack(host, block), NOBODY)
 
@@ -276,8 +276,8 @@ def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, text:
 def test_several_things_are_made_of_it(host: FakeHost) -> None:
     """A RAID and something unknown, in words."""
     block = host.disk()
-    host.made_of("md127", block)
-    host.made_of("foo0", block)
+    host.stacked_device("md127", block)
+    host.stacked_device("foo0", block)
     with pytest.raises(TargetBusy, match=r"it backs foo0, md127 \(RAID\)"):
         refusals.require_free(PATH, stack(host, block), NOBODY)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import ToolMissing
+from snia_pts.lab.device import ata_features
 from snia_pts.lab.device.health import read_health
 from snia_pts.lab.device.health import smart_log as read_smart_log
 from snia_pts.lab.process import program as process
@@ -18,9 +19,12 @@ from snia_pts.model.health import Health, HealthValue, Role, alarms, changes, un
 from snia_pts.results.warnings import run_warnings
 from snia_pts.units import capacity
 from tests import samples
+from tests.purge.playing import recorded
 from tests.strategies import dut
 
 GIB = 1 << 30
+#: hdparm -I of a SATA SSD.
+IDENTIFY = recorded("ata-ssd")
 #: nvme smart-log -o json, nvme-cli 2.3; what counts of it.
 SMART = {
     "critical_warning": 0,
@@ -102,7 +106,7 @@ SAS = {
 
 
 class Drive:
-    """A drive whose tools answer as they are told; each answer may be a failure."""
+    """A drive whose tools give the specified answers; each answer may be a failure."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
         self.asked: list[str] = []
@@ -148,8 +152,8 @@ def values(health: Health | None) -> dict[str, float]:
 # -- what tools answer ------------------------------------------------------------------------------------------------
 
 
-def test_an_nvme_drive_is_asked_for_two_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data units become bytes, kelvins degrees Celsius; the media's bytes come from the OCP log."""
+def test_two_logs_of_an_nvme_drive_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data units are converted to bytes, kelvins to degrees Celsius; bytes on the media come from the OCP log."""
     drive = Drive(monkeypatch, smart_log=SMART, get_log=OCP)
     health = read_health(NVME, tmp_path)
 
@@ -178,7 +182,7 @@ def test_an_nvme_drive_is_asked_for_two_logs(tmp_path: Path, monkeypatch: pytest
     ],
     ids=str,
 )
-def test_other_versions_of_nvme_cli_are_understood(
+def test_the_output_of_other_versions_of_nvme_cli_is_parsed(
     other: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numbers may be texts, floats or parts of an object, and keys have had other names."""
@@ -189,13 +193,13 @@ def test_other_versions_of_nvme_cli_are_understood(
     assert found == values(read_health(NVME, tmp_path))
 
 
-def test_a_sata_drive_tells_attributes_and_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raw values as smartctl reads them; bytes only where a name, or the ATA standard, tells what is counted."""
-    drive = Drive(monkeypatch, smartctl=ATA)
+def test_attributes_and_statistics_of_a_sata_drive_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raw values as smartctl reads them; bytes only if the name, or the ATA standard, defines the unit."""
+    drive = Drive(monkeypatch, smartctl=ATA, hdparm=IDENTIFY)
     health = read_health(dut(path="/dev/sda"), tmp_path)
     told = values(health)
 
-    assert drive.asked == ["smartctl -j -a -l devstat /dev/sda"]
+    assert drive.asked == ["smartctl -j -a -l devstat /dev/sda", "hdparm -I /dev/sda"]
     assert told["194 Temperature_Celsius"] == 31
     assert told["242 Total_LBAs_Read"] == 0x1F00
     assert told["Host_Writes_32MiB, in bytes"] == 320 * 32 * (1 << 20)
@@ -208,8 +212,71 @@ def test_a_sata_drive_tells_attributes_and_statistics(tmp_path: Path, monkeypatc
     assert faults == ["Number of Interface CRC Errors", "5 Reallocated_Sector_Ct", "199 UDMA_CRC_Error_Count"]
 
 
-def test_a_sas_drive_tells_its_log_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gigabytes are texts with a fraction; a failed SMART status is told without a reading before."""
+def test_the_features_of_a_sata_drive_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As hdparm prints them for each drive; what a drive does not list is not supported."""
+    Drive(monkeypatch, smartctl=ATA, hdparm=IDENTIFY)
+    health = read_health(dut(path="/dev/sda"), tmp_path)
+    assert health is not None
+    assert {entry.name: entry.text for entry in health.texts} == {
+        "NCQ": "supported, queue depth 32",
+        "Write cache": "enabled",
+        "Look-ahead": "not supported",
+        "TRIM": "not supported",
+        "Sanitize": "block erase, crypto scramble",
+        "Security Mode": "supported",
+    }
+    assert (health.unread, health.evidence[1]) == ((), "00000-health-identify.process.json")
+
+    more = (
+        "\t   *\tGen1 signaling speed (1.5Gb/s)\n\t   *\tGen3 signaling speed (6.0Gb/s)\n\t    \tLook-ahead\n"
+        "\t   *\tData Set Management TRIM supported (limit 8 blocks)\n"
+        "\t   *\tDeterministic read ZEROs after TRIM\n\t   *\tOVERWRITE_EXT command\n"
+    )
+    Drive(monkeypatch, smartctl=ATA, hdparm=IDENTIFY.replace("\t   *\tNOP cmd\n", more).replace("*\tWrite", " \tWrite"))
+    health = read_health(dut(path="/dev/sda"), tmp_path)
+    assert health is not None
+    assert {entry.name: entry.text for entry in health.texts} == {
+        "Maximum interface speed": "6.0Gbit/s",
+        "NCQ": "supported, queue depth 32",
+        "Write cache": "disabled",
+        "Look-ahead": "disabled",
+        "TRIM": "supported, limit 8 blocks, deterministic read ZEROs after TRIM",
+        "Sanitize": "block erase, crypto scramble, overwrite",
+        "Security Mode": "supported",
+    }
+
+    hard_disk = recorded("ata-ide-hd")
+    assert {entry.name: entry.text for entry in ata_features.parse(hard_disk)}["Sanitize"] == "not supported"
+    assert {entry.name: entry.text for entry in ata_features.parse(hard_disk.replace("(NCQ)", ""))}["NCQ"] == (
+        "not supported"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ToolMissing(program="hdparm", package="hdparm"), "hdparm"),
+        ("never", "hdparm had no answer in 20 s"),
+        ("/dev/sda:\nSG_IO: bad/missing sense data\n", "hdparm -I: its output lists no features (the tool's words)"),
+    ],
+    ids=lambda item: str(item)[:20],
+)
+def test_features_that_cannot_be_read_are_reported(
+    answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures of the other log are there."""
+    Drive(monkeypatch, smartctl=ATA, hdparm=answer)
+    health = read_health(dut(path="/dev/sda"), tmp_path)
+
+    assert health is not None
+    (said,) = health.unread
+    assert reason in said
+    assert health.figures
+    assert health.texts == ()
+
+
+def test_the_log_pages_of_a_sas_drive_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gigabytes are texts with a fraction; a failed SMART status is reported without a previous reading."""
     Drive(monkeypatch, smartctl=SAS)
     health = read_health(dut(path="/dev/sda", bus="SCSI"), tmp_path)
 
@@ -233,10 +300,10 @@ def test_a_sas_drive_tells_its_log_pages(tmp_path: Path, monkeypatch: pytest.Mon
     ],
     ids=lambda item: str(item)[:30],
 )
-def test_a_tool_or_drive_that_does_not_tell_is_told(
+def test_a_missing_answer_of_tool_or_drive_is_reported(
     answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever goes wrong is a sentence in the reading; what another log says is there."""
+    """Every failure is a sentence in the reading; the values of other logs are present."""
     Drive(monkeypatch, smart_log=answer, get_log=OCP)
     health = read_health(NVME, tmp_path)
 
@@ -265,7 +332,7 @@ def test_a_tool_or_drive_that_does_not_tell_is_told(
 def test_a_page_that_is_not_read_is_a_sentence(
     answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever comes instead of OCP's page, the figures of the SMART log are there, and the bytes are evidence."""
+    """With invalid data in place of OCP's page, the reading has the SMART log, and the bytes are evidence."""
     Drive(monkeypatch, smart_log=SMART, get_log=answer)
     health = read_health(NVME, tmp_path)
 
@@ -278,7 +345,7 @@ def test_a_page_that_is_not_read_is_a_sentence(
 
 
 def test_the_bytes_of_a_real_program_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in nvme's place writes the raw page on its standard output: no byte of it is taken for text."""
+    """A program in the place of nvme writes the raw page to its standard output: no byte is decoded as text."""
     page = bytes(range(128, 256)) + OCP[128:]
     (tmp_path / "page").write_bytes(page)
     program = tmp_path / "nvme"
@@ -307,8 +374,8 @@ def test_write_amplification_of_two_readings(tmp_path: Path, monkeypatch: pytest
     assert found.media_source == "Physical Media Units Written, OCP log C0h"
 
 
-def test_a_drive_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each question takes its limit; one is enough to know."""
+def test_a_drive_that_does_not_answer_is_queried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each query would take its whole time limit."""
     drive = Drive(monkeypatch, smart_log="never", get_log=OCP)
     health = read_health(NVME, tmp_path)
 
@@ -317,11 +384,11 @@ def test_a_drive_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch:
     assert len(health.unread) == 1
 
 
-def test_hostile_words_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that a drive or its tool makes up is one line of text that can be kept, and not endless."""
+def test_hostile_names_are_stored_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name from a drive or its tool is stored as one line of limited length."""
     name = 'x\ud800\n<b>"' + "y" * 10_000
     table = [{"id": 1, "name": name, "raw": {"value": 1, "string": "1"}}, {"id": "5", "name": 7}, 3, None]
-    Drive(monkeypatch, smartctl={"ata_smart_attributes": {"table": table * 300}})
+    Drive(monkeypatch, hdparm=IDENTIFY, smartctl={"ata_smart_attributes": {"table": table * 300}})
     health = read_health(dut(), tmp_path)
 
     assert health is not None
@@ -333,14 +400,14 @@ def test_hostile_words_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("kind", ["file", "loop device", "virtual device"])
-def test_what_is_no_drive_is_not_asked(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file, and what the kernel makes of other things, has no life to tell of."""
+def test_other_targets_than_drives_are_not_queried(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and virtual devices of the kernel have no health log."""
     assert read_health(dut(kind=kind), tmp_path) is None
     assert Drive(monkeypatch).asked == []
 
 
-def test_evidence_of_an_earlier_reading_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readings are numbered by what was measured last; a second one has the next number."""
+def test_evidence_of_an_earlier_reading_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings have the number of the last measurement; a second one has the next number."""
     Drive(monkeypatch, smart_log=SMART, get_log=OCP)
     names = [read_health(NVME, tmp_path), read_health(NVME, tmp_path)]
     (tmp_path / "00012-rnd-4096b-r0.fio").touch()
@@ -366,8 +433,8 @@ def reading(**told: float) -> Health:
     return Health(read_at="", figures=figures, unread=(), evidence=())
 
 
-def test_changes_are_told_of_every_figure() -> None:
-    """A figure that only one reading has is there, without a difference."""
+def test_every_figure_has_a_change() -> None:
+    """A figure of only one reading is included, without a difference."""
     found = {
         change.name: (change.before, change.after, change.difference)
         for change in changes(reading(a=1, b=2), reading(a=4, c=5))
@@ -388,14 +455,14 @@ def test_changes_are_told_of_every_figure() -> None:
     ],
 )
 def test_write_amplification_needs_both(before: Health | None, after: Health | None, factor: float | None) -> None:
-    """Bytes on the media by bytes of the host between two readings; nothing where either is missing or went back."""
+    """Bytes on the media divided by bytes of the host between two readings; None if one is missing or decreased."""
     found = write_amplification(before, after)
 
     assert (found.factor if found else None) == factor
 
 
-def test_alarms_are_of_what_came() -> None:
-    """Faults and heat from before the test are no alarm; a state that the drive warns of is, whenever it began."""
+def test_only_new_faults_are_alarms() -> None:
+    """Faults and heat from before the test are no alarm; a state that the drive warns of always is one."""
     before, after = reading(errors=3, hot=10, state=0), reading(errors=3, hot=10, state=0)
     assert list(alarms(before, after)) == []
 
@@ -469,7 +536,7 @@ def smart_log(**changes: int) -> Health:
 def test_host_io_that_the_drive_did_not_count_is_a_warning(
     written: int, read: int, units_written: int, units_read: int, warned: list[str]
 ) -> None:
-    """The drive's log grows at least by what the test did, but for its units; the warning has both figures."""
+    """The drive's log increases at least by the I/O of the test, within its units; the warning has both figures."""
     after = smart_log(
         data_units_written=SMART["data_units_written"] + units_written,
         data_units_read=SMART["data_units_read"] + units_read,
@@ -484,7 +551,7 @@ def test_host_io_that_the_drive_did_not_count_is_a_warning(
 
 
 def test_a_log_that_lost_counts_with_the_power_is_not_judged_by_them() -> None:
-    """Of an interrupted test the drive must say that it was not powered on again."""
+    """For an interrupted test, the drive's log must show that it was not powered on again."""
     before, after, again = smart_log(), smart_log(data_units_written=2_000_001), smart_log(power_cycles=4)
     silent = replace(before, figures=tuple(figure for figure in before.figures if figure.role != "power"))
 
@@ -495,7 +562,7 @@ def test_a_log_that_lost_counts_with_the_power_is_not_judged_by_them() -> None:
 
 
 def test_a_log_that_contradicts_the_test_is_a_warning_of_the_result() -> None:
-    """Power-on hours that go back, spare that rises, and I/O that was not counted, against a run's own totals."""
+    """Power-on hours that decrease, spare blocks that increase, and I/O of the run that was not counted."""
     result = samples.iops_result()
     lying = smart_log(power_on_hours=899, avail_spare=101, data_units_written=2_000_002)
     facts = replace(result.facts, health=smart_log())

@@ -16,7 +16,7 @@ from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import Stimulus
 
 
-class Supposed:
+class NamedEngine:
     """An engine that only has a name."""
 
     name = "fio"
@@ -32,7 +32,7 @@ class Supposed:
 
 
 def made(root: Path, **files: str) -> Path:
-    """Make a root with files, whose names have ``__`` for the slash."""
+    """Create a root with files; ``__`` in a name stands for a slash."""
     for name, text in files.items():
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def made(root: Path, **files: str) -> Path:
 
 
 def test_a_server(tmp_path: Path) -> None:
-    """Board, CPU, memory and operating system are found where Linux has them."""
+    """Board, CPU, memory and operating system are read from the files of Linux."""
     root = made(
         tmp_path,
         proc__cpuinfo="processor\t: 0\nmodel name\t: Xeon: Gold\nprocessor\t: 1\nmodel name\t: Other\n",
@@ -51,7 +51,7 @@ def test_a_server(tmp_path: Path) -> None:
     )
     (root / "etc").mkdir()
     (root / "etc/os-release").write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
-    found = read_platform(Supposed(), root=root)
+    found = read_platform(NamedEngine(), root=root)
 
     assert (found.motherboard, found.cpu, found.memory_bytes) == ("Supermicro X12", "Xeon: Gold", 16_777_216)
     assert found.operating_system == "Debian GNU/Linux 12 (bookworm)"
@@ -63,30 +63,30 @@ def test_a_server(tmp_path: Path) -> None:
     )
 
 
-def test_what_the_host_does_not_say_stays_empty(tmp_path: Path) -> None:
-    """Without any file nothing is guessed, and nothing fails."""
-    found = read_platform(Supposed(), root=tmp_path)
+def test_values_that_the_host_does_not_report_are_empty(tmp_path: Path) -> None:
+    """Without files nothing is guessed, and nothing fails."""
+    found = read_platform(NamedEngine(), root=tmp_path)
 
     assert (found.motherboard, found.cpu, found.memory_bytes, found.operating_system) == ("", "", 0, "")
 
 
-def test_odd_files_are_no_failure(tmp_path: Path) -> None:
-    """Half a board name, memory in no known unit, lines without a colon."""
+def test_incomplete_files_are_no_failure(tmp_path: Path) -> None:
+    """Half of a board name, memory in an unknown unit, lines without a colon."""
     root = made(tmp_path, proc__meminfo="what\nMemTotal: some\n", sys__class__dmi__id__board_name="X12\n")
-    found = read_platform(Supposed(), root=root)
+    found = read_platform(NamedEngine(), root=root)
 
     assert (found.motherboard, found.memory_bytes) == ("X12", 0)
 
 
 @pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO} kB", "9" * 5000 + " kB", "-1 kB", "1e9 kB"])
-def test_memory_that_is_no_number_is_unknown(text: str, tmp_path: Path) -> None:
-    """What is no plain number, in digits that the kernel writes, is taken for none."""
-    assert read_platform(Supposed(), root=made(tmp_path, proc__meminfo=f"MemTotal: {text}\n")).memory_bytes == 0
+def test_memory_that_is_not_a_number_is_unknown(text: str, tmp_path: Path) -> None:
+    """Only a plain number in ASCII digits, as the kernel writes it, is accepted."""
+    assert read_platform(NamedEngine(), root=made(tmp_path, proc__meminfo=f"MemTotal: {text}\n")).memory_bytes == 0
 
 
 def test_this_host() -> None:
     """The real host has CPUs, memory as sysconf counts it, and a name."""
-    found = read_platform(Supposed())
+    found = read_platform(NamedEngine())
 
     assert found.cpus == os.cpu_count()
     assert 0 < found.memory_bytes <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

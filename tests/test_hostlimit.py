@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.analysis.host_limit import HostShare, balance_percent, host_share, limited_over, limited_points_sentence
+from snia_pts.analysis.host_limit import (
+    HostShare,
+    balance_percent,
+    host_share,
+    limited_points_sentence,
+    majority_verdict,
+)
 from snia_pts.model.host_ceiling import Ceiling, Shape, all_shapes, max_iops, shapes
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import BlockShare, Stimulus
@@ -258,7 +264,7 @@ def test_the_queue_of_what_is_itself_the_host_says_nothing(kind: str) -> None:
 def test_a_simulated_drive_has_no_host() -> None:
     """Nothing is judged where no host did I/O."""
     assert host_share(measured(), dut(kind="simulated"), CPUS) is None
-    assert limited_over([None] * 5) is None
+    assert majority_verdict([None] * 5) is None
 
 
 @pytest.mark.parametrize("option", ["rate", "rate_iops", "thinktime", "thinktime_blocks"])
@@ -354,7 +360,7 @@ def test_a_point_is_what_most_of_its_rounds_are(verdicts: tuple[bool | None, ...
     """More than half of the rounds decide."""
     share = judged(measured())
 
-    assert limited_over([replace(share, limited=verdict) for verdict in verdicts]) is limited
+    assert majority_verdict([replace(share, limited=verdict) for verdict in verdicts]) is limited
 
 
 def test_a_sentence_names_some_and_counts_all() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from snia_pts.model.steps import ContinuousStimulus, Idle, Phase, Prepare, Purge, Round, Step
 from snia_pts.profiles.reader import read_profile
-from snia_pts.results.interruption import Interruption, ResumePolicy, resumable_step_count
+from snia_pts.results.interruption import CONTENT_CHANGE, Interruption, ResumePolicy, resumable_step_count
 from tests.strategies import spec_of, stimulus
 
 POINTS = (stimulus(65), stimulus(0))
@@ -156,7 +156,10 @@ def test_an_interrupted_idle_time_restarts_at_the_purge_or_is_repeated() -> None
 def test_an_interruption_is_reported_as_a_deviation(
     policy: ResumePolicy, discarded: int, text: str, absent: str
 ) -> None:
-    """The deviation gives the stop, the resume, the time between, the reason, the next step and what was discarded."""
+    """The deviation gives the stop, the resume, the time between, the reason, the next step and what was discarded.
+
+    If the test continues without a purge, it also says how other programs changed the content of the drive.
+    """
     interruption = Interruption(
         stopped="2026-11-03T12:00:00.5+00:00",
         resumed="2026-11-03T13:30:00+00:00",
@@ -172,6 +175,10 @@ def test_an_interruption_is_reported_as_a_deviation(
     assert "(no power); it continued with Round 3" in actual
     assert text in actual
     assert absent not in actual
+
+    written = f"{CONTENT_CHANGE}1 GB were written"
+    with_changes = replace(interruption, changes=("firmware: 1 instead of 2", written)).deviation.actual
+    assert with_changes == (f"{actual}; {written}" if policy == "continue" else actual)
 
 
 @pytest.mark.parametrize(("policy", "count"), [("rule", 4), ("continue", 4), ("purge", 0)])

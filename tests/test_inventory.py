@@ -1,4 +1,4 @@
-"""The list of a host's drives, and every reason that a test would be refused for, on made-up hosts."""
+"""The list of a host's drives, and every reason for which a test refuses a drive, on made-up hosts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.hosts import FakeHost
 
 @pytest.fixture
 def host(tmp_path: Path) -> FakeHost:
-    """A host without any device."""
+    """Return a host without devices."""
     return FakeHost(tmp_path)
 
 
 def listed(host: FakeHost, name: str = "sdx") -> ListedDevice:
-    """Return what is told of one device; looking changes no byte of any."""
+    """Return the entry of one device; require that listing it changes no byte of any device."""
     nodes = [path for path in (host.root / "dev").rglob("*") if path.is_file() and not path.is_symlink()]
     before = [hashlib.sha256(node.read_bytes()).digest() for node in nodes]
     found = {device.path.removeprefix(f"{host.root}/dev/"): device for device in read_inventory(host.root)}
@@ -39,8 +39,8 @@ def listed(host: FakeHost, name: str = "sdx") -> ListedDevice:
 # -- what a device is -------------------------------------------------------------------------------------------------
 
 
-def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
-    """A drive that nobody uses and that holds nothing is offered, with all that is known of it."""
+def test_a_free_drive_can_be_tested(host: FakeHost) -> None:
+    """A drive that nobody uses and that holds no data is listed as free, with all its properties."""
     host.nvme()
     (host.root / "dev/disk/by-id").mkdir(parents=True)
     for name in ("nvme-eui.36", "nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001", "wwn-0x1"):
@@ -68,7 +68,7 @@ def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
 
 
 def test_a_drive_with_several_paths_is_one_drive(host: FakeHost) -> None:
-    """Native NVMe multipath: the paths are hidden, and the link is found through the controller."""
+    """With native NVMe multipath the paths are hidden, and the link is found through the controller."""
     host.nvme()
     subsystem = host.root / "sys/devices/virtual/nvme-subsystem/nvme-subsys0"
     subsystem.mkdir(parents=True)
@@ -87,8 +87,8 @@ def test_a_drive_with_several_paths_is_one_drive(host: FakeHost) -> None:
     assert device.link == PcieLink(gigatransfers=8, lanes=4)
 
 
-def test_what_is_not_known_is_not_guessed(host: FakeHost) -> None:
-    """A SATA drive has no PCIe link of its own; no NUMA node is none."""
+def test_unknown_properties_are_not_guessed(host: FakeHost) -> None:
+    """A SATA drive has no PCIe link of its own, and a missing NUMA node stays unknown."""
     host.disk(place="pci0000:00/0000:00:17.0/ata1/host0/block")
     host.write("sys/devices/pci0000:00/0000:00:17.0/current_link_speed", "2.5 GT/s\n")
     host.write("sys/devices/pci0000:00/0000:00:17.0/numa_node", "-1\n")
@@ -97,8 +97,8 @@ def test_what_is_not_known_is_not_guessed(host: FakeHost) -> None:
     assert (devices.link, devices.link_maximum, devices.numa_node, devices.by_id) == (None, None, None, ())
 
 
-def test_a_link_that_the_kernel_does_not_know_is_zero(host: FakeHost) -> None:
-    """ "Unknown" is no speed."""
+def test_an_unknown_link_speed_is_zero(host: FakeHost) -> None:
+    """The kernel's "Unknown" is not a speed."""
     host.nvme()
     host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "Unknown\n")
 
@@ -106,7 +106,7 @@ def test_a_link_that_the_kernel_does_not_know_is_zero(host: FakeHost) -> None:
 
 
 @pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "1e9", "-1"])
-def test_numbers_that_are_none_are_not_known(text: str, host: FakeHost) -> None:
+def test_invalid_numbers_are_unknown(text: str, host: FakeHost) -> None:
     """Lanes and NUMA node are plain digits, or unknown."""
     host.nvme()
     for name in ("current_link_width", "numa_node"):
@@ -120,8 +120,8 @@ def test_numbers_that_are_none_are_not_known(text: str, host: FakeHost) -> None:
 @pytest.mark.parametrize(
     "odd", ["\0", "x" * 5000, "x/" * 3000, "..", "\\000", "\N{SUPERSCRIPT TWO}:1", "9" * 5000 + ":1"]
 )
-def test_odd_lines_of_the_kernel_hide_no_use(odd: str, host: FakeHost) -> None:
-    """Names and numbers that no file has are passed over; the device that is mounted behind them is still in use."""
+def test_malformed_lines_of_the_kernel_hide_no_use(odd: str, host: FakeHost) -> None:
+    """Names and numbers that no file has are skipped; the device mounted in a later line is still in use."""
     block = host.disk()
     host.mount("/odd", odd if ":" in odd else "0:45", f"/dev/{odd}")
     host.swap(f"/dev/{odd}")
@@ -134,8 +134,8 @@ def test_odd_lines_of_the_kernel_hide_no_use(odd: str, host: FakeHost) -> None:
 
 
 @pytest.mark.parametrize("blank", ["\xa0", "\u2028", "\u3000", "\x85", "\v", "\f", "\r", "\x1c"])
-def test_odd_blanks_hide_no_use(blank: str, host: FakeHost) -> None:
-    """The kernel escapes blanks, tabs and line feeds of ASCII in names, and no other white space."""
+def test_unusual_blanks_hide_no_use(blank: str, host: FakeHost) -> None:
+    """The kernel escapes ASCII blanks, tabs and line feeds in names, but no other white space."""
     block = host.disk()
     Path(f"{host.root}/swap{blank}file").write_bytes(b"x")
     host.mount(f"/a{blank}b", (block / "dev").read_text())
@@ -146,8 +146,8 @@ def test_odd_blanks_hide_no_use(blank: str, host: FakeHost) -> None:
     assert "is swap space" in uses
 
 
-def test_the_order_is_a_persons(host: FakeHost) -> None:
-    """nvme2n1 comes before nvme10n1, and partitions are no drives."""
+def test_drives_are_in_natural_order(host: FakeHost) -> None:
+    """nvme2n1 comes before nvme10n1, and partitions are not listed as drives."""
     for name in ("nvme10n1", "sdb", "nvme2n1", "sda"):
         host.partition(host.disk(name), 1)
 
@@ -155,9 +155,9 @@ def test_the_order_is_a_persons(host: FakeHost) -> None:
 
 
 def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
-    """What the kernel keeps ready is no device; a slot of a card reader is one, without a medium."""
-    host.made_of("loop0", size="0\n")
-    host.made_of("zram0", size="0\n")
+    """An unused loop device of the kernel is not listed; an empty slot of a card reader is, without a medium."""
+    host.stacked_device("loop0", size="0\n")
+    host.stacked_device("zram0", size="0\n")
     host.disk(size="0\n")
     (device,) = read_inventory(host.root)
 
@@ -165,9 +165,11 @@ def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
     assert "no size" in str(device.refusal)
 
 
-def test_a_device_that_loses_its_size_meanwhile_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop device that is detached while it is listed is not one that may be tested."""
-    loop = host.made_of("loop3", loop__backing_file="/x.img\n")
+def test_a_device_that_loses_its_size_while_it_is_listed_is_refused(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop device that is detached while it is listed cannot be tested."""
+    loop = host.stacked_device("loop3", loop__backing_file="/x.img\n")
     real = refusals.require_writable
 
     def detached(path: Path) -> None:
@@ -184,14 +186,14 @@ def test_a_device_that_loses_its_size_meanwhile_is_refused(host: FakeHost, monke
 
 
 def test_a_name_with_a_slash(host: FakeHost) -> None:
-    """Where the kernel's name has a !, the node lies in a folder."""
+    """If the kernel's name has a !, the node is in a subfolder of /dev."""
     host.disk("cciss!c0d0")
 
     assert listed(host, "cciss/c0d0").refusal is None
 
 
 def test_no_devices(host: FakeHost) -> None:
-    """A host, or a container, without a single device."""
+    """A host or container without a single device has an empty list."""
     assert read_inventory(host.root) == ()
 
 
@@ -228,14 +230,14 @@ def root_partition(host: FakeHost) -> None:
 
 def root_far_above(host: FakeHost) -> None:
     disk = host.disk()
-    array = host.made_of("md127", host.partition(disk, 3))
-    crypt = host.made_of("dm-0", array, dm__name="luks-1\n", dm__uuid="CRYPT-LUKS2-1-luks-1\n")
-    volume = host.made_of("dm-1", crypt, dm__name="vg0-root\n", dm__uuid="LVM-abc\n")
+    array = host.stacked_device("md127", host.partition(disk, 3))
+    crypt = host.stacked_device("dm-0", array, dm__name="luks-1\n", dm__uuid="CRYPT-LUKS2-1-luks-1\n")
+    volume = host.stacked_device("dm-1", crypt, dm__name="vg0-root\n", dm__uuid="LVM-abc\n")
     host.mount_block(volume, "/", process="1")
 
 
 def second_disk_of_root(host: FakeHost) -> None:
-    """The root file system is a btrfs over two disks; the mount names only the other."""
+    """The root file system is a btrfs over two disks; the mount names only the other disk."""
     host.mount("/", source="/dev/sda")
     host.disk("sda")
     host.write("sys/fs/btrfs/features/x", "")
@@ -251,12 +253,12 @@ def bcachefs(host: FakeHost) -> None:
 
 def loop_on_it(host: FakeHost) -> None:
     host.disk()
-    host.made_of("loop3", loop__backing_file="/dev/sdx\n")
+    host.stacked_device("loop3", loop__backing_file="/dev/sdx\n")
 
 
 def mounted_loop_on_it(host: FakeHost) -> None:
     disk = host.disk()
-    host.mount_block(host.made_of("loop3", loop__backing_file=f"/dev/{disk.name}\n"), "/iso")
+    host.mount_block(host.stacked_device("loop3", loop__backing_file=f"/dev/{disk.name}\n"), "/iso")
 
 
 def swap(host: FakeHost) -> None:
@@ -265,22 +267,22 @@ def swap(host: FakeHost) -> None:
 
 
 def swap_above(host: FakeHost) -> None:
-    host.made_of("dm-4", host.partition(host.disk(), 1), dm__name="vg0-swap\n")
+    host.stacked_device("dm-4", host.partition(host.disk(), 1), dm__name="vg0-swap\n")
     host.swap("/dev/dm-4")
 
 
 def volume_group(host: FakeHost) -> None:
-    host.made_of("dm-0", host.disk(), dm__name="vg0-data\n", dm__uuid="LVM-abc\n")
+    host.stacked_device("dm-0", host.disk(), dm__name="vg0-data\n", dm__uuid="LVM-abc\n")
 
 
 def multipath(host: FakeHost) -> None:
-    host.made_of("dm-0", host.disk(), host.disk("sdy"), dm__name="mpatha\n", dm__uuid="mpath-36\n")
+    host.stacked_device("dm-0", host.disk(), host.disk("sdy"), dm__name="mpatha\n", dm__uuid="mpath-36\n")
 
 
 def array_of_a_partition(host: FakeHost) -> None:
     disk = host.disk()
-    host.made_of("md127", host.partition(disk, 1))
-    host.made_of("dm-2", disk)
+    host.stacked_device("md127", host.partition(disk, 1))
+    host.stacked_device("dm-2", disk)
 
 
 def bcache(host: FakeHost) -> None:
@@ -328,7 +330,7 @@ def partitioned(host: FakeHost) -> None:
 
 
 def put(host: FakeHost, name: str, offset: int, mark: bytes) -> None:
-    """Write a mark on a device."""
+    """Write a signature to a device."""
     with (host.root / "dev" / name).open("r+b") as node:
         node.seek(offset)
         node.write(mark)
@@ -395,10 +397,10 @@ def ceph(host: FakeHost) -> None:
     ],
     ids=lambda case: case.__name__ if callable(case) and not isinstance(case, type) else "",
 )
-def test_a_drive_that_may_not_be_tested(
+def test_a_drive_in_use_cannot_be_tested(
     host: FakeHost, case: Callable[[FakeHost], None], kind: type[SniaPtsError], reason: str
 ) -> None:
-    """Each use of a drive has its own reason; nothing is written by looking, and its neighbour is free."""
+    """Each use of a drive has its own reason; listing writes nothing, and the neighbour drive is free."""
     host.nvme(7)
     case(host)
     refusal = listed(host).refusal
@@ -409,8 +411,8 @@ def test_a_drive_that_may_not_be_tested(
     assert listed(host, "nvme7n1").refusal is None
 
 
-def test_the_root_file_system_is_told_first(host: FakeHost) -> None:
-    """Of a disk in use for many things, what matters most is told."""
+def test_the_root_file_system_is_the_first_reason(host: FakeHost) -> None:
+    """If a disk is used in several ways, the most important use is reported."""
     disk = host.disk()
     host.mount_block(host.partition(disk, 1), "/boot")
     host.mount_block(host.partition(disk, 2), "/")
@@ -422,7 +424,7 @@ def test_the_root_file_system_is_told_first(host: FakeHost) -> None:
 
 @pytest.mark.root
 def test_a_name_of_another_device_is_refused(host: FakeHost) -> None:
-    """A node that was left over, and leads to another drive than the kernel's of that name, misleads nobody."""
+    """A leftover node that has the kernel's name of one drive but leads to another is refused."""
     need_root()
     disk = host.disk()
     (host.root / "dev/sdx").unlink()
@@ -433,7 +435,7 @@ def test_a_name_of_another_device_is_refused(host: FakeHost) -> None:
 
 
 def test_file_systems_are_named(host: FakeHost) -> None:
-    """What is on a drive is told with its label, of the partitions too; it is the reason for the refusal."""
+    """The file system of a drive or of its partitions is shown with its label, and is the reason of the refusal."""
     disk = host.disk()
     host.partition(disk, 1)
     make_ext4(host.root / "dev/sdx1", "photos")
@@ -445,8 +447,8 @@ def test_file_systems_are_named(host: FakeHost) -> None:
     assert "--discard-data" in devices.refusal.hint
 
 
-def test_what_may_not_be_opened_is_told(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator without rights is told so, before anything is looked at."""
+def test_a_device_without_permission_is_reported(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator without permission to open the device gets that reason, before anything is read."""
     host.disk()
     monkeypatch.setattr(os, "access", lambda *_, effective_ids: not effective_ids)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -459,7 +461,7 @@ def test_what_may_not_be_opened_is_told(host: FakeHost, monkeypatch: pytest.Monk
 
 
 def test_a_drive_that_cannot_be_read_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing can be recognised because nothing can be read, that is no empty drive."""
+    """If the device cannot be read, nothing can be recognised on it: that is not an empty drive."""
 
     def broken(_descriptor: int, length: int, offset: int) -> bytes:
         if offset:
@@ -474,8 +476,8 @@ def test_a_drive_that_cannot_be_read_is_refused(host: FakeHost, monkeypatch: pyt
     assert "its content cannot be examined (Input/output error)" in str(devices.refusal)
 
 
-def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the program that looks at all drives fails at one of them, the others are told all the same."""
+def test_a_drive_that_disappears_does_not_hide_the_others(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the program that inspects all drives fails at one of them, the others are still listed."""
     host.disk("sda")
     host.disk("sdb")
     monkeypatch.setattr(
@@ -488,8 +490,8 @@ def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch:
     assert "its content cannot be examined (wipefs: error:" in str(found["sdb"])
 
 
-def test_other_disks_in_use_are_no_reason(host: FakeHost) -> None:
-    """Mounts and swap of neighbours with a similar name, lines that mean nothing, and swap files are no reason."""
+def test_uses_of_other_disks_are_no_reason(host: FakeHost) -> None:
+    """Mounts and swap of disks with a similar name, meaningless lines, and swap files are no reason for a refusal."""
     host.disk()
     neighbour = host.disk("sdxa")
     host.mount_block(neighbour, "/")
@@ -503,9 +505,9 @@ def test_other_disks_in_use_are_no_reason(host: FakeHost) -> None:
 
 
 def test_a_circle_of_devices_ends(host: FakeHost) -> None:
-    """Whatever the kernel tells, looking ends."""
+    """If the kernel's files describe a circle of devices, the inspection still ends."""
     disk = host.disk()
-    above = host.made_of("dm-0", disk)
+    above = host.stacked_device("dm-0", disk)
     (disk / "slaves/dm-0").symlink_to(above)
     host.mount_block(above, "/circle")
 

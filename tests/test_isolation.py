@@ -1,4 +1,4 @@
-"""Reports are made without the configuration of whoever owns the current folder or HOME."""
+"""Reports are made without the configuration files of other users in the current folder or HOME."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -15,13 +16,14 @@ from snia_pts.errors import ReportError
 from snia_pts.report import write
 from snia_pts.report.formats.isolation import isolated
 from tests import samples
+from tests.command_line import ENVIRONMENT
 from tests.drives import content, filled, need_root
-from tests.operating import ENVIRONMENT
 
 #: Writes a report as the program does, in a process that has imported none of the libraries yet.
 _WRITE = """
 import sys
 from pathlib import Path
+from threading import Event, Thread
 from snia_pts.report import write
 from tests import samples
 write(samples.iops_result(rounds=5), Path(sys.argv[1]), ("pdf", "html"))
@@ -30,12 +32,12 @@ write(samples.iops_result(rounds=5), Path(sys.argv[1]), ("pdf", "html"))
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """Somebody's file."""
+    """Return a file of another user."""
     return filled(tmp_path / "victim", 4096)
 
 
 def plant(place: Path, name: str, text: str) -> None:
-    """Write a file of configuration that somebody left."""
+    """Write a configuration file as another user could leave it."""
     (place / name).parent.mkdir(parents=True, exist_ok=True)
     (place / name).write_text(text)
 
@@ -75,8 +77,8 @@ def test_no_configuration_of_others_is_read(tmp_path: Path, victim: Path) -> Non
     (tmp_path / "empty").mkdir()
 
     for name, places in (("planted", (current, home)), ("clean", (tmp_path / "empty", tmp_path / "empty"))):
-        said = written(tmp_path / name, *places)
-        assert (said.stdout, said.stderr) == ("", "")
+        output = written(tmp_path / name, *places)
+        assert (output.stdout, output.stderr) == ("", "")
 
     assert content(victim) == before
     assert not [name for name in ("warnings", "ran", "elsewhere") if (tmp_path / name).exists()]
@@ -84,8 +86,8 @@ def test_no_configuration_of_others_is_read(tmp_path: Path, victim: Path) -> Non
         assert (tmp_path / "planted" / name).read_bytes() == (tmp_path / "clean" / name).read_bytes()
 
 
-def test_the_process_is_as_it_was_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder and the variables are back after a failed report, and in a removed folder."""
+def test_the_process_is_restored_after_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder and the environment are restored after a failed report, and in a removed folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCUTILSCONFIG", "mine")
     monkeypatch.delenv("MATPLOTLIBRC", raising=False)
@@ -109,24 +111,25 @@ def test_the_process_is_as_it_was_afterwards(tmp_path: Path, monkeypatch: pytest
 
 
 def test_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only empty ones that no process has locked, and none of this minute."""
+    """Only empty, unlocked folders older than a minute are removed; folders with a similar name stay."""
     monkeypatch.setattr(temporary, "gettempdir", lambda: str(tmp_path))
-    for name in ("snia-pts-aaaaaaaa", "snia-pts-bbbbbbbb", "snia-pts-cccccccc", "others"):
+    stale, full, young = (f"snia-pts-temporary-{letter * 8}" for letter in "abc")
+    for name in (stale, full, young, "snia-pts-baseline", "others"):
         (tmp_path / name).mkdir()
-    (tmp_path / "snia-pts-bbbbbbbb" / "file").touch()
+    (tmp_path / full / "file").touch()
     with temporary.temporary_folder() as used:
         for path in (used, *tmp_path.iterdir()):
-            if path.name != "snia-pts-cccccccc":
+            if path.name != young:
                 os.utime(path, (0, 0))
         with temporary.temporary_folder():
             left = {path.name for path in tmp_path.iterdir()}
             assert used.name in left
-            assert "snia-pts-aaaaaaaa" not in left
-    assert {path.name for path in tmp_path.iterdir()} == {"snia-pts-bbbbbbbb", "snia-pts-cccccccc", "others"}
+            assert stale not in left
+    assert {path.name for path in tmp_path.iterdir()} == {full, young, "snia-pts-baseline", "others"}
 
 
-def test_no_room_for_a_temporary_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a place for temporary files there is no report, but a sentence."""
+def test_no_space_for_a_temporary_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a place for temporary files there is no report but an error message."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
 
     with pytest.raises(ReportError, match="temporary folder"):
@@ -134,7 +137,7 @@ def test_no_room_for_a_temporary_folder_is_told(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.root
-def test_root_takes_no_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_writes_to_no_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root, MPLCONFIGDIR and TMPDIR of another user are not written to; root's own are."""
     need_root()
     own, others = tmp_path / "own", tmp_path / "others"
@@ -148,3 +151,26 @@ def test_root_takes_no_folder_of_another_user(tmp_path: Path, monkeypatch: pytes
             assert (os.environ["MPLCONFIGDIR"] == str(place)) == (place == own)
             assert Path.cwd().is_relative_to(place) == (place == own)
     assert list(others.iterdir()) == []
+
+
+def test_threads_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of two threads do not overlap, so that the process ends in the folder where it started."""
+    monkeypatch.chdir(tmp_path)
+    entered, may_leave = Event(), Event()
+
+    def stay() -> None:
+        with isolated():
+            entered.set()
+            may_leave.wait(10)
+
+    first, second = Thread(target=stay), Thread(target=stay)
+    first.start()
+    entered.wait(10)
+    entered.clear()
+    second.start()
+    assert not entered.wait(0.2)
+    may_leave.set()
+    first.join()
+    second.join()
+
+    assert Path.cwd() == tmp_path

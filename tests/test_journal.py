@@ -1,4 +1,4 @@
-"""The journal: durable, checked line by line, and never a source of surprises."""
+"""The journal: synced entry by entry, checked line by line, and read as untrusted input."""
 
 import os
 import re
@@ -6,9 +6,12 @@ import resource
 import shutil
 import signal
 import tempfile
+import threading
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -21,12 +24,13 @@ from snia_pts.model.measurement import IdleOutcome, Measurement, Outcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Idle, Round, Step
 from snia_pts.record.ends import read_ends
 from snia_pts.record.entries import BEFORE, EndEntry, Entry, OutcomeEntry, ResumeEntry, StartEntry, StepEntry, line
-from snia_pts.record.journal import Journal, is_locked
+from snia_pts.record.journal import Journal, uninterrupted
 from snia_pts.record.journal_reader import JournalReader, end_detail, is_complete
+from snia_pts.record.locks import is_locked
 from snia_pts.results.builder import ResultBuilder
 from snia_pts.spec.reader import read_specification
 from tests import samples
-from tests.courses import answered
+from tests.procedure_runs import answered
 
 IOPS = read_specification(
     "iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 5), ("rounds.read_percents", [100, 65, 0])]
@@ -46,7 +50,7 @@ HIR = read_specification(
 
 @cache
 def entries(test: str = "iops") -> list[Entry]:
-    """Return the entries of a small run: of rounds that was interrupted, or of stretches and idle times."""
+    """Return the entries of a small run: an interrupted one with rounds, or one with continuous stimuli and idles."""
     specification, stop_after = (IOPS, 30) if test == "iops" else (HIR, None)
     facts = samples.run_facts(specification.spec, found=specification.deviations)
     listed: list[Entry] = [StartEntry(facts=facts)]
@@ -69,7 +73,7 @@ def write(path: Path, listed: list[Entry]) -> bytes:
 
 @cache
 def whole(test: str = "iops") -> bytes:
-    """Return the bytes of a small run's journal; no fixture, as Hypothesis would print them."""
+    """Return the bytes of a small run's journal; not a fixture, because Hypothesis would print them."""
     with tempfile.TemporaryDirectory() as folder:
         return write(Path(folder) / "journal.jsonl", entries(test))
 
@@ -96,7 +100,7 @@ def test_what_is_written_is_read(test: str, tmp_path: Path) -> None:
 
 
 def test_an_entry_is_on_disk_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each entry is one whole line in the file, and was synced, before the run goes on."""
+    """Each entry is one complete line in the file, and is synced, before the run continues."""
     synced: list[int] = []
     sync = os.fdatasync
 
@@ -114,8 +118,8 @@ def test_an_entry_is_on_disk_when_append_returns(tmp_path: Path, monkeypatch: py
             assert len(synced) == count
 
 
-def test_no_journal_is_written_over(tmp_path: Path) -> None:
-    """A journal that exists is not opened for writing again."""
+def test_no_journal_is_overwritten(tmp_path: Path) -> None:
+    """An existing journal is not opened for writing again."""
     (tmp_path / "journal.jsonl").write_text("precious")
 
     with pytest.raises(RunFolderError, match="already exists"):
@@ -124,13 +128,13 @@ def test_no_journal_is_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "journal.jsonl").read_text() == "precious"
 
 
-def test_an_entry_that_finds_no_room_is_taken_back(tmp_path: Path) -> None:
-    """The error is that of the limit, not of a full disk, and the journal stays readable and writable."""
+def test_an_entry_without_space_is_removed_again(tmp_path: Path) -> None:
+    """The error is that of the file size limit, not of a full disk, and the journal stays readable and writable."""
     path, limits = tmp_path / "journal.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journal(path) as journal:
         journal.append(ENTRIES[0])
         before = path.read_bytes()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # a part of the entry has room
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # space for a part of the entry
         try:
             with pytest.raises(HostFailed, match="File too large") as failed:
                 journal.append(ENTRIES[1])
@@ -160,7 +164,7 @@ def test_added_bytes_are_removed_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["cut", "copy", "symlink"])
 def test_a_changed_journal_is_not_written(change: str, tmp_path: Path) -> None:
-    """Nothing is written behind a missing part, nor to a file that is no longer the journal."""
+    """Nothing is appended after a missing part, or to a file that is no longer the journal."""
     path, away = tmp_path / "journal.jsonl", tmp_path / "away"
     with Journal(path) as journal:
         journal.append(ENTRIES[0])
@@ -179,8 +183,8 @@ def test_a_changed_journal_is_not_written(change: str, tmp_path: Path) -> None:
         assert change == "cut" or away.read_bytes() == before
 
 
-def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while an entry is synced comes after it: the entry is whole, and the next one follows it."""
+def test_a_signal_during_an_entry_is_deferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while an entry is synced takes effect after it: the entry is complete, and the next one follows it."""
     sync, before = os.fdatasync, signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupted(descriptor: int) -> None:
@@ -199,8 +203,61 @@ def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.Monk
     assert [len(outcomes) for _, outcomes in read(tmp_path / "journal.jsonl")[1]] == [1]
 
 
-def test_a_journal_says_that_it_is_written(tmp_path: Path) -> None:
-    """Whether a run still goes on can be told from its journal."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_another_thread_receives_does_not_interrupt_the_block(number: signal.Signals) -> None:
+    """Python handles it in the main thread; its own handler gets it after the block, once, and stays installed."""
+    handled, completed, release = list[int](), list[bool](), threading.Event()
+    other = threading.Thread(target=release.wait)
+    other.start()
+
+    def handle(received: int, _frame: object) -> None:
+        handled.append(received)
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        with uninterrupted():
+            signal.pthread_kill(other.ident or 0, number)
+            for _ in range(100):
+                time.sleep(0.001)
+            completed.append(True)
+
+    before = signal.signal(number, handle)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert (handled, completed) == ([number], [True])
+        assert signal.getsignal(number) is handle
+        assert number not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        signal.signal(number, before)
+        release.set()
+        other.join()
+
+
+def test_in_another_thread_nothing_is_deferred() -> None:
+    """Only the main thread may change signal handlers, and Python runs them only there."""
+
+    def work() -> bool:
+        with uninterrupted():
+            return True
+
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(work).result()
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """Under nohup SIGHUP is ignored, inside the block, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with uninterrupted():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_journal_tells_whether_it_is_being_written(tmp_path: Path) -> None:
+    """Whether a run is still in progress can be found out from its journal."""
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
         journal.append(ENTRIES[0])
@@ -209,7 +266,7 @@ def test_a_journal_says_that_it_is_written(tmp_path: Path) -> None:
 
 
 def test_a_removed_journal_is_noticed(tmp_path: Path) -> None:
-    """A run whose journal somebody deletes stops at the next entry, and does not go on writing to nowhere."""
+    """If somebody deletes the journal of a run, the run stops at the next entry."""
     with Journal(tmp_path / "journal.jsonl") as journal:
         journal.append(ENTRIES[0])
         (tmp_path / "journal.jsonl").unlink()
@@ -222,8 +279,10 @@ def test_a_removed_journal_is_noticed(tmp_path: Path) -> None:
 
 @settings(max_examples=60)
 @given(test=st.sampled_from(["iops", "hir"]), where=st.integers(0, 10**6))
-def test_a_torn_journal_gives_what_was_whole(test: str, where: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Cut anywhere, the journal gives just the entries whose lines are whole, and says when one was torn."""
+def test_a_torn_journal_yields_its_complete_entries(
+    test: str, where: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Cut anywhere, it yields exactly the entries of its complete lines, and says whether the last one is torn."""
     cut = where % (len(whole(test)) + 1)
     path = tmp_path_factory.mktemp("cut") / "journal.jsonl"
     path.write_bytes(whole(test)[:cut])
@@ -266,12 +325,12 @@ RESUME = ResumeEntry(
 
 
 @settings(max_examples=60)
-@given(kept=st.integers(1, 10**6), lost=st.integers(0, 200))
-def test_a_torn_resume_entry_is_stated(kept: int, lost: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(seed=st.integers(1, 10**6), lost=st.integers(0, 200))
+def test_a_torn_resume_entry_is_reported(seed: int, lost: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A crash while a resume writes its first entry leaves a part of it, or zero bytes, after the end entry."""
     path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
     added = write(path, [*ENTRIES, RESUME])[len(whole()) :]
-    torn = added[: kept % (len(added) - 1) + 1].removesuffix(b"\n") + bytes(lost)
+    torn = added[: seed % (len(added) - 1) + 1].removesuffix(b"\n") + bytes(lost)
     path.write_bytes(whole() + torn)
 
     recorded = read(path)[0]
@@ -306,7 +365,7 @@ def test_no_byte_may_follow_the_end_of_a_finished_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drop", [0, 1, 2, 5])
 def test_a_missing_line_is_noticed(drop: int, tmp_path: Path) -> None:
-    """A line taken out of the middle breaks the chain of checksums."""
+    """A missing line breaks the chain of checksums."""
     lines = whole().splitlines(keepends=True)
     path = tmp_path / "journal.jsonl"
     path.write_bytes(b"".join(lines[:drop] + lines[drop + 1 :]))
@@ -316,8 +375,8 @@ def test_a_missing_line_is_noticed(drop: int, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_junk_is_refused(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
-    """Anything that is no journal gives RecordError."""
+def test_other_files_are_refused(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
+    """Anything that is not a journal gives RecordError."""
     path = tmp_path_factory.mktemp("junk") / "journal.jsonl"
     path.write_bytes(junk)
 
@@ -337,30 +396,30 @@ def test_junk_is_refused(tmp_path_factory: pytest.TempPathFactory, junk: bytes) 
     ],
 )
 def test_entries_out_of_order_are_refused(listed: list[Entry], complaint: str, tmp_path: Path) -> None:
-    """A journal tells one run, in the order it happened."""
+    """The entries of a journal must be in the order in which a run writes them."""
     write(tmp_path / "journal.jsonl", listed)
 
     with pytest.raises(RecordError, match=complaint):
         read(tmp_path / "journal.jsonl")
 
 
-def test_a_folder_is_no_journal(tmp_path: Path) -> None:
-    """What cannot be read gives RecordError with the reason."""
+def test_a_folder_is_not_a_journal(tmp_path: Path) -> None:
+    """If the journal cannot be read, RecordError gives the reason."""
     with pytest.raises(RecordError, match="not a regular file"):
         read(tmp_path)
 
 
-def stretch_of(samples_wanted: bool = True) -> tuple[StepEntry, list[OutcomeEntry]]:
-    """Return the first stretch of the run with idle times that has samples (or none), and its outcomes."""
+def stimulus_of(samples_wanted: bool = True) -> tuple[StepEntry, list[OutcomeEntry]]:
+    """Return the first continuous stimulus of the run with idle times that has samples (or none), and its outcomes."""
     listed = entries("hir")
-    place, asked, count = next(
+    place, step, count = next(
         (place, entry, entry.step.samples)
         for place, entry in enumerate(listed)
         if isinstance(entry, StepEntry)
         and isinstance(entry.step, ContinuousStimulus)
         and bool(entry.step.samples) == samples_wanted
     )
-    return asked, [entry for entry in listed[place + 1 : place + 2 + count] if isinstance(entry, OutcomeEntry)]
+    return step, [entry for entry in listed[place + 1 : place + 2 + count] if isinstance(entry, OutcomeEntry)]
 
 
 @pytest.mark.parametrize(
@@ -374,28 +433,28 @@ def stretch_of(samples_wanted: bool = True) -> tuple[StepEntry, list[OutcomeEntr
     ],
     ids=["exchanged", "twice", "first missing", "whole first", "whole twice"],
 )
-def test_samples_come_in_order_and_then_the_whole(
+def test_samples_are_in_order_and_the_total_is_last(
     change: Callable[[list[OutcomeEntry]], list[OutcomeEntry]], tmp_path: Path
 ) -> None:
-    """The samples of a stretch are numbered from 1 without a hole; the whole comes once, at last."""
-    asked, came = stretch_of()
-    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, *change(came)])
+    """The samples of a continuous stimulus are numbered from 1 without gaps; the single total follows them."""
+    step, outcomes = stimulus_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], step, *change(outcomes)])
 
     with pytest.raises(RecordError, match="this outcome"):
         read(tmp_path / "journal.jsonl")
 
 
-def test_a_whole_without_a_sample_is_refused(tmp_path: Path) -> None:
-    """A stretch that is cut into samples gives one at least: no drive did its whole without any."""
-    asked, came = stretch_of()
-    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, came[-1]])
+def test_a_total_without_samples_is_refused(tmp_path: Path) -> None:
+    """A continuous stimulus with a sample interval gives at least one sample."""
+    step, outcomes = stimulus_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], step, outcomes[-1]])
 
     with pytest.raises(RecordError, match="this outcome"):
         read(tmp_path / "journal.jsonl")
 
 
 def rechecked(journal: bytes) -> bytes:
-    """Return a journal with the checksums that its entries would have."""
+    """Return a journal with the checksums that match its entries."""
     checksum, lines = 0, []
     for text in journal.splitlines():
         payload = text[BEFORE:-1]
@@ -428,8 +487,8 @@ def rechecked(journal: bytes) -> bytes:
         (rb'"kind":"idle","part":"[^"]*","seconds":[0-9.]+', b'"kind":"idle","part":"","seconds":Infinity'),
     ],
 )
-def test_numbers_beyond_all_are_refused(number: bytes, beyond: bytes, tmp_path: Path) -> None:
-    """Whatever its checksums say, a journal with a number that nothing can measure is told by line and name."""
+def test_implausibly_large_numbers_are_refused(number: bytes, beyond: bytes, tmp_path: Path) -> None:
+    """Even with valid checksums, a number that cannot be measured is refused, with its line and name."""
     journal = whole("iops") if re.search(number, whole("iops")) else whole("hir")
     changed, count = re.subn(number, beyond, journal, count=1)
     assert count == 1
@@ -440,11 +499,11 @@ def test_numbers_beyond_all_are_refused(number: bytes, beyond: bytes, tmp_path: 
         read(path)
 
 
-@pytest.mark.parametrize("other", [1, 3])
-def test_a_journal_of_another_version_is_not_called_damaged(tmp_path: Path, other: int) -> None:
-    """A whole line that says what this suite does not know needs another version of it, and no backup."""
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_journal_of_another_version_is_not_called_damaged(tmp_path: Path, version: int) -> None:
+    """A complete line with unknown content needs another version of the suite, not a backup."""
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(rechecked(whole().replace(b'"format":2', b'"format":%d' % other, 1)))
+    path.write_bytes(rechecked(whole().replace(b'"format":2', b'"format":%d' % version, 1)))
 
     with pytest.raises(RecordError, match=r"start\.format") as refused:
         read(path)
@@ -452,10 +511,10 @@ def test_a_journal_of_another_version_is_not_called_damaged(tmp_path: Path, othe
     assert "backup" not in refused.value.hint
 
 
-def test_a_stretch_that_ended_early_is_whole(tmp_path: Path) -> None:
-    """Where a limit ends a stretch, fewer samples than asked and the whole are all of it."""
-    asked, came = stretch_of()
-    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, came[0], came[-1]])
+def test_a_continuous_stimulus_that_ended_early_is_complete(tmp_path: Path) -> None:
+    """If a limit ends a continuous stimulus, fewer samples than requested and the total are complete."""
+    stimulus, listed = stimulus_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], stimulus, listed[0], listed[-1]])
 
     ((step, outcomes),) = read(tmp_path / "journal.jsonl")[1]
 
@@ -463,19 +522,19 @@ def test_a_stretch_that_ended_early_is_whole(tmp_path: Path) -> None:
     assert is_complete(step, outcomes)
 
 
-def test_more_samples_than_asked_are_refused(tmp_path: Path) -> None:
-    """A stretch that was not to be cut takes no sample."""
-    asked, _ = stretch_of(samples_wanted=False)
-    _, came = stretch_of()
-    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, came[0]])
+def test_more_samples_than_requested_are_refused(tmp_path: Path) -> None:
+    """A continuous stimulus without a sample interval has no samples."""
+    step, _ = stimulus_of(samples_wanted=False)
+    _, outcomes = stimulus_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], step, outcomes[0]])
 
     with pytest.raises(RecordError, match="this outcome"):
         read(tmp_path / "journal.jsonl")
 
 
 @pytest.mark.parametrize("test", ["iops", "hir"])
-def test_a_step_is_answered_by_all_its_outcomes_only(test: str) -> None:
-    """Any number of outcomes less than all, of a step of any kind, does not answer it."""
+def test_a_step_is_complete_only_with_all_its_outcomes(test: str) -> None:
+    """With fewer outcomes than all, a step of any kind is incomplete."""
     facts = samples.run_facts(IOPS.spec)
     seen = set()
     for step, outcomes in samples.answers(IOPS.spec if test == "iops" else HIR.spec, facts.dut)[0]:
@@ -485,8 +544,8 @@ def test_a_step_is_answered_by_all_its_outcomes_only(test: str) -> None:
     assert {Round, Idle} & seen
 
 
-def test_an_idle_time_answers_no_other_step(tmp_path: Path) -> None:
-    """An outcome of another kind than the step's is refused."""
+def test_an_outcome_of_another_kind_is_refused(tmp_path: Path) -> None:
+    """An idle outcome, for example, does not belong to a stimulus."""
     idled = OutcomeEntry(outcome=IdleOutcome(started="", seconds=5.0))
     write(tmp_path / "journal.jsonl", [ENTRIES[0], ENTRIES[1], idled])
 
@@ -494,13 +553,13 @@ def test_an_idle_time_answers_no_other_step(tmp_path: Path) -> None:
         read(tmp_path / "journal.jsonl")
 
 
-#: In seconds: six of them.
+#: In seconds: six hours.
 HOURS = 21_600
 
 
 @pytest.mark.long
-def test_hours_of_seconds_take_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal of six hours of one-second samples is read in the memory of its 16 columns, and little more."""
+def test_hours_of_samples_take_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a journal with six hours of one-second samples takes little more memory than its 16 columns."""
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     seconds = [
         ("settling.sample_seconds", 1.0),
@@ -527,4 +586,4 @@ def test_hours_of_seconds_take_little_memory(tmp_path: Path, monkeypatch: pytest
 
     (line,) = folding.result(ending="unfinished", ending_detail="", finished="").time_lines
     assert len(line) == HOURS
-    assert peak < 16 * 8 * HOURS * 1.125 + 1_000_000  # an array that grows has up to an eighth to spare
+    assert peak < 16 * 8 * HOURS * 1.125 + 1_000_000  # a growing array may have an eighth of spare space

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.root, pytest.mark.long]
 
 
 def test_a_killed_suite_leaves_nothing_behind_and_loses_nothing(tmp_path: Path) -> None:
-    """After SIGKILL at a random moment no program is left, the target is free, and the run goes on to its end."""
+    """After SIGKILL at a random moment no program is left, the target is free, and the run can be resumed."""
     with breaking.place(tmp_path / "x") as (device, folder):
         run = Run(folder=folder, device=device)
         broken = breaking.broken(run, breaking.at_point(breaking.kill_suite(random.Random(1), 1.5), 2))
@@ -51,13 +51,13 @@ def test_a_killed_run_leaves_a_note_of_what_it_set(tmp_path: Path) -> None:
 
 
 def test_a_killed_fio_is_the_hosts_failure_and_loses_nothing(tmp_path: Path) -> None:
-    """SIGKILL of fio at a random moment ends the run with code 13, and it goes on to its end."""
+    """SIGKILL of fio at a random moment ends the run with code 13, and resume completes it."""
     with breaking.place(tmp_path / "x") as (device, folder):
         run = Run(folder=folder, device=device)
         broken = breaking.broken(run, breaking.kill_fio(random.Random(3), 3.0))
         done = breaking.resumed(run, broken)
 
-    Fault(do=print, code=13, says="fio was killed by signal 9").require(broken)
+    Fault(do=print, code=13, message="fio was killed by signal 9").require(broken)
     assert done.returncode == 0, done.stderr
 
 

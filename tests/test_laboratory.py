@@ -1,10 +1,11 @@
-"""Steps on a held target: outcomes in order, failures with their place and blame."""
+"""The laboratory performs steps on a claimed target: outcomes in order, and failures with place and cause."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import random
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -55,23 +56,23 @@ ROUND = Round(number=3, stimuli=(stimulus(4096), stimulus(8192), stimulus(16384)
 
 
 class Scripted:
-    """An engine that answers until it comes to something to raise or to do."""
+    """An engine that answers by a script, whose entries may be errors to raise or functions to call."""
 
     name, version, io_engine = "scripted", "1", "none"
 
     def __init__(self, *answers: Any) -> None:
         self.answers = answers
-        self.asked: list[str] = []
+        self.stimuli: list[str] = []
         self.allowed: list[bool] = []
 
     def measure(
         self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
     ) -> Iterator[Measurement]:
-        """Answer each stimulus by the script."""
+        """Answer each stimulus according to the script."""
         self.allowed.append(allow_uncounted)
         for item, answer in zip(stimuli, self.answers, strict=False):
             before(item)
-            self.asked.append(item.label)
+            self.stimuli.append(item.label)
             if isinstance(answer, BaseException):
                 raise answer
             if answer is not None:
@@ -79,7 +80,7 @@ class Scripted:
             yield strategies.measurement(item)
 
     def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
-        """Give a sample for each answer of the script but the last, and the whole for that."""
+        """Yield a sample for each answer of the script but the last, and the total for that one."""
         try:
             for number, answer in enumerate(self.answers[:-1], start=1):
                 if isinstance(answer, BaseException):
@@ -89,44 +90,44 @@ class Scripted:
                 yield strategies.sample(number)
             yield from self.measure(step.stimuli)
         finally:
-            self.asked.append("closed")
+            self.stimuli.append("closed")
 
     def idle(self, seconds: float) -> IdleOutcome:
-        """Be idle for no time."""
+        """Return an idle time of zero seconds."""
         return IdleOutcome(started="", seconds=seconds)
 
     def count_idle_io(self) -> None:
-        self.asked.append("count idle I/O")
+        self.stimuli.append("count idle I/O")
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
-    """A held file."""
+    """Return a claimed file."""
     with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as claim:
         yield claim
 
 
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
-    """Return a laboratory on a held target."""
+    """Return a laboratory on a claimed target."""
     cache = WriteCache(target.dut, None, "disabled")
     purger, stage = Purger(requested=method), HostConfigurator(target.dut.path, 0)
-    return Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
+    return Laboratory(target, engine, purger=purger, cache=cache, configurator=stage, seed=1, evidence=evidence)
 
 
-def test_outcomes_come_one_by_one(target: Target, tmp_path: Path) -> None:
-    """Each outcome is there before the next stimulus is begun, in the order asked."""
+def test_outcomes_are_returned_one_by_one(target: Target, tmp_path: Path) -> None:
+    """Each outcome is returned before the next stimulus starts, in the requested order."""
     engine = Scripted(None, None, None)
     seen = []
     for outcome in laboratory(target, engine, tmp_path).perform(ROUND):
         assert isinstance(outcome, Measurement)
         seen.append(outcome.stimulus)
-        assert len(engine.asked) == len(seen)
+        assert len(engine.stimuli) == len(seen)
 
     assert tuple(seen) == ROUND.stimuli
 
 
 class Forgetful(Scripted):
-    """An engine that begins its stimuli again with each call, and loses count of I/Os at given starts (from 1)."""
+    """An engine that starts its stimuli again with each call, and loses count of I/Os at given starts (from 1)."""
 
     def __init__(self, *lost: int, repeatable: bool = True) -> None:
         super().__init__()
@@ -135,12 +136,12 @@ class Forgetful(Scripted):
     def measure(
         self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
     ) -> Iterator[Measurement]:
-        """Answer each stimulus, but for the starts at which count is lost."""
+        """Answer each stimulus, except for the starts that lose count."""
         self.allowed.append(allow_uncounted)
         for item in stimuli:
             before(item)
             self.starts += 1
-            self.asked.append(item.label)
+            self.stimuli.append(item.label)
             if self.starts in self._lost:
                 refusal = AnswerRejected("host", "count lost", repeatable=self._repeatable)
                 name = f"evidence-{self.starts}"
@@ -150,7 +151,7 @@ class Forgetful(Scripted):
 
 
 @pytest.mark.parametrize(
-    ("lost", "asked", "rejected"),
+    ("lost", "stimuli", "rejected"),
     [
         ((2,), (0, 1, 1, 2), [0, 1, 0]),
         ((1, 2), (0, 0, 0, 1, 2), [2, 0, 0]),
@@ -158,16 +159,16 @@ class Forgetful(Scripted):
     ],
 )
 def test_a_point_that_lost_count_is_measured_again(
-    target: Target, tmp_path: Path, lost: tuple[int, ...], asked: tuple[int, ...], rejected: list[int]
+    target: Target, tmp_path: Path, lost: tuple[int, ...], stimuli: tuple[int, ...], rejected: list[int]
 ) -> None:
-    """At most twice, and those after it in their order; what was rejected is kept with the measurement."""
+    """A point is measured again at most twice, and the points after it in order; rejected answers are kept with it."""
     engine = Forgetful(*lost)
     found = [
         outcome for outcome in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(outcome, Measurement)
     ]
 
     assert [entry.stimulus for entry in found] == list(ROUND.stimuli)
-    assert engine.asked == [ROUND.stimuli[number].label for number in asked]
+    assert engine.stimuli == [ROUND.stimuli[number].label for number in stimuli]
     assert [len(item.rejected) for item in found] == rejected
 
 
@@ -175,15 +176,15 @@ def test_a_point_that_lost_count_is_measured_again(
 def test_a_point_is_not_measured_a_fourth_time(
     target: Target, tmp_path: Path, lost: tuple[int, ...], repeatable: bool
 ) -> None:
-    """Then the host has failed; and what is no rare failure of fio's is not repeated at all."""
+    """After three failures the host has failed; a failure of fio that is not rare is not repeated at all."""
     engine = Forgetful(*lost, repeatable=repeatable)
     with pytest.raises(HostFailed, match="count lost"):
         list(laboratory(target, engine, tmp_path).perform(ROUND))
     assert engine.starts == len(lost)
 
 
-def test_an_access_that_lost_count_is_done_again(target: Target, tmp_path: Path) -> None:
-    """A stimulus without samples is a point of its own; the journal keeps what was rejected."""
+def test_an_access_that_lost_count_is_repeated(target: Target, tmp_path: Path) -> None:
+    """A stimulus without samples is a point of its own; the journal keeps the rejected answer."""
     step = ContinuousStimulus(phase="access A", stimulus=stimulus(4096))
     (outcome,) = laboratory(target, Forgetful(1), tmp_path).perform(step)
 
@@ -219,7 +220,7 @@ sys.exit(code)
 def test_preconditioning_is_not_repeated_for_lost_ios(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pass over the range of which fio lost count of one I/O stands, and says so."""
+    """A pass over the range is accepted although fio lost count of one I/O, and its measurement says so."""
     find, program = process.find, forgetful_fio(tmp_path)
     engine = FioEngine(target.dut.path, tmp_path, seed=1, io_engine="libaio")
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
@@ -229,24 +230,24 @@ def test_preconditioning_is_not_repeated_for_lost_ios(
 
     assert [entry.uncounted_ios for entry in found] == [0, 1]
     assert [item.rejected for item in found] == [(), ()]
-    assert [each.ios for each in found] == [64, 64]
+    assert [measurement.ios for measurement in found] == [64, 64]
 
 
 @pytest.mark.parametrize(("phase", "allowed"), [("WIPC", True), ("histogram", False), ("access A", False)])
-def test_lost_ios_are_allowed_where_no_histogram_is_reported(
+def test_lost_ios_are_allowed_if_no_histogram_is_reported(
     phase: Phase, allowed: bool, target: Target, tmp_path: Path
 ) -> None:
-    """What is reported with its histogram is measured again."""
+    """A stimulus that is reported with its histogram is measured again."""
     engine = Scripted(None)
     list(laboratory(target, engine, tmp_path).perform(ContinuousStimulus(phase=phase, stimulus=stimulus(4096))))
 
     assert engine.allowed == [allowed]
 
 
-def test_real_points_go_on_where_one_lost_count(
+def test_real_points_continue_after_one_lost_count(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second of three is measured again, after the third had begun, and all evidence is kept."""
+    """The second of three points is measured again after the third has started, and all evidence is kept."""
     find, program = process.find, forgetful_fio(tmp_path)
     engine = FioEngine(target.dut.path, tmp_path, seed=1, io_engine="libaio")
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
@@ -260,19 +261,19 @@ def test_real_points_go_on_where_one_lost_count(
     data = (tmp_path / f"{rejected.evidence}.json").read_bytes()
     assert rejected.evidence_sha256 == hashlib.sha256(data).hexdigest()
     assert "1 I/O without" in rejected.reason
-    assert len({each.seed for each in found}) == 3
-    (third,) = tmp_path.glob("00003-*.process.json")  # it did I/O until it was ended, so the drive was not idle
+    assert len({measurement.seed for measurement in found}) == 3
+    (third,) = tmp_path.glob("00003-*.process.json")  # it did I/O until it was stopped, so the drive was not idle
     repeated, ended_ns = found[1].timing, json.loads(third.read_text())["ended_monotonic_ns"]
     around_ms = max(
-        (each.timing.ended_monotonic_ns - each.timing.started_monotonic_ns) / 1e6 - each.runtime_ms
-        for each in found[:2]
+        (measurement.timing.ended_monotonic_ns - measurement.timing.started_monotonic_ns) / 1e6 - measurement.runtime_ms
+        for measurement in found[:2]
     )
     assert repeated.idle_gap_ms is not None
     assert repeated.idle_gap_ms <= (repeated.started_monotonic_ns - ended_ns) / 1e6 + around_ms + 0.01
 
 
-def test_a_purge_gives_its_proof(target: Target, tmp_path: Path) -> None:
-    """A purge step is done by the chosen method, and its only outcome is the proof."""
+def test_a_purge_returns_its_proof(target: Target, tmp_path: Path) -> None:
+    """The chosen method performs a purge step, and the proof is its only outcome."""
     (outcome,) = laboratory(target, Scripted(), tmp_path).perform(Purge())
 
     assert isinstance(outcome, PurgeOutcome)
@@ -282,16 +283,16 @@ def test_a_purge_gives_its_proof(target: Target, tmp_path: Path) -> None:
 STRETCH = ContinuousStimulus(phase="stimulus", stimulus=stimulus(4096, seconds=1.0), sample_seconds=0.25)
 
 
-def test_a_stretch_gives_its_samples_and_the_whole(target: Target, tmp_path: Path) -> None:
-    """Samples come one by one, then the whole; fewer samples than there may be are all there are."""
+def test_a_continuous_stimulus_returns_samples_and_total(target: Target, tmp_path: Path) -> None:
+    """Samples are returned one by one, then the total; fewer samples than the maximum are complete."""
     for count in (2, 4):
         outcomes = list(laboratory(target, Scripted(*[None] * (count + 1)), tmp_path).perform(STRETCH))
 
         assert [type(outcome) for outcome in outcomes] == [*[Sample] * count, Measurement]
 
 
-def test_a_stretch_that_fails_keeps_its_samples(target: Target, tmp_path: Path) -> None:
-    """What is not believed in the middle of a stretch ends it after the samples before, with its place named."""
+def test_a_continuous_stimulus_that_fails_keeps_its_samples(target: Target, tmp_path: Path) -> None:
+    """A rejected sample ends the stimulus after the samples before it, and the error names its place."""
     seen: list[object] = []
     with pytest.raises(DeviceFailed, match=r"step stimulus RND 4 KiB 0/100 \(RND 4 KiB 0/100\): it stalled"):
         seen.extend(
@@ -301,36 +302,36 @@ def test_a_stretch_that_fails_keeps_its_samples(target: Target, tmp_path: Path) 
     assert len(seen) == 1
 
 
-def test_whoever_stops_a_stretch_ends_its_engine(target: Target, tmp_path: Path) -> None:
-    """Closing a step ends what still runs for it, at once."""
+def test_closing_a_step_ends_its_engine(target: Target, tmp_path: Path) -> None:
+    """Closing the generator of a step ends the process that still runs for it, at once."""
     engine = Scripted(None, None, None)
     outcomes = laboratory(target, engine, tmp_path).perform(STRETCH)
     next(outcomes)
-    assert engine.asked == []
+    assert engine.stimuli == []
     outcomes.close()
 
-    assert engine.asked == ["closed"]
+    assert engine.stimuli == ["closed"]
 
 
-def test_a_target_that_is_gone_ends_a_stretch(target: Target, tmp_path: Path) -> None:
-    """Where the name leads elsewhere in the middle of a stretch, it is ended with the next sample."""
+def test_a_target_that_disappears_ends_a_continuous_stimulus(target: Target, tmp_path: Path) -> None:
+    """If the path leads elsewhere in the middle of a stimulus, it ends with the next sample."""
     engine = Scripted((tmp_path / "x.img").unlink, None, None)
     with pytest.raises(HostFailed, match="no longer there") as failed:
         list(laboratory(target, engine, tmp_path).perform(STRETCH))
 
-    assert engine.asked == ["closed"]  # also while the failure, and with it what led to it, is still looked at
+    assert engine.stimuli == ["closed"]  # also while the failure and its cause are still referenced
     assert failed.value.exit_code == 13
 
 
-def test_idle_is_the_engines(target: Target, tmp_path: Path) -> None:
-    """An idle step gives how long the device was left alone."""
+def test_idle_times_are_the_engines(target: Target, tmp_path: Path) -> None:
+    """An idle step returns how long the device had no I/O."""
     assert list(laboratory(target, Scripted(), tmp_path).perform(Idle(seconds=5))) == [
         IdleOutcome(started="", seconds=5)
     ]
 
 
 def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None:
-    """A later purge keeps the evidence of the first one, and is named by the stimulus that follows it."""
+    """A later purge keeps the evidence of the first one, and the next stimulus names it."""
     kept = [(tmp_path / f"{number:05d}-x.fio").touch for number in (1, 2, 3)]
     lab = laboratory(target, Scripted(*kept), tmp_path)
     found = [next(iter(lab.perform(Purge())))]
@@ -346,7 +347,7 @@ def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None
 def test_a_refusal_is_a_failure_with_its_place(
     target: Target, tmp_path: Path, blame: Any, failure: type[Exception], code: int
 ) -> None:
-    """What is not believed ends the step with step and stimulus named, after the outcomes before it."""
+    """A rejected answer ends the step after the outcomes before it; the error names step and stimulus."""
     engine = Scripted(None, AnswerRejected(blame, "it stalled"), None)
     seen: list[object] = []
     with pytest.raises(failure) as failed:
@@ -355,12 +356,12 @@ def test_a_refusal_is_a_failure_with_its_place(
     assert len(seen) == 1
     assert "failed in step Round 3 (RND 8 KiB 0/100): it stalled" in str(failed.value)
     assert getattr(failed.value, "exit_code", None) == code
-    assert engine.asked == ["RND 4 KiB 0/100", "RND 8 KiB 0/100"]
+    assert engine.stimuli == ["RND 4 KiB 0/100", "RND 8 KiB 0/100"]
 
 
 @pytest.mark.parametrize("by", ["another file", "nothing"])
 def test_a_target_that_changes_within_a_round_ends_it(target: Target, tmp_path: Path, by: str) -> None:
-    """The next stimulus is not begun on something else than what is held, though the round was begun on it."""
+    """The next stimulus does not start on a target other than the claimed one, although the round started on it."""
 
     def swap() -> None:
         (tmp_path / "x.img").rename(tmp_path / "moved.img")
@@ -371,12 +372,12 @@ def test_a_target_that_changes_within_a_round_ends_it(target: Target, tmp_path: 
     with pytest.raises(HostFailed, match=r"Round 3 \(RND 16 KiB 0/100\)") as failed:
         list(laboratory(target, engine, tmp_path).perform(ROUND))
 
-    assert engine.asked == ["RND 4 KiB 0/100", "RND 8 KiB 0/100"]
+    assert engine.stimuli == ["RND 4 KiB 0/100", "RND 8 KiB 0/100"]
     assert "Nothing was written" not in str(failed.value)
 
 
-def test_real_fio_does_not_write_to_what_took_the_name(target: Target, tmp_path: Path) -> None:
-    """A file of somebody's that takes the target's name within a round keeps every byte."""
+def test_real_fio_does_not_write_to_a_file_that_replaced_the_target(target: Target, tmp_path: Path) -> None:
+    """Another user's file that replaces the target within a round keeps every byte."""
     (tmp_path / "evidence").mkdir()
     engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
     outcomes = laboratory(target, engine, tmp_path).perform(ROUND)
@@ -389,8 +390,8 @@ def test_real_fio_does_not_write_to_what_took_the_name(target: Target, tmp_path:
     assert (tmp_path / "x.img").read_bytes() == precious
 
 
-def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) -> None:
-    """A purge goes by name too: it is refused where the name leads elsewhere."""
+def test_a_purge_is_refused_on_a_replaced_target(target: Target, tmp_path: Path) -> None:
+    """A purge opens its target by path too: it is refused if the path leads elsewhere."""
     (tmp_path / "x.img").unlink()
     precious = filled(tmp_path / "x.img", 4 * MIB).read_bytes()
     with pytest.raises(HostFailed, match=r"step Purge \(punch-hole\)"):
@@ -399,23 +400,23 @@ def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) 
     assert (tmp_path / "x.img").read_bytes() == precious
 
 
-def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The purge's own failure goes on upwards as it is."""
-    lie = Method(
-        name="lie",
-        title="lie",
+def test_a_failed_purge_is_reported_unchanged(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a purge is raised unchanged."""
+    false_method = Method(
+        name="false",
+        title="false",
         words=(),
         standard=True,
         fits=any_device,
         query=lambda tools: PurgeCapability(command=("true",)),
     )
-    monkeypatch.setitem(METHODS, "lie", lie)
-    with pytest.raises(PurgeFailed, match="lie"):
-        list(laboratory(target, Scripted(), tmp_path, "lie").perform(Purge()))
+    monkeypatch.setitem(METHODS, "false", false_method)
+    with pytest.raises(PurgeFailed, match="by false"):
+        list(laboratory(target, Scripted(), tmp_path, "false").perform(Purge()))
 
 
-def test_evidence_that_cannot_be_written_is_the_hosts_failure(target: Target, tmp_path: Path) -> None:
-    """A run folder that is full or gone in the middle of a run ends it with a sentence, not a traceback."""
+def test_evidence_that_cannot_be_written_is_a_host_failure(target: Target, tmp_path: Path) -> None:
+    """If the run folder becomes full or disappears, the run ends with an error message, not a traceback."""
     (tmp_path / "evidence").mkdir()
     engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
     outcomes = laboratory(target, engine, tmp_path).perform(ROUND)
@@ -426,7 +427,7 @@ def test_evidence_that_cannot_be_written_is_the_hosts_failure(target: Target, tm
 
 
 def test_a_host_without_memory_has_failed(target: Target, tmp_path: Path) -> None:
-    """Where the suite itself gets no memory any more, the run ends with a sentence, not a traceback."""
+    """If the suite itself gets no more memory, the run ends with an error message, not a traceback."""
     with pytest.raises(HostFailed, match="out of memory"):
         list(laboratory(target, Scripted(MemoryError()), tmp_path).perform(ROUND))
 
@@ -434,15 +435,15 @@ def test_a_host_without_memory_has_failed(target: Target, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "stopped", [KeyboardInterrupt(), RuntimeError("a bug"), ToolMissing(program="fio", package="fio")]
 )
-def test_what_is_no_failure_of_the_laboratory_goes_on(target: Target, tmp_path: Path, stopped: BaseException) -> None:
-    """Ctrl-C, mistakes of the suite, and errors with a sentence of their own are not blamed on device or host."""
+def test_other_errors_are_raised_unchanged(target: Target, tmp_path: Path, stopped: BaseException) -> None:
+    """Ctrl-C, faults of the suite, and errors with their own message are not reported as failures of device or host."""
     with pytest.raises(type(stopped)):
         list(laboratory(target, Scripted(stopped), tmp_path).perform(ROUND))
 
 
 @pytest.mark.root
-def test_what_waits_in_the_page_cache_keeps_nobody_from_a_purge(tmp_path: Path) -> None:
-    """After writes through the page cache, as profiles do, a drive that is held is discarded all the same."""
+def test_unwritten_pages_do_not_prevent_a_purge(tmp_path: Path) -> None:
+    """After writes through the page cache, as profiles do them, a claimed drive can still be discarded."""
     (tmp_path / "evidence").mkdir()
     with (
         loop_device(filled(tmp_path / "disk.img", 64 * MIB)) as device,
@@ -491,7 +492,7 @@ def test_a_whole_line_on_a_loop_device(tmp_path: Path) -> None:
 
 
 def deviations(spec: Spec = SPEC, **changes: Any) -> dict[str, str]:
-    """Return the deviations of a target, by what differs."""
+    """Return the deviations of a target by their subject."""
     wanted = {"write_cache": spec.setup.write_cache, **changes}
     found = target_deviations(samples.dut(**wanted), spec)
     assert all(deviation.clause and deviation.standard for deviation in found)
@@ -508,14 +509,14 @@ every_spec = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 
 
 @every_spec
-def test_a_raw_drive_as_asked_has_none(spec: Spec) -> None:
+def test_a_raw_drive_as_the_standard_requires_has_no_deviation(spec: Spec) -> None:
     """A solid state drive with the write cache of its class is what the standard tests."""
     assert deviations(spec) == {}
 
 
 @every_spec
-def test_each_difference_is_told(spec: Spec) -> None:
-    """A file, a loop device, another write cache, an unknown one, and rotating media are deviations of every test."""
+def test_each_difference_is_a_deviation(spec: Spec) -> None:
+    """A file, a loop device, another or unknown write cache, and rotating media are deviations of every test."""
     other = "enabled" if spec.setup.write_cache == "disabled" else "disabled"
 
     assert deviations(spec, kind="file") == {"device under test": "a file through a file system"}
@@ -542,8 +543,8 @@ LOST = {
 
 
 @every_spec
-def test_sizes_that_the_sectors_cannot_hold_are_named(spec: Spec) -> None:
-    """On 4096-byte sectors the lost sizes are told, of a mix with their shares; nothing where all can run."""
+def test_sizes_below_the_sector_size_are_listed(spec: Spec) -> None:
+    """On 4096-byte sectors the omitted sizes are listed, with their shares in a mix; nothing if all can run."""
     found = target_deviations(samples.dut(sector_bytes=4096, write_cache=spec.setup.write_cache), spec)
     lost = {deviation.what: (deviation.standard, deviation.actual) for deviation in found}
 
@@ -559,8 +560,8 @@ def test_sizes_that_the_sectors_cannot_hold_are_named(spec: Spec) -> None:
         ("dirth", "oltp", []),
     ],
 )
-def test_what_a_sequential_pattern_differs_in_is_told(test: str, stimulus: str, what: list[str]) -> None:
-    """A mixed sequential stream that is not broken off to decide is a deviation; a random pattern has none."""
+def test_a_mixed_sequential_pattern_is_a_deviation(test: str, stimulus: str, what: list[str]) -> None:
+    """A mixed sequential stream that does not pause for decisions is a deviation; a random pattern has none."""
     spec = read_specification(test, "2.0.2", "enterprise", overrides=[("stimulus.name", stimulus)]).spec
 
     assert [deviation.what for deviation in target_deviations(samples.dut(), spec)] == what
@@ -569,7 +570,7 @@ def test_what_a_sequential_pattern_differs_in_is_told(test: str, stimulus: str, 
 @pytest.mark.parametrize("tail_bytes", [0, 8192])
 @pytest.mark.parametrize("written", [1.0, 0.5, 0.0])
 def test_preconditioning_is_proven(target: Target, tmp_path: Path, written: float, tail_bytes: int) -> None:
-    """A block that has the same content as before was not overwritten; a last part of a block is not written."""
+    """A block with the same content as before was not overwritten; a partial last block is not written."""
     wipc = stimulus(65536, access="SEQ", passes=2, range_bytes=4 * MIB - tail_bytes)
     whole_bytes = wipc.range_bytes // 65536 * 65536
 
@@ -581,16 +582,26 @@ def test_preconditioning_is_proven(target: Target, tmp_path: Path, written: floa
     step = ContinuousStimulus(phase="WIPC", stimulus=wipc)
     if written == 1.0:
         assert len([*lab.perform(step)]) == 1
-        assert engine.asked[-1] == "count idle I/O"
+        assert engine.stimuli[-1] == "count idle I/O"
     else:
         with pytest.raises(HostFailed, match=f"{round(64 * (1 - written))} of 64 blocks of the range were not"):
             list(lab.perform(step))
 
 
+@pytest.mark.parametrize("data", [bytes(4 * MIB), 64 * random.Random(1).randbytes(65536)], ids=["zeros", "copies"])
+def test_preconditioning_needs_random_data(target: Target, tmp_path: Path, data: bytes) -> None:
+    """A drive may store equal blocks without writing them, so that the measurement is not one of its media."""
+    os.pwrite(target.descriptor, os.urandom(4 * MIB), 0)
+    lab = laboratory(target, Scripted(lambda: os.pwrite(target.descriptor, data, 0)), tmp_path)
+    wipc = stimulus(65536, access="SEQ", passes=2, range_bytes=4 * MIB)
+    with pytest.raises(HostFailed, match="of 64 blocks of the range are equal to another one, expected random data"):
+        list(lab.perform(ContinuousStimulus(phase="WIPC", stimulus=wipc)))
+
+
 @pytest.mark.parametrize(
     "changes", [{"options": (("zero_buffers", "1"),)}, {"limit_bytes": 2 * MIB}, {"read_percent": 100}]
 )
-def test_only_a_whole_pass_of_random_data_is_proven(target: Target, tmp_path: Path, changes: dict[str, Any]) -> None:
-    """Other stimuli may leave blocks as they are."""
+def test_only_a_complete_pass_of_random_data_is_proven(target: Target, tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Other stimuli may leave blocks unchanged."""
     step = ContinuousStimulus(phase="WIPC", stimulus=stimulus(65536, access="SEQ", passes=1, **changes))
     assert len([*laboratory(target, Scripted(None), tmp_path).perform(step)]) == 1

@@ -1,4 +1,4 @@
-"""Limits on a test's figures: the file, the judgement, and its place in every output."""
+"""Limits on a test's figures: the file, the judgement, and where every output shows them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_every_mistake_of_a_file_is_reported(text: str | None, lines: list[str],
 
 
 def test_a_bound_may_have_a_tolerance_of_its_own(tmp_path: Path) -> None:
-    """The least and the greatest value of a number may be limits of their own."""
+    """The minimum and the maximum of a number may be separate limits."""
     again = FILE.partition("format = 1")[2].replace("minimum = 7500", "maximum = 9e9")
     (tmp_path / "limits.toml").write_text(FILE + again.replace("maximum = 500", "minimum = 0"))
     assert len(read_limits(tmp_path / "limits.toml")) == 4
@@ -180,7 +180,7 @@ def test_a_limit_is_met_or_has_a_reason(changes: dict[str, Any], steady: bool, r
 
 
 def saturated(steady: bool) -> TestResult:
-    """Return a write saturation that ended in steady state, or after just five judged samples without."""
+    """Return a write saturation that ended in steady state, or after five judged samples without."""
     lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
     result = samples.result_of("wsat", overrides=lenient if steady else [("saturation.seconds", 121 * 60)])
     assert result.steady == steady
@@ -188,7 +188,7 @@ def saturated(steady: bool) -> TestResult:
 
 
 def test_a_saturation_without_steady_state_has_no_figure_of_its_window() -> None:
-    """The stimulus includes the fresh drive: figures are of its end, and of all of it under a name of their own."""
+    """The stimulus includes the fresh drive: figures are of its end, and of the whole stimulus under separate names."""
     unsteady, steady = (
         {figure.name: figure.value for figure in key_figures(saturated(item)) if figure.metric == "iops"}
         for item in (False, True)
@@ -213,7 +213,7 @@ def test_a_saturation_without_steady_state_has_no_figure_of_its_window() -> None
     ],
 )
 def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str, reason: str) -> None:
-    """The end may meet a limit; the former name of the mean over the fresh drive is unknown."""
+    """The end may meet a limit; the metric that averaged over the fresh drive no longer exists."""
     (judgement,) = judgements(with_limits(saturated(False), limit(test="wsat", at=at, minimum=1.0)))
     assert (judgement.met, judgement.reason) == (not reason, reason)
 
@@ -233,7 +233,7 @@ def test_preconditioning_that_was_too_short_meets_no_limit(test: str) -> None:
     assert met == {0.0: {True}, 1024.0: {False}}
 
 
-def test_limits_of_other_tests_are_left_to_these() -> None:
+def test_limits_of_other_tests_are_ignored() -> None:
     """One file serves all tests of a drive."""
     assert judgements(with_limits(samples.iops_result(), limit(test="latency"))) == ()
 
@@ -258,8 +258,8 @@ def test_report_result_and_junit_have_every_limit() -> None:
     assert "less than the minimum, measured 7" in failure.get("message", "")
 
 
-def test_junit_tells_a_run_that_did_not_end_or_settle() -> None:
-    """Both are failures without any limit; hostile names are text."""
+def test_junit_reports_a_run_that_is_incomplete_or_unsteady() -> None:
+    """Both are failures even without a limit; hostile names stay text."""
     device = samples.dut(model='<evil a="b">\x01')
     result = samples.result_of("iops", stop_after=100, ending="interrupted", ending_detail="Ctrl-C", device=device)
     suite = etree.fromstring(junit.make(result)).find("testsuite")
@@ -337,7 +337,7 @@ def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pyt
         (lambda: samples.result_of("latency", ending="device failed"), "the run did not finish"),
     ],
 )
-def test_what_follows_an_unsteady_loop_meets_no_limit(result: Any, reason: str) -> None:
+def test_figures_after_an_unsteady_loop_meet_no_limit(result: Any, reason: str) -> None:
     """A histogram after rounds that were never steady, or of an interrupted run, is not used."""
     wanted = limit(test="latency", metric="maximum_response_ms", at="histogram", unit="ms", minimum=0.0)
     (judgement,) = judgements(with_limits(result(), wanted))
@@ -345,22 +345,22 @@ def test_what_follows_an_unsteady_loop_meets_no_limit(result: Any, reason: str) 
 
 
 def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
-    """Of a folder of several tests: what was to be shown was not."""
+    """In a folder of several tests, a limit on a missing test has not been shown to be met."""
     (outcome,) = untested([limit(), limit(test="hir")], ["iops"])
     assert (outcome.limit.test, outcome.met, outcome.reason) == ("hir", False, "hir was not run")
 
 
-def test_limits_know_every_test() -> None:
-    """A limit may be on any test that there is, and on a profile, and on no other."""
+def test_limits_exist_for_every_test() -> None:
+    """A limit may be on any existing test or profile, and on no other."""
     assert set(get_args(StandardTest)) == {*SPEC_TYPES}
 
 
 def test_an_error_names_the_kind_of_file(tmp_path: Path) -> None:
-    """It is no specification, and its remedy is another."""
+    """The file is not called a specification, and the remedy is its own."""
     (tmp_path / "limits.toml").write_text("format = 1")
     with pytest.raises(SpecError, match=r"The file of limits .* has 1 mistake") as raised:
         read_limits(tmp_path / "limits.toml")
-    assert "docs/usage.rst" in raised.value.hint
+    assert "docs/limits.rst" in raised.value.hint
 
 
 @example(bound=1.0, percent=0.0, which="minimum", steps=-1)

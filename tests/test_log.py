@@ -20,9 +20,10 @@ from snia_pts.model.run_options import RunOptions
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.log import PACKAGE, logged
 from snia_pts.record.replay import assess
+from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, RoundEvaluated
 from snia_pts.runner.resume import ResumeOptions, resume
-from snia_pts.runner.run import Caller, run
+from snia_pts.runner.run import run
 
 OPTIONS = RunOptions(
     test="iops",
@@ -44,7 +45,7 @@ def test_a_run_keeps_its_log(tmp_path: Path) -> None:
     log = lines(tmp_path / "run")
     assert all(map(LINE.fullmatch, log))
     assert "snia-pts iops sim:enterprise-nvme" in log[0]
-    decisions = [line for line in log if re.search(r"runner\.session: Round \d", line)]
+    decisions = [line for line in log if re.search(r"runner\.observer: Round \d", line)]
     assert len(decisions) == len(result.loops[0].rounds)
     assert log[-1].endswith("the run ends: finished")
     assert PACKAGE.level == logging.NOTSET
@@ -106,7 +107,7 @@ def test_a_full_disk_does_not_stop_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert "kept\N{REPLACEMENT CHARACTER}with a line feed" in text
 
 
-def test_handlers_of_the_program_get_what_they_got_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_handlers_of_the_program_get_the_same_records(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """While a run keeps its log, the root logger still gets no INFO records that nobody enabled."""
     folder, logger = RunFolder.create(tmp_path / "run"), logging.getLogger("snia_pts.test")
     with folder.opened(), logged(folder):

@@ -72,7 +72,7 @@ class Box:
     logins: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     async def handle_RCPT(self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any) -> str:
-        """Refuse whom it does not know."""
+        """Refuse unknown recipients."""
         if address in self.refused:
             return "550-nobody here\r\n550 of that name"
         envelope.rcpt_tos.append(address)
@@ -100,7 +100,7 @@ def text_of(mail: EmailMessage) -> str:
 
 @contextmanager
 def serving(box: Box, tls: ssl.SSLContext | None = None, *, implicit: bool = False) -> Iterator[Box]:
-    """Let a box take mail on a port of the loopback."""
+    """Serve a box on a port of the loopback."""
     ready, stop = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -126,7 +126,7 @@ def serving(box: Box, tls: ssl.SSLContext | None = None, *, implicit: bool = Fal
         server.close()
         if talking := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(talking, timeout=5)
-        for _ in range(10):  # what a closed connection leaves for the loop to do
+        for _ in range(10):  # run the callbacks of a closed connection
             await asyncio.sleep(0)
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
@@ -188,7 +188,7 @@ def server_side(certificate: Path) -> ssl.SSLContext:
 
 
 def mail_options(**options: Any) -> argparse.Namespace:
-    """Return arguments as the parser gives them."""
+    """Return arguments as the parser returns them."""
     return argparse.Namespace(**{"mail": None, "mail_to": None, "mail_server": None, **options})
 
 
@@ -229,13 +229,13 @@ def test_mail_is_optional() -> None:
 
 def test_a_server_and_a_recipient_are_enough() -> None:
     """A local server is used at port 25 by default, and its name may be an address."""
-    for told, server, port in (
+    for argument, server, port in (
         ("relay", "relay", 25),
         ("relay.lab:2525", "relay.lab", 2525),
         ("[::1]", "::1", 25),
         ("[::1]:26", "::1", 26),
     ):
-        where = load_mail_config(mail_options(mail_to=["a@example.org", "b@lab"], mail_server=told))
+        where = load_mail_config(mail_options(mail_to=["a@example.org", "b@lab"], mail_server=argument))
         assert where is not None
         assert (where.server, where.port, where.tls) == (server, port, "none")
         assert where.recipients == ("a@example.org", "b@lab")
@@ -281,7 +281,7 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
 def test_options_without_a_recipient_are_refused(
     options: Sequence[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before the run begins: no folder is made, no target."""
+    """The refusal comes before the run starts: no folder and no target is created."""
     target = tmp_path / "x.img"
     argv = ["iops", str(target), "--size", "1G", "--run-dir", str(tmp_path / "run"), *options]
     assert main(argv) == 2
@@ -383,7 +383,7 @@ def test_every_mistake_of_the_file_is_reported_before_the_run(
     err = capsys.readouterr().err
     assert expected_text in err
     assert f"The file of --mail {path} has " in err
-    assert "docs/usage.rst" in err
+    assert "docs/mail.rst" in err
     assert "secret" not in err
     assert not target.exists()
 
@@ -417,14 +417,14 @@ def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, caps
         (Interrupted(cause="Terminated (SIGTERM)", step="Round 2", what="point 3"), "INTERRUPTED", 130),
         (DeviceFailed(step="WIPC", what="128 KiB", reason="Input/output error"), "FAILED", 12),
         (HostFailed(step="WIPC", what="fio", reason="no memory"), "FAILED", 13),
-        (NotConfirmed(path="/dev/x", reason="there is no terminal to ask at", confirmation="S1"), "FAILED", 9),
+        (NotConfirmed(path="/dev/x", reason="stdin is not a terminal", confirmation="S1"), "FAILED", 9),
         (KeyboardInterrupt(), "INTERRUPTED", 130),
         (KeyboardInterrupt("Terminated (SIGTERM)"), "INTERRUPTED", 130),
         (OSError(28, "No space left on device", "/runs/x"), "FAILED", 13),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_a_run_that_ends_otherwise_is_mailed(
+def test_a_stopped_or_failed_run_is_mailed(
     error: BaseException,
     text: str,
     code: int,
@@ -462,8 +462,8 @@ def test_failed_limits_are_in_the_mail(box: Box, tmp_path: Path) -> None:
     assert "Key figures" in text_of(box.mails[0])
 
 
-def test_what_a_drive_is_called_cannot_write_headers() -> None:
-    """Line ends in a model or a verdict become text; the headers of the mail are those the suite writes."""
+def test_device_names_cannot_add_mail_headers() -> None:
+    """Line breaks in a model or a verdict are replaced; the headers of the mail are those the suite writes."""
     hostile = "X\r\nBcc: victim@example.org\r\n\r\nbody\x1b[2J\u202e \udcff"
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     letter = Notification(about=f"IOPS test of {hostile}", report=Path("/none/report.pdf"), verdict=hostile)
@@ -490,7 +490,7 @@ def test_what_a_drive_is_called_cannot_write_headers() -> None:
     assert not set(text) & set("\x1b\u202e\udcff")
 
 
-def test_a_report_that_is_too_large_or_elsewhere_stays(tmp_path: Path) -> None:
+def test_a_report_that_is_too_large_or_a_symlink_is_not_attached(tmp_path: Path) -> None:
     """A report that is too large is named instead; a symlink is not followed."""
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     large, link = tmp_path / "report.pdf", tmp_path / "summary.pdf"
@@ -504,7 +504,7 @@ def test_a_report_that_is_too_large_or_elsewhere_stays(tmp_path: Path) -> None:
 
 
 def test_several_tests_are_one_mail(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the end of all, with the summary."""
+    """It is sent at the end of `all`, with the summary."""
     monkeypatch.setattr(running, "BASIC", ("iops",))
     short = [word.replace("rounds.", "iops.rounds.") if "=" in word else word for word in SHORT]
     changed = [f"iops.{word}" if word.startswith("steady_state") else word for word in short]
@@ -541,10 +541,10 @@ def test_a_resumed_run_mails_only_with_its_own_options(
 
 
 @pytest.mark.parametrize("tls", ["starttls", "implicit"])
-def test_a_login_goes_over_tls_and_stays_secret(
+def test_a_login_uses_tls_and_stays_secret(
     tls: str, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The server is given the password once it proved who it is; no file of the run, nor the mail, has it."""
+    """The server gets the password after its certificate is verified; no file of the run, nor the mail, has it."""
     with serving(Box(), server_side(certificate), implicit=tls == "implicit") as box:
         path = written(tmp_path, with_user(box, certificate, tls))
         assert run(tmp_path / "run", "--mail", str(path), formats="rst") == 0
@@ -577,7 +577,7 @@ def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
 
 
 def test_a_wrong_password_is_reported(certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the server's words, on one line."""
+    """The message has the server's words, on one line."""
     with serving(Box(), server_side(certificate)) as box:
         path = written(tmp_path, with_user(box, certificate, "starttls"))
         (tmp_path / "password").write_text("wrong-one\n")
@@ -601,7 +601,7 @@ def test_rejected_recipients_are_reported_and_the_others_served(
     assert len(box.mails) == 1
 
 
-def test_no_run_waits_for_a_server_without_end(
+def test_no_run_waits_endlessly_for_a_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A server that keeps sending data costs a bounded time, and the run keeps its exit code."""
@@ -631,8 +631,8 @@ def test_an_unreachable_server_does_not_change_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The run's result is printed first, then that no mail was sent; the exit code is the run's."""
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        box = Box(port=gone.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        box = Box(port=unused.getsockname()[1])
     assert run(tmp_path / "run", *to(box)) == 0
     assert "Connection refused" in capsys.readouterr().err
 
@@ -646,15 +646,13 @@ def test_an_unreachable_server_does_not_change_the_exit_code(
     assert "was not sent" in last
 
 
-def test_a_fault_of_the_mail_itself_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_in_the_mail_is_a_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """An error while a mail is created does not change the run's outcome."""
 
     def failing(*_arguments: object) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(sending, "message", failing)
+    monkeypatch.setattr("snia_pts.cli.mail.notification.message", failing)
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     afterwards: list[Callable[[], None]] = []
     with notify_on_exit(where, afterwards) as letter:

@@ -25,7 +25,7 @@ from snia_pts.spec import MetricName, Tracked
 from tests.strategies import cells, histograms, measured_round, measurement, rule, sample, stimulus, transfers
 
 
-def test_mixed_iops_adds_up() -> None:
+def test_mixed_iops_is_the_sum() -> None:
     """A mixed point's IOPS is reads plus writes, not weighted by the mix."""
     mixed = measurement(read=transfers(650, runtime_ms=2000), write=transfers(350, runtime_ms=2000))
 
@@ -34,8 +34,8 @@ def test_mixed_iops_adds_up() -> None:
     assert mixed.runtime_ms == 2000
 
 
-def test_throughput_is_decimal_and_adds_up() -> None:
-    """MB/s is 10^6 bytes a second, reads and writes together."""
+def test_throughput_is_decimal_and_the_sum() -> None:
+    """MB/s is 10^6 bytes per second, reads and writes together."""
     mixed = measurement(
         read=transfers(transferred_bytes=3_000_000, runtime_ms=1500), write=transfers(transferred_bytes=500_000)
     )
@@ -44,8 +44,8 @@ def test_throughput_is_decimal_and_adds_up() -> None:
 
 
 @pytest.mark.parametrize(("runtime_ms", "iops"), [(0, math.nan), (99, math.nan), (100, 1000.0), (1000, 100.0)])
-def test_a_rate_takes_100_ms_of_the_engines_clock(runtime_ms: int, iops: float) -> None:
-    """The clock counts whole milliseconds: of less than 100 ms a rate would be wrong by more than 1 %."""
+def test_a_rate_needs_100_ms_of_the_engines_clock(runtime_ms: int, iops: float) -> None:
+    """The clock counts whole milliseconds: below 100 ms a rate would be wrong by more than 1 %."""
     measured = measurement(stimulus(), write=transfers(100, transferred_bytes=409_600, runtime_ms=runtime_ms))
     short = sample(1, 100, seconds=runtime_ms / 1000, write_bytes=409_600)
 
@@ -55,14 +55,14 @@ def test_a_rate_takes_100_ms_of_the_engines_clock(runtime_ms: int, iops: float) 
 
 @given(st.integers(1, 10**12), st.floats(0.1, 1e6))
 def test_a_rate_is_the_nearest_float(ios: int, seconds: float) -> None:
-    """Seconds are not converted to milliseconds first, which would be rounded."""
+    """Seconds are not converted to milliseconds first, because that would round them."""
     assert sample(1, ios, seconds=seconds).iops == ios / seconds
     runtime_ms = round(1000 * seconds)
     assert measurement(write=transfers(ios, runtime_ms=runtime_ms)).iops == float(Fraction(1000 * ios, runtime_ms))
 
 
 @pytest.mark.parametrize(("counts", "expected"), [((1000, 1000), None), ((1000, 1009), None), ((1000, 1011), 1.094)])
-def test_a_spread_below_the_clocks_resolution_is_not_known(counts: tuple[int, int], expected: float | None) -> None:
+def test_a_spread_below_the_clocks_resolution_is_unknown(counts: tuple[int, int], expected: float | None) -> None:
     """Points of 100 ms have a resolution of 1 %: equal rates do not mean that the repeats were equal."""
     measured = [measurement(stimulus(), write=transfers(ios, runtime_ms=100)) for ios in counts]
     assert spread_percent(measured) == (None if expected is None else pytest.approx(expected, abs=0.001))
@@ -84,8 +84,8 @@ def test_maximum_response_is_the_larger() -> None:
     assert mixed.maximum_response_us == 9
 
 
-def test_nothing_measured_is_zero() -> None:
-    """A measurement without I/O divides nothing by nothing."""
+def test_a_measurement_without_io_is_zero() -> None:
+    """Its rates are computed without a division by zero."""
     nothing = measurement()
 
     assert (nothing.iops, nothing.mb_per_second, nothing.average_response_us, nothing.runtime_ms) == (0, 0, 0, 0)
@@ -101,8 +101,8 @@ def test_merging_keeps_the_count(one: Histogram, two: Histogram, three: Histogra
     assert merge((one, Histogram())) == one
 
 
-def test_histograms_end_at_what_can_be_measured() -> None:
-    """A response time of 10^18 ns is the greatest, a measurement of 10^18 I/Os; merged ones may be more."""
+def test_histograms_have_maximum_values() -> None:
+    """The maximum response time is 10^18 ns, the maximum count 10^18 I/Os; merged histograms may have more."""
     most = Histogram(counted=f"{10**18} {10**18}")
 
     assert merge((transfers(histogram=most).histogram, most)).count == 2 * 10**18
@@ -113,14 +113,14 @@ def test_histograms_end_at_what_can_be_measured() -> None:
 
 
 @pytest.mark.parametrize("counted", ["-2 1", "2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
-def test_histograms_ascend_and_count_up(counted: str) -> None:
-    """Bins out of order, twice, without or with a negative count, or of anything but whole numbers are refused."""
+def test_invalid_bins_are_refused(counted: str) -> None:
+    """Bins that do not ascend, duplicate bins, missing or negative counts, and fractions are refused."""
     with pytest.raises(ValueError, match=r"bins must ascend|without a count|whole numbers"):
         Histogram(counted=counted)
 
 
 def test_percentiles_come_from_merged_bins() -> None:
-    """The 99 % response time of a mixed point is that of all its I/Os, and no average of two percentiles."""
+    """The 99 % response time of a mixed point is that of all its I/Os, not an average of two percentiles."""
     reads = transfers(histogram=Histogram.from_bins(((10, 900),)))
     writes = transfers(histogram=Histogram.from_bins(((20, 85), (5000, 15))))
     mixed = measurement(read=reads, write=writes)
@@ -132,7 +132,7 @@ def test_percentiles_come_from_merged_bins() -> None:
 
 @given(histograms(), st.sampled_from([50.0, 90.0, 99.0, 99.9]))
 def test_percentile_is_the_first_bin_that_reaches_it(histogram: Histogram, percent: float) -> None:
-    """Up to the percentile lie at least that many I/Os, below it fewer."""
+    """At least that many I/Os are at or below the percentile, and fewer below it."""
     edge = percentiles_ns((histogram,), (percent,))[0]
     enough = 1000 * histogram.count >= round(100_000 / (100 - percent)) and histogram.count > 0
 
@@ -145,7 +145,7 @@ def test_percentile_is_the_first_bin_that_reaches_it(histogram: Histogram, perce
 
 
 def test_five_nines_need_a_hundred_thousand() -> None:
-    """With 99 999 I/Os nobody can tell the 99.999 % response time, with 100 000 it is the second largest."""
+    """With 99 999 I/Os the 99.999 % response time is unknown, with 100 000 it is the second largest."""
     assert percentiles_ns((Histogram.from_bins(((1, 99_999),)),), (FIVE_NINES,))[0] is None
     assert percentiles_ns((Histogram.from_bins(((1, 99_998), (2, 1), (3, 1))),), (FIVE_NINES,))[0] == 2
     assert percentiles_ns((Histogram(),), (50,))[0] is None
@@ -153,36 +153,36 @@ def test_five_nines_need_a_hundred_thousand() -> None:
 
 @pytest.mark.parametrize("percent", [1.0, 50.0, 95.0, 99.0, 99.5, 99.9, 99.99, FIVE_NINES])
 def test_the_rank_of_a_percentile_is_exact(percent: float) -> None:
-    """The rank is the least whole number that is at least the percent as written of the count, in integers."""
+    """The rank is the smallest integer that is at least that percentage of the count, computed in integers."""
     thousandths = round(percent * 1000)
     for count in range(100_000, 20_000_000, 100_000):
         assert percentile_rank(count, percent) == -(-count * thousandths // 100_000)
     assert percentile_rank(41_000, 99.9) == 40_959
 
 
-def test_value_is_found_by_its_key() -> None:
-    """A tracked variable is looked up by mix and block size, wherever it stands in the round."""
+def test_a_value_is_found_by_its_key() -> None:
+    """A tracked variable is looked up by mix and block size, at any position in the round."""
     four_kib, sixty_four_kib, _ = cells(rule())
     for ios in ({four_kib: 10, sixty_four_kib: 20}, {sixty_four_kib: 20, four_kib: 10}):
         assert [measured_round(1, ios).value(tracked) for tracked in rule().tracked[:2]] == [10, 20]
 
 
-def test_value_that_was_not_measured() -> None:
-    """A round that did not measure a variable says so, and gives no neighbour's value."""
+def test_a_value_that_was_not_measured_is_an_error() -> None:
+    """A round that did not measure a variable returns no neighbour's value."""
     tracked = Tracked(metric="iops", block_size_kib=4, read_percent=0)
     with pytest.raises(KeyError):
         measured_round(1, {Cell(read_percent=0, block_size_bytes=8192): 5}).value(tracked)
 
 
 def test_mean() -> None:
-    """The mean is summed without rounding error, and is nan of nothing."""
+    """The mean is summed without rounding error, and is nan without values."""
     assert mean([0.1] * 10) == 0.1
     assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
     assert math.isnan(mean([]))
 
 
 def test_no_percentile_is_above_the_maximum() -> None:
-    """A bin's value may lie above the greatest response time that was measured, a percentile may not."""
+    """A bin's value may exceed the maximum response time, a percentile may not."""
     side = transfers(histogram=Histogram(counted="1000 200000,2100 2"), response_max_ns=2000, ios=200_002)
     point = measurement(write=side)
 
@@ -192,14 +192,14 @@ def test_no_percentile_is_above_the_maximum() -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 100, -1, 101])
-def test_a_percentile_lies_between(percent: float) -> None:
-    """0 and 100 percent are no percentiles."""
+def test_0_and_100_percent_are_no_percentiles(percent: float) -> None:
+    """A percentile is between them."""
     with pytest.raises(ValueError, match="between 0 and 100"):
         percentiles_ns((Histogram(counted="1 1"),), (percent,))[0]
 
 
 def test_a_point_measured_twice_is_refused() -> None:
-    """Two measurements with the same key cannot be told apart by it, and are not."""
+    """Two measurements with the same key cannot be distinguished."""
     twice = MeasuredRound(number=1, measurements=(measurement(), measurement()), complete=True)
     with pytest.raises(ValueError, match="round 1 measured a point twice"):
         twice.keyed_by(lambda stimulus: stimulus.cell)
@@ -207,7 +207,7 @@ def test_a_point_measured_twice_is_refused() -> None:
         twice.value(Tracked(metric="iops", read_percent=0, block_size_kib=4))
 
 
-def test_points_are_keyed_as_the_test_wants() -> None:
+def test_points_have_the_keys_of_the_test() -> None:
     """The same round is a matrix of cells, or of demands."""
     stimuli = [stimulus(thread_count=threads, queue_depth=depth) for threads in (2, 1) for depth in (2, 1)]
     measured = MeasuredRound(number=1, measurements=tuple(map(measurement, stimuli)), complete=True)
@@ -246,7 +246,7 @@ def test_metrics(metric: MetricName, value: float) -> None:
 
 
 def test_response_time_of_several_measurements() -> None:
-    """The ART of several measurements counts each I/O once; of none it is nan."""
+    """The ART of several measurements counts each I/O once; without I/Os it is nan."""
     few = measurement(write=transfers(10, response_mean_ns=9_000_000.0))
     many = measurement(read=transfers(90, response_mean_ns=1_000_000.0))
 

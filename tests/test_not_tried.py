@@ -1,4 +1,4 @@
-"""What a run of the tests did not try is listed at its end, by both halves of scripts/test together."""
+"""The list of everything that was not tested, at the end of a run of the tests, for both halves of scripts/test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def listed(folder: Path, chosen: str, *options: str) -> str:
-    """Run the tests of a folder with the settings of this suite; return what is listed at the end."""
+    """Run the tests of a folder with the settings of this suite; return the list at the end."""
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-m", chosen, *options]
     done = subprocess.run(
         [*command, "-c", str(folder / "pytest.ini"), str(folder)],
@@ -25,8 +25,8 @@ def listed(folder: Path, chosen: str, *options: str) -> str:
     return done.stdout.partition("not tried here")[2].partition("\n")[2].partition("\n===")[0]
 
 
-def test_both_halves_list_what_neither_tried(tmp_path: Path) -> None:
-    """Each area with its reason and number of tests: skipped in one half or the other, or left out as long."""
+def test_both_halves_list_what_was_not_tested(tmp_path: Path) -> None:
+    """Each area has its reason and number of tests: skipped in one of the halves, or omitted as long."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    long: long\n")
     (tmp_path / "not-tried").touch()
     (tmp_path / "test_wheel_data.py").write_text(

@@ -1,4 +1,4 @@
-"""OCP's log page C0h: each field where the specification has it, of each Log Page Version, and other pages."""
+"""OCP's log page C0h: the position of each field in each Log Page Version, and other pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = struct.Struct(
     " 8s16s64s 6sH128x H16s"
 )
 GUID = bytes.fromhex("C5AF1028EABFF2A49C4F6F7CC914D5AF")
-#: Since which Log Page Version, and the value in ``page``; None for a text.
+#: The first Log Page Version with the field, and the value in ``page``; None for a text.
 COUNTS = {
     "Physical Media Units Written": (2, 0x0DE0_B6B3_A763_0101),
     "Physical Media Units Read": (2, 202 << 40),
@@ -82,7 +82,7 @@ TEXTS = {
 
 
 def page(version: int, *, guid: bytes = GUID) -> bytes:
-    """Return a page made by hand, every field with a value of its own."""
+    """Return a handmade page in which every field has a different value."""
 
     def wide(name: str, size: int) -> bytes:
         return COUNTS[name][1].to_bytes(size, "little")
@@ -157,7 +157,7 @@ def of(found: Decoded) -> dict[str, float]:
 
 @pytest.mark.parametrize(("version", "counts", "texts"), [(2, 27, 0), (3, 33, 1), (4, 33, 3), (5, 48, 8), (6, 51, 8)])
 def test_each_version_has_its_fields(version: int, counts: int, texts: int) -> None:
-    """Every field of the version is decoded with the value in its bytes, and no field of a later one."""
+    """Every field of the version is decoded from its bytes, and no field of a later version."""
     found = decode(page(version))
 
     expected = {name: float(value) for name, (since, value) in COUNTS.items() if since <= version}
@@ -171,8 +171,8 @@ def test_each_version_has_its_fields(version: int, counts: int, texts: int) -> N
 
 
 @pytest.mark.parametrize("version", [0, 1, 7, 0xFFFF])
-def test_of_an_unknown_version_the_common_fields_are_decoded(version: int) -> None:
-    """The fields since version 2 are at the same bytes in every version; a sentence says that others may be there."""
+def test_the_common_fields_of_an_unknown_version_are_decoded(version: int) -> None:
+    """The fields since version 2 are at the same bytes in every version; a message says that there may be others."""
     found = decode(page(version))
 
     assert of(found) == {**of(decode(page(2))), "Log Page Version": version}
@@ -194,13 +194,13 @@ def test_of_an_unknown_version_the_common_fields_are_decoded(version: int) -> No
     ids=["empty", "short", "long", "zeros", "big endian"],
 )
 def test_another_page_is_rejected(raw: bytes, reason: str) -> None:
-    """Log pages from C0h on are the makers' own: only the GUID tells that this one is OCP's."""
+    """Log pages from C0h on are vendor specific: only the GUID identifies OCP's page."""
     with pytest.raises(PageRejected, match=reason):
         decode(raw)
 
 
 def test_all_ones_are_unreported_or_implausible() -> None:
-    """What a drive may leave out is left out, what no drive can have counted is named; bytes of 255 are numbers."""
+    """Optional fields of all ones are omitted, impossible values are reported, and bytes of 255 are numbers."""
     found = decode(b"\xff" * 494 + (6).to_bytes(2, "little") + GUID)
     values = of(found)
 
@@ -217,7 +217,7 @@ def test_all_ones_are_unreported_or_implausible() -> None:
 
 @pytest.mark.parametrize(("value", "kept"), [(0, True), (10**18, True), (10**18 + 1, False), (1 << 127, False)])
 def test_edges_of_a_count_of_16_bytes(value: int, kept: bool) -> None:
-    """A count is one number of 16 bytes, not two of 8; what is beyond any quantity is no figure."""
+    """A count is one number of 16 bytes, not two of 8; a number above every quantity is not reported."""
     found = decode(value.to_bytes(16, "little") + page(4)[16:])
 
     assert of(found).get("Physical Media Units Written") == (value if kept else None)
@@ -235,8 +235,8 @@ def test_any_bytes_are_decoded() -> None:
             assert len(found.figures) > 10
 
 
-def test_texts_are_one_line_and_blank_ones_are_left_out() -> None:
-    """A label is what the drive's maker put there: any bytes."""
+def test_texts_are_one_line_and_blank_ones_are_omitted() -> None:
+    """A label contains whatever bytes the vendor wrote."""
     raw = bytearray(page(6))
     raw[294:358] = (b"a\n<b> \x01\xff" + bytes(64))[:64]
     raw[278:294] = bytes(16)
@@ -253,7 +253,7 @@ def test_texts_are_one_line_and_blank_ones_are_left_out() -> None:
 def test_a_recorded_answer() -> None:
     """A WUS4BB019D4M9E7 by ``nvme wdc vs-smart-add-log``, recorded in a test of facebook/CacheLib (NandWritesTest.cpp).
 
-    The values of its lines, put at the bytes where nvme-cli's plugin for WDC reads them.
+    The values of its lines are put at the bytes from which nvme-cli's plugin for WDC reads them.
     """
     raw = bytearray(512)
     raw[0:8] = (609651339018240).to_bytes(8, "little")
@@ -295,7 +295,7 @@ def _reading(written: int, detected: int, corrected: int) -> Health:
 
 
 def test_two_pages_give_differences_and_faults() -> None:
-    """Errors that were detected are a fault, those that were corrected are none: nvme-cli 2.3 swaps them."""
+    """Detected errors are a fault, corrected ones are not: nvme-cli 2.3 swaps them."""
     before, after = _reading(10**12, 5, 5), _reading(3 * 10**12, 5, 9)
 
     grown = {change.name: change.difference for change in changes(before, after) if change.difference}
@@ -305,8 +305,8 @@ def test_two_pages_give_differences_and_faults() -> None:
     assert [what for what, _ in alarms(before, _reading(10**12, 6, 5))] == ["faults of the drive"]
 
 
-def test_the_table_has_no_overlap_and_no_name_twice() -> None:
-    """Fields lie in the page, before its version, and each byte belongs to one of them."""
+def test_the_table_has_no_overlap_and_no_duplicate_name() -> None:
+    """Fields are in the page, before its version, and each byte belongs to one field."""
     table = layout()
     names = [field.name for field in table.fields]
     used = [byte for field in table.fields for byte in range(field.offset, field.offset + field.size_bytes)]

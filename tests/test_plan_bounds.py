@@ -1,4 +1,4 @@
-"""What a plan promises of a simulated drive, held against what its rehearsal then writes and takes."""
+"""A plan's bounds for a simulated drive, compared with the time and bytes of its rehearsal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snia_pts.procedures.estimator import Assumptions, Plan, plan
 from tests.strategies import spec_of
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-#: Tests with little beside what bounds them: points of a second, the first half hour of each Access Group.
+#: Short tests: points of a second, the first half hour of each Access Group.
 SHORTENED: dict[str, dict[str, Any]] = {
     "iops": {"rounds__point_seconds": 1, "rounds__maximum": 6},
     "throughput": {"rounds__point_seconds": 10},
@@ -36,7 +36,7 @@ SHORTENED: dict[str, dict[str, Any]] = {
 
 
 def preset_of(name: str, test: str, **faults: Any) -> Preset:
-    """Return a drive as a test wants its write cache."""
+    """Return a preset with the write cache that a test requires."""
     preset = read_preset(name)
     cached = replace(preset.drive, write_cache=spec_of(test).setup.write_cache)
     return replace(preset, drive=cached, faults=Faults(**faults))
@@ -48,7 +48,7 @@ def planned(preset: Preset, test: str) -> Plan:
 
 
 def rehearsed(preset: Preset, test: str, seed: int, folder: Path) -> tuple[float, int]:
-    """Return the seconds that a rehearsal took besides its purges, and the bytes that it wrote."""
+    """Return the seconds of a rehearsal without its purges, and the bytes that it wrote."""
     laboratory = SimulatedLaboratory(preset, seed=seed, evidence=folder, started=BEGAN)
     outcomes: list[Outcome] = []
 
@@ -64,7 +64,7 @@ def rehearsed(preset: Preset, test: str, seed: int, folder: Path) -> tuple[float
 
 
 def require_bounded(preset: Preset, test: str, seed: int, folder: Path) -> float:
-    """Require a rehearsal within its plan; return how much was written of what may be at most."""
+    """Require a rehearsal within its plan; return the written share of the maximum."""
     planned_test, (seconds, written) = planned(preset, test), rehearsed(preset, test, seed, folder)
     rounding = 1e-6
     assert planned_test.shortest.seconds * (1 - rounding) <= seconds <= planned_test.longest.seconds * (1 + rounding)
@@ -85,18 +85,18 @@ def require_bounded(preset: Preset, test: str, seed: int, folder: Path) -> float
     ],
 )
 def test_a_rehearsal_stays_within_its_plan(test: str, seed: int, share: float, tmp_path: Path) -> None:
-    """It takes no less and no more time than planned, and writes no more; nor is the bound far from everything."""
+    """It takes neither less nor more time than planned, writes no more, and for some test comes close to the bound."""
     assert require_bounded(preset_of("enterprise-nvme", test), test, seed, tmp_path) > share
 
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_bounds_its_rehearsal(name: str, tmp_path: Path) -> None:
-    """From a disk to a drive that writes each block at once: preconditioning is neither faster nor slower than told."""
+    """From a hard disk to a drive that writes each block at once, preconditioning takes the planned time."""
     require_bounded(preset_of(name, "throughput"), "throughput", 3, tmp_path)
 
 
 def test_faults_make_a_plan_longer(tmp_path: Path) -> None:
-    """A drive that is throttled and drifts takes no longer than its plan says, which is longer than a whole one's."""
+    """A drive that throttles and drifts takes no longer than its plan, which is longer than without faults."""
     ill = preset_of("enterprise-sata", "throughput", throttle_percent=40, throttle_after_bytes=1.0, drift_percent=30)
     require_bounded(ill, "throughput", 4, tmp_path)
     whole = planned(preset_of("enterprise-sata", "throughput"), "throughput")

@@ -1,4 +1,4 @@
-"""``--plan`` as a user reads it: what it counts, how long it is, and that it refuses what the run would refuse."""
+"""``--plan`` as a user reads it: its numbers, its length, and that it refuses what the run would refuse."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def text_of(spec: Spec, purging: PurgeKind = "device") -> str:
 
 
 def row(text: str, label: str) -> str:
-    """Return the one row of a step."""
+    """Return the only row of a step."""
     (found,) = (line for line in text.splitlines() if line.startswith(f"  {label}  "))
     return found
 
@@ -56,7 +56,7 @@ def row(text: str, label: str) -> str:
 
 
 def test_an_overwrite_is_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """--purge overwrite writes the target once more for each purge; what a vendor's tool writes nobody knows."""
+    """--purge overwrite writes the target once more for each purge; what a vendor's tool writes is unknown."""
     sums = {}
     for options in ((), ("--purge", "overwrite"), ("--purge-command", "true {device}")):
         words = ("throughput", "x.img", "--size", "64M", "--plan", "--json", "--assume", "500")
@@ -69,8 +69,8 @@ def test_an_overwrite_is_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None
     assert vendor == plain
 
 
-def test_the_words_tell_whether_the_purge_is_counted() -> None:
-    """The drive's own takes a time that nobody knows; an overwrite takes a known one; what is left out takes none."""
+def test_the_plan_says_whether_the_purge_is_counted() -> None:
+    """The drive's own purge takes an unknown time, an overwrite a known one, an omitted purge none."""
     own, overwrite, none = (text_of(spec_of("iops"), purging) for purging in ("device", "overwrite", "none"))
 
     assert ("1 x, not counted" in row(own, "Purge"), "besides the purge" in own) == (True, True)
@@ -79,26 +79,26 @@ def test_the_words_tell_whether_the_purge_is_counted() -> None:
     assert "besides the purge" in "\n".join(suite_lines([planned(spec_of("iops"))], dut()))
 
 
-def test_a_purge_that_is_left_out_is_no_step_for_programs() -> None:
-    """Its JSON has none, and says why."""
-    told = plan_json(planned(spec_of("iops"), "none"), dut())
-    assert told["assumptions"]["purge"] == "none"
-    assert [step["kind"] for step in told["shortest"]["steps"]] == ["continuous", "round"]
-    assert [step["kind"] for step in told["longest"]["steps"]] == ["continuous", "round"]
+def test_an_omitted_purge_is_no_step_in_json() -> None:
+    """The JSON has no such step, and gives the reason."""
+    described = plan_json(planned(spec_of("iops"), "none"), dut())
+    assert described["assumptions"]["purge"] == "none"
+    assert [step["kind"] for step in described["shortest"]["steps"]] == ["continuous", "round"]
+    assert [step["kind"] for step in described["longest"]["steps"]] == ["continuous", "round"]
 
 
-def test_a_profile_that_is_not_purged_is_a_difference_from_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """It wants an empty file; the run's report says so too."""
+def test_a_profile_without_its_purge_is_a_deviation(capsys: pytest.CaptureFixture[str]) -> None:
+    """The profile wants an empty file; the run's report lists the deviation too."""
     words = ("profile", "run", "etcd-fsync", "x.img", "--size", "32M", "--plan", "--json")
-    told = {}
+    actual = {}
     for options in ((), ("--purge", "none")):
         assert main([*words, *options]) == 0
-        told[options] = [deviation["actual"] for deviation in json.loads(capsys.readouterr().out)["deviations"]]
-    assert list(told.values()) == [[], ["not purged"]]
+        actual[options] = [deviation["actual"] for deviation in json.loads(capsys.readouterr().out)["deviations"]]
+    assert list(actual.values()) == [[], ["not purged"]]
 
 
-def test_the_settings_of_the_host_are_told() -> None:
-    """With all their values; what prepares the host takes a time that is not counted."""
+def test_the_settings_of_the_host_are_listed() -> None:
+    """The plan has all their values; the time to prepare the host is not counted."""
     axes = [Axis(key="host.scheduler", values=("none", "bfq")), Axis(key="host.governor", values=("performance",))]
     spec = profiles.spec(axes=axes)
     text = text_of(spec)
@@ -112,8 +112,8 @@ def test_the_settings_of_the_host_are_told() -> None:
     assert "sets the host" not in text_of(profiles.spec())
 
 
-def test_what_no_time_bounds_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A profile that ends with so many I/Os takes as long as these do: its longest time is a least one."""
+def test_an_unbounded_time_is_a_minimum(capsys: pytest.CaptureFixture[str]) -> None:
+    """A profile that ends after a number of I/Os takes as long as they do: its longest time is given as a minimum."""
     words = ("profile", "run", "etcd-fsync", "x.img", "--size", "32M", "--plan")
     assert main(list(words)) == 0
     output = capsys.readouterr().out
@@ -138,21 +138,21 @@ limit = [
 """
 
 
-def test_a_plan_repeats_the_limits_that_it_took(capsys: pytest.CaptureFixture[str]) -> None:
-    """All are counted, those of this test told; none is told too, and nothing where none were given."""
+def test_a_plan_lists_the_given_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """All are counted and those of this test listed; without limits the plan does not mention them."""
     Path("limits.toml").write_text(LIMITS)
-    told = {}
+    output = {}
     for verb in ("iops", "throughput", "all"):
         assert main([verb, "x.img", "--size", "1G", "--plan", "--limits", "limits.toml"]) == 0
-        told[verb] = capsys.readouterr().out
+        output[verb] = capsys.readouterr().out
 
     assert (
         "  3 limits, 2 on this test\n"
         "    iops at RND 4 KiB 0/100: at least 50 000 IOPS (47 500 with 5 % tolerance)\n"
         "    iops at RND 8 KiB 0/100: at least 20 000 IOPS and at most "
-    ) in told["iops"].replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert "  3 limits, none on this test\n" in told["throughput"]
-    assert "  3 limits: 2 on iops, none on throughput, none on latency, 1 on wsat\n" in told["all"]
+    ) in output["iops"].replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "  3 limits, none on this test\n" in output["throughput"]
+    assert "  3 limits: 2 on iops, none on throughput, none on latency, 1 on wsat\n" in output["all"]
     assert main(["iops", "x.img", "--size", "1G", "--plan", "--json", "--limits", "limits.toml"]) == 0
     assert [limit["at"] for limit in json.loads(capsys.readouterr().out)["limits"]] == [
         "RND 4 KiB 0/100",
@@ -161,8 +161,8 @@ def test_a_plan_repeats_the_limits_that_it_took(capsys: pytest.CaptureFixture[st
     assert "limit" not in text_of(spec_of("iops"))
 
 
-def test_many_limits_are_no_second_page() -> None:
-    """The first of a test are told one by one, and how many more there are."""
+def test_many_limits_are_summarised() -> None:
+    """The first limits of a test are listed one by one, followed by the number of the others."""
     limit = Limit(test="iops", metric="iops", at="RND 4 KiB 0/100", unit="IOPS", minimum=1)
     many = replace(planned(spec_of("iops")), limits=(limit,) * 30)
     lines = list(plan_lines(many, dut()))
@@ -174,32 +174,30 @@ def test_many_limits_are_no_second_page() -> None:
 
 
 @pytest.mark.parametrize("spec", [*map(spec_of, TESTS), *(read_profile(name).spec for name in builtin_profiles())])
-def test_a_plan_is_a_page(spec: Spec) -> None:
-    """Of each test and each profile; what stands together adds up to the whole, and nothing is said of a drive's time
-    that is none.
-    """
-    text, told = text_of(spec), plan_json(planned(spec), dut())
+def test_a_plan_fits_on_a_page(spec: Spec) -> None:
+    """This holds for each test and profile; rows add up to the total, and a drive without a known time has none."""
+    text, described = text_of(spec), plan_json(planned(spec), dut())
 
     assert len(text.splitlines()) <= 45
     assert "the drive's" not in text
-    for course in (told["shortest"], told["longest"]):
+    for course in (described["shortest"], described["longest"]):
         for what in ("seconds", "written_bytes"):
             assert sum(step[what] for step in course["steps"]) == pytest.approx(course[what])
 
 
-def test_zones_and_repeats_stand_together() -> None:
-    """A row tells how often its step comes, and the sizes that are asked for one by one stay apart."""
+def test_zones_and_repeats_are_grouped() -> None:
+    """A row has the number of repeats of its step; sizes that are listed explicitly have separate rows."""
     text = text_of(profiles.spec(profiles.workload(zones=16), axes=[Axis(key="queue_depth", values=(1, 2))], repeats=3))
     rows = [line for line in text.splitlines() if ": Round" in line]
     assert ["48 x" in item for item in rows] == [True, True]
     assert [entry.split(":")[0].strip() for entry in rows] == ["random read, Q1", "random read, Q2"]
 
 
-def test_many_points_stand_together_by_workloads() -> None:
-    """Where each had a row of its own there would be hundreds."""
+def test_many_points_are_grouped_by_workload() -> None:
+    """With a row for each point there would be hundreds."""
     depths = tuple(range(1, 257))
-    asked = [profiles.workload(), profiles.workload("write", read_percent=0, fresh=True)]
-    text = text_of(profiles.spec(*asked, axes=[Axis(key="queue_depth", values=depths)]))
+    workloads = [profiles.workload(), profiles.workload("write", read_percent=0, fresh=True)]
+    text = text_of(profiles.spec(*workloads, axes=[Axis(key="queue_depth", values=depths)]))
     assert [line.split("  ")[1] for line in text.splitlines() if " 256 x" in line] == [
         "random read, ...: Round",
         "write, ...: Purge",
@@ -211,7 +209,7 @@ def test_many_points_stand_together_by_workloads() -> None:
 
 
 def both(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """Plan and run: both refuse it, by the same code and words, which are returned; the plan makes nothing."""
+    """Require that plan and run are refused with the same code and message, and the plan creates nothing."""
     capsys.readouterr()
     before = sorted(Path().rglob("*"))
     code = main([*words, "--plan"])
@@ -223,8 +221,9 @@ def both(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 
 
 def _without_host_facts(text: str) -> str:
-    """Leave out what the host changes between two commands: the free space, and processes that cannot be examined."""
-    lines = (line for line in text.splitlines(keepends=True) if not line.startswith("snia-pts: not checked: "))
+    """Leave out facts of the host that change between two commands: free space, unreadable processes, other runs."""
+    notices = ("snia-pts: not checked: ", "snia-pts: another run of snia-pts ")
+    lines = (line for line in text.splitlines(keepends=True) if not line.startswith(notices))
     return re.sub(r"\d[\d.]* \w+ (?=of free space)", "", "".join(lines))
 
 
@@ -291,10 +290,10 @@ def _full_folder(stack: ExitStack) -> None:
         (None, "profile run etcd-fsync x.img --size 32M --axis host.scheduler=nosuch", 10, "scheduler"),
     ],
 )
-def test_a_plan_refuses_what_its_run_would(
+def test_a_plan_is_refused_for_the_reasons_of_its_run(
     make: Any, words: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the same sentence and code, before anything is made."""
+    """Both have the same message and code, and nothing is created."""
     if "host." in words:
         need_root()
     with ExitStack() as stack:
@@ -305,8 +304,8 @@ def test_a_plan_refuses_what_its_run_would(
 
 
 @pytest.mark.parametrize("option", ["registerfiles", "userspace_reap"])
-def test_options_of_one_i_o_engine_are_planned_and_run_with_it(option: str, tmp_path: Path) -> None:
-    """What fio takes with io_uring alone, or with libaio alone, is planned, and measured with that one."""
+def test_options_of_one_io_engine_are_planned_and_run_with_it(option: str, tmp_path: Path) -> None:
+    """An option that fio accepts with io_uring only, or with libaio only, is planned and measured with that engine."""
     words = [
         "profile",
         "run",
@@ -337,7 +336,7 @@ def test_options_of_one_i_o_engine_are_planned_and_run_with_it(option: str, tmp_
 def test_the_result_names_fixed_buffers(
     lockable_bytes: int | None, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every job of a run has fixed buffers, and its result says so; or none has where memory may not be locked."""
+    """Either every job of a run has fixed buffers, and its result says so; or none, if memory may not be locked."""
     if named:
         need_root()  # other users may lock little memory
     monkeypatch.setattr("snia_pts.lab.fio.probe._lockable_bytes", lambda: lockable_bytes)
@@ -352,8 +351,8 @@ def test_the_result_names_fixed_buffers(
     assert all(("fixedbufs=1" in job) is named for job in jobs)
 
 
-def test_a_plan_refuses_a_drive_that_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By who uses it, what is on it, or a serial number that is another's; and a file that a device is made of."""
+def test_a_plan_refuses_a_drive_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reasons are its users, its content, another serial number, and a file that a device is based on."""
     with loop_device(filled(tmp_path / "x.img"), 8 * MIB) as device:
         name = device.name
         assert both(capsys, "iops", str(device), "--serial", "other")[0] == 9
@@ -369,7 +368,7 @@ def test_a_plan_refuses_a_drive_that_is_used(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.fixture
 def _no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a fio be found first that is too old."""
+    """Put a fio that is too old first in PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/fio").write_text("#!/bin/sh\necho fio-2.1\n")
     (tmp_path / "bin/fio").chmod(0o755)
@@ -380,18 +379,37 @@ def _no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_path")
-def test_a_plan_wants_the_tools_of_its_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """A fio that is too old is none; a simulated drive needs none."""
-    code, told = both(capsys, "iops", "x.img", "--size", "8M")
-    assert (code, "fio-2.1" in told, Path("x.img").exists()) == (4, True, False)
+def test_a_plan_needs_the_tools_of_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A fio that is too old is refused; a simulated drive needs no fio."""
+    code, message = both(capsys, "iops", "x.img", "--size", "8M")
+    assert (code, "fio-2.1" in message, Path("x.img").exists()) == (4, True, False)
     assert main(["iops", "sim:enterprise-nvme", "--plan"]) == 0
 
 
 @pytest.mark.parametrize("verb", ["iops", "all"])
 def test_a_plan_names_both_ends_of_a_symlink(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The operator sees what a name leads to before anything is destroyed; an ordinary name is not repeated."""
+    """The operator sees the target of the symlink before anything is destroyed; an ordinary path is not repeated."""
     image = filled(tmp_path / "disk.img", 4 * MIB)
     Path("link.img").symlink_to(image)
     for given, where in (("link.img", f"on {image} (given as link.img): "), ("disk.img", f"on {image}: ")):
         assert main([verb, given, "--plan", "--overwrite"]) == 0
         assert where in capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize("version", ["2.0.2", "1.1"])
+def test_the_shortened_all_of_the_documentation_takes_about_three_minutes(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of docs/usage.rst, and for PTS 1.1 the same without the settings that it says to omit."""
+    text = (Path(__file__).parents[1] / "docs" / "usage.rst").read_text()
+    (command,) = re.findall(r"^ +snia-pts (all trial\.img(?:.*\\\n)+.*)$", text, re.MULTILINE)
+    words = command.replace("\\\n", " ").split()
+    if version == "1.1":
+        omitted = {place for place, word in enumerate(words) if ".histogram.seconds=" in word}
+        assert len(omitted) == 2
+        words = [word for place, word in enumerate(words) if not {place, place + 1} & omitted]
+    assert main([*words, "--pts", version, "--plan", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert len(document["tests"]) == 4
+    assert 60 < document["shortest"]["seconds"] <= document["longest"]["seconds"] < 300

@@ -1,4 +1,4 @@
-"""Run folders that somebody else prepared: links in place of files, and folders that others may change."""
+"""Run folders that another user prepared: symlinks in place of files, and folders that others can change."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from snia_pts.lab.evidence import last_number
 from snia_pts.lab.process import program as process
 from snia_pts.record import folder as folder_module
 from snia_pts.record.folder import RunFolder, writable_path
-from snia_pts.record.journal import Journal, is_locked
+from snia_pts.record.journal import Journal
+from snia_pts.record.locks import is_locked
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.writing import replace_files
 from snia_pts.units import MIB
+from tests.command_line import ENVIRONMENT, command, snia_pts
 from tests.drives import content, filled, need_root
-from tests.operating import ENVIRONMENT, command, snia_pts
 from tests.simulated_device import fuse, slow
 from tests.simulated_device.model import Drive
 from tests.simulated_device.oracle import Oracle
 from tests.test_end_to_end import SMALL
 
-#: What somebody puts in the place of a file.
+#: What another user puts in the place of a file.
 KINDS = ("symlink", "dangling symlink", "hard link", "named pipe", "directory")
 SIMULATED = ("iops", "sim:client-qlc", "--max-rounds", "2", "--set", "steady_state.window_rounds=2", "--pts", "1.1")
 
 
 def called(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> tuple[int, str]:
-    """Run a command line in this process; return its exit code, and what it said of errors."""
+    """Run a command line in this process; return its exit code and standard error."""
     code = main([str(word) for word in argv])
     return code, capsys.readouterr().err
 
@@ -67,13 +68,13 @@ def plant(path: Path, kind: str, victim: Path) -> None:
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """Somebody's file, outside of every run folder."""
+    """Return another user's file, outside of every run folder."""
     (tmp_path / "home").mkdir()
     return filled(tmp_path / "home" / "victim", 4096)
 
 
 def untouched(victim: Path, before: str) -> bool:
-    """Whether a victim has its bytes, and nothing came into being beside it."""
+    """Return whether a victim has its bytes, and no file was created beside it."""
     return content(victim) == before and [path.name for path in victim.parent.iterdir()] == ["victim"]
 
 
@@ -91,7 +92,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "report": lambda path: replace_files(path.parents[1], {f"{path.parent.name}/{path.name}": b"new"}),
     "table": lambda path: replace_files(path.parents[1], {f"{path.parent.name}/{path.name}/a.csv": b"new"}),
 }
-#: Where what was planted is replaced, and the file is written; everywhere else it is refused.
+#: Where a planted object is replaced, and the file is written; everywhere else it is refused.
 REPLACED = {
     *(("replace", kind) for kind in KINDS if kind != "directory"),
     ("create, replacing", "hard link"),
@@ -103,8 +104,8 @@ REPLACED = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("writer", WRITERS)
-def test_nothing_is_written_through_what_was_planted(tmp_path: Path, victim: Path, writer: str, kind: str) -> None:
-    """Each way to write refuses what is no file of its own, or replaces it; a victim keeps its bytes."""
+def test_nothing_is_written_through_a_planted_object(tmp_path: Path, victim: Path, writer: str, kind: str) -> None:
+    """Each function that writes refuses or replaces what is not its own file; a victim keeps its bytes."""
     before, run = content(victim), RunFolder.create(tmp_path / "run")
     path = run.evidence / "00001-x.process.json"
     plant(path, kind, victim)
@@ -122,8 +123,8 @@ def test_nothing_is_written_through_what_was_planted(tmp_path: Path, victim: Pat
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, victim: Path, writer: str) -> None:
-    """A folder inside a run folder that is replaced by a link while the run holds it: nothing is written behind it."""
+def test_a_folder_that_became_a_symlink_is_not_followed(tmp_path: Path, victim: Path, writer: str) -> None:
+    """If a subfolder of an open run folder is replaced by a symlink, nothing is written through it."""
     before, run = content(victim), RunFolder.create(tmp_path / "run")
     files.make_folder(run.path / "figures")
     with run.opened():
@@ -133,7 +134,7 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, victim: Pat
         with pytest.raises((RunFolderError, ReportError)):
             WRITERS[writer](run.path / "figures" / "00001-x.process.json")
         if writer not in ("existing journal", "report"):
-            WRITERS[writer](run.evidence / "00001-x.process.json")  # it is held, and written to where it is now
+            WRITERS[writer](run.evidence / "00001-x.process.json")  # it is open, and written to where it is now
             assert (run.path / "evidence.away" / "00001-x.process.json").exists()
 
     assert untouched(victim, before)
@@ -146,7 +147,7 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, victim: Pat
 def test_a_symlink_that_appears_between_two_calls_is_not_followed(
     tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object]
 ) -> None:
-    """Another user plants a symlink in a sticky directory before each of the calls that look at a path or create it."""
+    """Another user plants a symlink in a sticky directory before each of the calls that inspect or create a path."""
     need_root()
     before, sticky = content(victim), tmp_path / "sticky"
     sticky.mkdir()
@@ -170,7 +171,7 @@ def test_a_symlink_that_appears_between_two_calls_is_not_followed(
 @pytest.mark.root
 @pytest.mark.parametrize(("user", "is_trusted"), [(0, True), (65534, False)])
 def test_a_user_who_serves_a_file_system_owns_all_its_files(user: int, is_trusted: bool, tmp_path: Path) -> None:
-    """The server says that everything belongs to root."""
+    """The server claims that all files belong to root."""
     need_root()
     ended, mount = threading.Event(), tmp_path / "mount"
     mount.mkdir()
@@ -197,8 +198,8 @@ def test_a_user_who_serves_a_file_system_owns_all_its_files(user: int, is_truste
 
 
 @pytest.mark.parametrize("reader", [files.open_regular, is_locked])
-def test_only_a_regular_file_is_opened_to_read_it(tmp_path: Path, reader: Callable[[Path], object]) -> None:
-    """To open a pipe lets its writer continue, as to open a watchdog starts it."""
+def test_only_a_regular_file_is_opened_for_reading(tmp_path: Path, reader: Callable[[Path], object]) -> None:
+    """Opening a pipe lets its writer continue, and opening a watchdog starts it."""
     pipe, planted = tmp_path / "pipe", tmp_path / "planted"
     os.mkfifo(pipe)
     planted.symlink_to(pipe)
@@ -206,7 +207,7 @@ def test_only_a_regular_file_is_opened_to_read_it(tmp_path: Path, reader: Callab
     writer.start()
     time.sleep(0.2)
 
-    with pytest.raises((OSError, RecordError), match="it is not a regular file"):
+    with pytest.raises(OSError, match="it is not a regular file"):
         reader(planted)
 
     writer.join(0.5)
@@ -229,8 +230,8 @@ def before_call(
     return call
 
 
-def test_a_run_folder_that_is_moved_is_written_to_where_it_is(tmp_path: Path) -> None:
-    """What takes the place of a held folder gets no file of the run."""
+def test_a_run_folder_that_is_moved_is_still_written(tmp_path: Path) -> None:
+    """A folder that replaces an open one gets no file of the run."""
     run = RunFolder.create(tmp_path / "run")
     with run.opened():
         run.path.rename(tmp_path / "away")
@@ -242,8 +243,41 @@ def test_a_run_folder_that_is_moved_is_written_to_where_it_is(tmp_path: Path) ->
     assert (tmp_path / "away" / "evidence" / "x").read_bytes() == b"new"
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    """A temporary file without a writer goes; one that is still written stays, as do files of other names."""
+@pytest.mark.parametrize("replacement", ["empty folder", "folder of a run", "symlink"])
+def test_a_run_folder_that_is_moved_keeps_its_journal(tmp_path: Path, replacement: str) -> None:
+    """When the run ends, it is not mistaken for one that never started because another folder has its path."""
+    run, moved = RunFolder.create(tmp_path / "run"), tmp_path / "moved"
+    with run.opened():
+        files.create_file(run.journal, b"{}\n")
+        files.create_file(run.evidence / "00000-probe", b"")
+        run.path.rename(moved)
+        (tmp_path / "other" / "evidence" if replacement == "folder of a run" else tmp_path / "other").mkdir(
+            parents=True
+        )
+        if replacement == "symlink":
+            run.path.symlink_to(tmp_path / "other")
+        else:
+            (tmp_path / "other").rename(run.path)
+        assert run.has_started
+        run.discard()
+
+    assert (moved / "journal.jsonl").read_bytes() == b"{}\n"
+    assert (moved / "evidence" / "00000-probe").exists()
+
+
+def test_a_suite_folder_that_is_moved_keeps_its_list_of_tests(tmp_path: Path) -> None:
+    """Without it, no test of the suite can be resumed."""
+    suite = SuiteFolder.create(tmp_path / "suite", ["iops"])
+    with suite.locked():
+        suite.path.rename(tmp_path / "moved")
+        suite.path.mkdir()
+        suite.discard()
+
+    assert SuiteFolder.existing(tmp_path / "moved") is not None
+
+
+def test_temporary_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
+    """The next writer removes a temporary file without a writer, but not one in use, nor files with other names."""
     left, busy = tmp_path / ".result.xml.0123456789abcdef", tmp_path / ".result.xml.fedcba9876543210"
     others = [tmp_path / name for name in (".result.xml.backup", ".report.pdf.0123456789abcdef", "result.xml.0")]
     for path in (left, busy, *others):
@@ -256,7 +290,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> Non
 
 
 def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
-    """SIGKILL while result.xml is written: the old one stays, and the next writer leaves nothing beside the new one."""
+    """After SIGKILL while result.xml is written, the old file is unchanged; the next writer leaves only the new one."""
     script = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom snia_pts import files\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -298,7 +332,10 @@ def stored(simulated: Path, tmp_path: Path) -> Path:
 def test_report_writes_through_nothing(
     stored: Path, victim: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``report`` and ``assess`` of a folder with something planted: exit 0 with it replaced, else a sentence."""
+    """``report`` and ``assess`` of a folder with a planted object replace it with exit code 0, or refuse it.
+
+    An object in the place of a report was not written by a report, so it is not replaced.
+    """
     before, path = content(victim), stored / name
     if path.is_dir():
         shutil.rmtree(path)
@@ -307,13 +344,13 @@ def test_report_writes_through_nothing(
         before = content(victim)
     plant(path, kind, victim)
 
-    code, said = called(capsys, "report", stored, "--to", "json,csv")
+    code, message = called(capsys, "report", stored, "--to", "json,csv")
     judged, _ = called(capsys, "assess", stored)
 
     assert untouched(victim, before)
-    in_the_way = (kind == "directory") != (name == "tables")
-    readable = name != "journal.jsonl" or kind in ("symlink", "hard link")  # both are read, and not written
-    assert code in ((0,) if readable and (name == "journal.jsonl" or not in_the_way) else (13, 14, 15)), said
+    in_the_way = name == "report.json" or (kind == "directory") != (name == "tables")
+    readable = name != "journal.jsonl" or kind in ("symlink", "hard link")  # both are read, but not written
+    assert code in ((0,) if readable and (name == "journal.jsonl" or not in_the_way) else (13, 14, 15)), message
     assert judged in (0, 14)
 
 
@@ -322,55 +359,55 @@ def test_report_writes_through_nothing(
 def test_compare_writes_through_nothing(
     stored: Path, victim: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``compare --out`` replaces nothing, and does not follow a link in place of figures."""
+    """``compare --out`` replaces nothing, and follows no symlink in place of figures."""
     before, out = content(victim), stored.parent / "out"
     out.mkdir()
     plant(out / name, kind, victim)
 
-    code, said = called(capsys, "compare", stored, stored, "--out", out)
+    code, message = called(capsys, "compare", stored, stored, "--out", out)
 
     assert untouched(victim, before)
-    assert code == (0 if (name, kind) == ("figures", "directory") else 15), said
+    assert code == (0 if (name, kind) == ("figures", "directory") else 15), message
     assert code == 0 or [path.name for path in out.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_export_writes_over_nothing(stored: Path, victim: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """``export`` takes nothing that is there for its own."""
+def test_export_overwrites_nothing(stored: Path, victim: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``export`` refuses an existing file."""
     before = content(victim)
     plant(stored.parent / "out.xml", kind, victim)
 
-    code, said = called(capsys, "export", stored, "--to", "tkperf", "--out", stored.parent / "out.xml")
+    code, message = called(capsys, "export", stored, "--to", "tkperf", "--out", stored.parent / "out.xml")
 
     assert untouched(victim, before)
-    assert code == 20, said
+    assert code == 20, message
 
 
 @pytest.mark.parametrize("kind", KINDS[:4])
-def test_a_run_does_not_take_a_folder_with_anything_in_it(
+def test_a_run_refuses_a_folder_with_content(
     tmp_path: Path, victim: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``run`` and ``all`` refuse a folder that is not empty, and what is no folder."""
+    """``run`` and ``all`` refuse a folder that is not empty, and anything that is not a folder."""
     before, full = content(victim), tmp_path / "full"
     full.mkdir()
     plant(full / "evidence", kind, victim)
     names = ["full"]
-    if kind != "dangling symlink":  # the operator's own name for a folder to be made
+    if kind != "dangling symlink":  # the operator's own symlink to a folder that does not exist yet
         plant(tmp_path / "planted", kind, victim)
         names.append("planted")
 
     for name in names:
         for verb in (SIMULATED, ("all", "sim:client-qlc")):
-            code, said = called(capsys, *verb, "--run-dir", tmp_path / name)
-            assert code == 5, said
+            code, message = called(capsys, *verb, "--run-dir", tmp_path / name)
+            assert code == 5, message
     assert untouched(victim, before)
 
 
 @pytest.mark.long
 def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
-    """A stopped run whose next evidence is planted goes on under other names, or is refused: nothing is harmed.
+    """A stopped run whose next evidence file is planted continues with other names, or is refused: nothing is harmed.
 
-    All copies of the run write to its file, so each of them insists on going on with it.
+    All copies of the run write to the same file, so each has the option to continue on it.
     """
     argv = ("iops", "x.img", "--size", "16M", *SMALL, "--point-seconds", "0.5", "--run-dir", "run")
     with subprocess.Popen(command(*argv), cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as running:
@@ -406,7 +443,7 @@ def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
 # -- folders that others may change -----------------------------------------------------------------------------------
 
 
-#: Owner, group and rights of a folder, and what is said of it.
+#: Owner, group and permissions of a folder, and the message about it.
 CHANGEABLE = {
     "somebody else's": (4711, 0, 0o755, "belongs to user 4711"),
     "everybody's": (0, 0, 0o777, "every user may change"),
@@ -417,10 +454,10 @@ CHANGEABLE = {
 @pytest.mark.root
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("how", CHANGEABLE)
-def test_root_writes_to_no_folder_that_others_may_change(
+def test_root_writes_to_no_folder_that_others_can_change(
     tmp_path: Path, how: str, depth: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run folder, or one above it, that another user may change: exit 5, the reason, and nothing written."""
+    """If another user can change the run folder or one above it: exit code 5, the reason, and nothing is written."""
     need_root()
     owner, group, mode, reason = CHANGEABLE[how]
     folders = [tmp_path / "a" / "b" / "run", tmp_path / "a" / "b", tmp_path / "a"]
@@ -429,35 +466,35 @@ def test_root_writes_to_no_folder_that_others_may_change(
     folders[depth].chmod(mode)
 
     for verb in (SIMULATED, ("all", "sim:client-qlc"), (*SIMULATED, "--plan")):
-        code, said = called(capsys, *verb, "--run-dir", folders[0])
-        assert code == 5, said
-        assert reason in said
-        assert "chown" in said
+        code, message = called(capsys, *verb, "--run-dir", folders[0])
+        assert code == 5, message
+        assert reason in message
+        assert "chown" in message
     assert list(folders[0].iterdir()) == []
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("verb", [("resume",), ("report",), ("export", "--to", "tkperf")], ids=" ".join)
-def test_root_adds_nothing_to_a_run_that_others_may_change(
+def test_root_adds_nothing_to_a_run_that_others_can_change(
     stored: Path, verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stored run of another user is read, and not written to, by root."""
+    """Root reads a stored run of another user, but does not write to it."""
     need_root()
     (stored / "journal.jsonl").write_bytes((stored / "journal.jsonl").read_bytes().rsplit(b"\n", 2)[0] + b"\n")
     stored.chmod(0o777)
     before = {path: content(path) for path in stored.rglob("*") if path.is_file()}
 
-    code, said = called(capsys, verb[0], stored, *verb[1:])
+    code, message = called(capsys, verb[0], stored, *verb[1:])
 
-    assert code == 5, said
-    assert "every user may change" in said
+    assert code == 5, message
+    assert "every user may change" in message
     assert {path: content(path) for path in stored.rglob("*") if path.is_file()} == before
     assert called(capsys, "assess", stored)[0] in (0, 14)
 
 
 @pytest.mark.root
 def test_the_user_behind_sudo_and_sticky_folders_are_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home of the user who called sudo, and a folder below a sticky one, may be written to; a sticky one not."""
+    """Root may write to a home of the user who called sudo, and below a sticky folder, but not into a sticky folder."""
     need_root()
     home, sticky = tmp_path / "home", tmp_path / "sticky"
     (home / "run").mkdir(parents=True)
@@ -481,7 +518,7 @@ def test_the_user_behind_sudo_and_sticky_folders_are_safe(tmp_path: Path, monkey
 
 @pytest.mark.root
 def test_root_appends_to_no_journal_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal of a run that goes on belongs to root or to the user behind sudo."""
+    """The journal of a run that is resumed belongs to root or to the user behind sudo."""
     need_root()
     journal = tmp_path / "journal.jsonl"
     journal.touch()
@@ -497,7 +534,7 @@ def test_root_appends_to_no_journal_of_another_user(tmp_path: Path, monkeypatch:
 
 
 def own_tree(tmp_path: Path) -> tuple[Path, Path]:
-    """Make a folder that only root may change, and one of another user; return both."""
+    """Make a folder that only root can change, and one of another user; return both."""
     own, others = tmp_path / "own", tmp_path / "others"
     own.mkdir()
     others.mkdir()
@@ -505,7 +542,7 @@ def own_tree(tmp_path: Path) -> tuple[Path, Path]:
     return own, others
 
 
-#: How another user leads root to a folder of root's: what is planted, and the path that root names.
+#: How another user redirects root to a folder of root's: what is planted, and the path that root gives.
 LEADS: dict[str, Callable[[Path, Path], Path]] = {
     "a link": lambda own, others: link(others / "runs", own),
     "a link in a link's target": lambda own, others: link(own.parent / "l", link(others / "runs", own)),
@@ -531,7 +568,7 @@ def sticky(parent: Path) -> Path:
 
 
 def folder(place: Path) -> Path:
-    """Make a folder and those above it."""
+    """Make a folder and its parents."""
     place.mkdir(parents=True)
     return place
 
@@ -539,21 +576,21 @@ def folder(place: Path) -> Path:
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["", "run"])
 @pytest.mark.parametrize("lead", LEADS)
-def test_root_is_led_nowhere(tmp_path: Path, lead: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A path of --run-dir that another user can make lead elsewhere: exit 5, and nothing is written there."""
+def test_root_is_not_redirected(tmp_path: Path, lead: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path of --run-dir that another user can redirect: exit code 5, and nothing is written there."""
     need_root()
     own, others = own_tree(tmp_path)
     place = LEADS[lead](own, others) / name
 
     for verb in (SIMULATED, ("all", "sim:client-qlc"), (*SIMULATED, "--plan")):
-        code, said = called(capsys, *verb, "--run-dir", place)
-        assert code == 5, said
+        code, message = called(capsys, *verb, "--run-dir", place)
+        assert code == 5, message
     assert list(own.iterdir()) == []
 
 
 @pytest.mark.root
-def test_root_follows_its_own_links(tmp_path: Path) -> None:
-    """A symlink of root's in root's folder leads to a run folder, as do folders with .. in their path."""
+def test_root_follows_its_own_symlinks(tmp_path: Path) -> None:
+    """A symlink of root's in root's folder leads to a run folder; paths with .. work too."""
     need_root()
     own, _ = own_tree(tmp_path)
     runs = link(tmp_path / "runs", own, owner=0)
@@ -565,10 +602,10 @@ def test_root_follows_its_own_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make", [RunFolder.create, lambda path: SuiteFolder.create(path, ["iops"])], ids=["run", "all"]
 )
-def test_what_takes_a_run_folders_place_in_time_is_not_used(
+def test_a_folder_that_appears_at_the_run_folders_path_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object]
 ) -> None:
-    """A folder with files, or a link to one, that appears after the look at the path gets no file of the run."""
+    """A folder with files, or a symlink to one, that appears after the check of the path gets no file of the run."""
     full = tmp_path / "full"
     full.mkdir()
     (full / "data").touch()
@@ -592,27 +629,27 @@ def out(run: Path, verb: str, place: Path) -> list[str | Path]:
 @pytest.mark.root
 @pytest.mark.parametrize("verb", ["export", "compare"])
 @pytest.mark.parametrize("lead", [*LEADS, "a folder", "a folder to be made"])
-def test_root_writes_no_output_where_others_lead(
+def test_root_writes_no_output_where_others_can_redirect_it(
     stored: Path, tmp_path: Path, verb: str, lead: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``--out`` in a folder of another user, or through a link of theirs: exit 5, and nothing is written."""
+    """``--out`` in a folder of another user, or through their symlink: exit code 5, and nothing is written."""
     need_root()
     own, others = own_tree(tmp_path)
     place = LEADS[lead](own, others) if lead in LEADS else others / ("new" if lead.endswith("made") else "")
     before = sorted(others.rglob("*"))
 
-    code, said = called(capsys, *out(stored, verb, place))
+    code, message = called(capsys, *out(stored, verb, place))
 
-    assert code == 5, said
+    assert code == 5, message
     assert list(own.iterdir()) == []
     assert sorted(others.rglob("*")) == before
 
 
 @pytest.mark.parametrize("verb", ["export", "compare"])
-def test_no_output_goes_to_a_folder_that_is_a_link(
+def test_no_output_is_written_to_a_symlinked_folder(
     stored: Path, tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder of ``--out`` that is a symlink is refused, also one of the operator's own."""
+    """A folder of ``--out`` that is a symlink is refused, even one of the operator's own."""
     own = tmp_path / "own"
     own.mkdir()
     (tmp_path / "link").symlink_to(own)
@@ -621,30 +658,30 @@ def test_no_output_goes_to_a_folder_that_is_a_link(
     if verb == "compare":
         argv = ("compare", stored, stored)
 
-    code, said = called(capsys, *argv, "--out", place)
+    code, message = called(capsys, *argv, "--out", place)
 
     assert code in (5, 15)
-    assert "symlink" in said
+    assert "symlink" in message
     assert list(own.iterdir()) == []
 
 
-def test_an_export_replaces_no_file_that_appears_meanwhile(
+def test_an_export_replaces_no_file_that_appears_later(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that somebody makes after the look at its name keeps its bytes."""
+    """A file that somebody creates after the check of its path keeps its bytes."""
     place = tmp_path / "x.xml"
     place.write_text("theirs")
     monkeypatch.setattr("os.path.lexists", lambda path: path != place and Path(path).exists())
 
-    code, said = called(capsys, "export", stored, "--to", "tkperf", "--out", place)
+    code, message = called(capsys, "export", stored, "--to", "tkperf", "--out", place)
 
     assert code == 5
-    assert "x.xml already exists" in said
+    assert "x.xml already exists" in message
     assert place.read_text() == "theirs"
 
 
-def test_a_file_that_cannot_be_written_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that becomes full while a new file is written leaves no half of it."""
+def test_an_incomplete_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk becomes full while a new file is written, no part of it is left."""
 
     class Full(FileIO):
         def write(self, _content: object) -> int:

@@ -1,4 +1,4 @@
-"""Root is needed only where a program of the purge needs it: an operator without it tests what is theirs."""
+"""Root is needed only where a program of the purge needs it: other operators can test their own files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+import snia_pts.cli.commands.run
+import snia_pts.importer.commands  # noqa: F401 - before the tests become a user who may not read the checkout
 from snia_pts.cli.main import main
 from snia_pts.record import document
 from snia_pts.report.formats import rst
@@ -37,7 +39,7 @@ TO = ["--to", "rst"]
 
 
 def as_nobody(work: Callable[[], int]) -> int:
-    """Do ``work`` in a process that is nobody's; return what it returns."""
+    """Do ``work`` in a process of the user nobody; return what it returns."""
     child = os.fork()
     if not child:
         code = 99
@@ -54,7 +56,7 @@ def as_nobody(work: Callable[[], int]) -> int:
 
 @pytest.fixture(autouse=True, scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Load all modules: those of the interpreter may lie where nobody may not go."""
+    """Load all modules, because the user nobody may lack access to the interpreter's folder."""
     need_root()
     place = tmp_path_factory.mktemp("loaded")
     assert main(["wsat", str(place / "x.img"), "--run-dir", str(place / "run"), *SHORT, *SIZE, *TO]) == 0
@@ -63,7 +65,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def theirs() -> Iterator[Path]:
-    """A folder of nobody's."""
+    """Return a folder of the user nobody."""
     folder = Path(tempfile.mkdtemp(prefix="snia-pts-"))
     os.chown(folder, NOBODY, NOBODY)
     yield folder
@@ -72,7 +74,7 @@ def theirs() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def readable_data(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody read a copy of the suite's data: the checkout may lie below a folder that only its owner may enter."""
+    """Let the user nobody read a copy of the suite's data, because the checkout's folder may be private."""
     copy = theirs / "data"
     shutil.copytree(specfile.SPECS, copy / "specs")
     shutil.copytree(rst.TEMPLATES, copy / "reports")
@@ -84,8 +86,8 @@ def readable_data(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.root
-def test_an_operator_without_root_runs_a_whole_test(theirs: Path) -> None:
-    """Run, report and assessment on a file of the operator's; by the umask nobody else may even read it."""
+def test_an_operator_without_root_runs_a_complete_test(theirs: Path) -> None:
+    """Run, report and assess on a file of the operator's; with this umask no other user may read it."""
     fonts = mpl.get_data_path()
     if as_nobody(lambda: int(not os.access(fonts, os.R_OK))):
         pytest.skip(f"only root may read {fonts}, which a report is drawn with")
@@ -103,15 +105,18 @@ def test_an_operator_without_root_runs_a_whole_test(theirs: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("verb", ["assess", "compare", "report", "resume", "status", "stop", "host"])
 @pytest.mark.parametrize("locked", ["folder", "journal"])
-def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A run of somebody else's is no run that is not there, nor one that failed."""
+def test_a_run_without_read_permission_is_reported(
+    verb: str, locked: str, theirs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Another user's run is neither called missing nor failed."""
     run = theirs / "run"
     run.mkdir()
     (run / "evidence").mkdir()
     (run / "journal.jsonl").write_text("somebody's\n")
     (run if locked == "folder" else run / "journal.jsonl").chmod(0)
     line = [verb, *(["--restore"] if verb == "host" else []), str(run), *([str(run)] if verb == "compare" else [])]
-    assert main(line) in (0, 5, 14, 17)  # all modules are loaded then; root refuses to write in nobody's folder
+    # Afterwards all modules are loaded; root refuses to write into a user's folder.
+    assert main(line) in (0, 5, 14, 17)
     capfd.readouterr()
 
     code = as_nobody(lambda: main(line))
@@ -130,7 +135,7 @@ def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capf
 def test_root_follows_no_symlink_of_another_user(
     link: str, verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A file or folder of root's that a user's symlink leads to is no target of root's, not even with --overwrite."""
+    """A file or folder of root's behind another user's symlink is refused, even with --overwrite."""
     precious, sticky = tmp_path / "precious", tmp_path / "sticky"
     precious.mkdir()
     (precious / "t.img").write_bytes(b"precious" * 131072)
@@ -151,7 +156,7 @@ def test_root_follows_no_symlink_of_another_user(
 
 @pytest.mark.root
 def test_an_operator_without_root_is_refused_with_a_reason(theirs: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A file of somebody else's is refused before a byte is written."""
+    """Another user's file is refused before a byte is written."""
     target = theirs / "roots.img"
     target.write_bytes(b"precious" * 1024 * 1024)
     target.chmod(0o644)
@@ -162,3 +167,39 @@ def test_an_operator_without_root_is_refused_with_a_reason(theirs: Path, capfd: 
     assert "Permission denied" in capfd.readouterr().err
     assert target.read_bytes() == b"precious" * 1024 * 1024
     assert not (theirs / "run" / "journal.jsonl").exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("place", ["cwd", "root"])
+@pytest.mark.parametrize("verb", ["run", "plan", "import"])
+def test_a_path_through_the_process_of_another_user_is_refused(
+    verb: str, place: str, theirs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel reads such a symlink of /proc only for the owner of the process: a refusal, not a host failure."""
+    link = Path(f"/proc/{os.getpid()}/{place}")
+    path = f"{link}/{theirs.relative_to('/')}/new.img"
+    lines = {
+        "run": ["wsat", path, "--run-dir", str(theirs / "run"), *SIZE, *SHORT],
+        "plan": ["wsat", path, "--plan", *SIZE, *SHORT],
+        "import": ["import", path],
+    }
+
+    code = as_nobody(lambda: main(lines[verb]))
+
+    assert code == (14 if verb == "import" else 10)
+    assert "Permission denied" in capfd.readouterr().err
+    assert [item.name for item in theirs.iterdir()] == ["data"]
+
+
+@pytest.mark.root
+def test_a_run_folder_through_the_process_of_another_user_is_refused(
+    theirs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The folder is first compared with the target's path."""
+    folder = f"/proc/{os.getpid()}/cwd/run"
+    line = ["wsat", str(theirs / "new.img"), *SIZE, *SHORT, "--run-dir", folder]
+
+    assert as_nobody(lambda: main([*line, "--plan"])) == 5
+    assert as_nobody(lambda: main(line)) == 5
+    assert "Permission denied" in capfd.readouterr().err
+    assert not (theirs / "new.img").exists()

@@ -1,4 +1,4 @@
-"""The one place that starts programs: ends, limits, evidence."""
+"""The package that starts programs: how they end, their time limits, and their evidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(evidence: Path, *argv: str, **how: Any) -> process.Finished:
-    """Run a program with ten seconds of patience."""
+    """Run a program with a timeout of ten seconds."""
     return process.run(argv, evidence=evidence, **{"timeout_seconds": 10, **how})
 
 
@@ -36,14 +36,14 @@ def script(evidence: Path, text: str, **how: Any) -> process.Finished:
 
 
 def record(evidence: Path) -> dict[str, Any]:
-    """Return what was kept of a program."""
+    """Return the evidence of a program."""
     document = json.loads(evidence.with_suffix(".process.json").read_text(encoding="utf-8"))
     assert isinstance(document, dict)
     return document
 
 
 def lives(pid: int) -> bool:
-    """Does a process run (and is it no zombie)?"""
+    """Return whether a process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -51,7 +51,7 @@ def lives(pid: int) -> bool:
 
 
 def gone(pid: int, seconds: float = 5) -> bool:
-    """Is a process gone within some seconds?"""
+    """Return whether a process ends within some seconds."""
     until = time.monotonic() + seconds
     while lives(pid) and time.monotonic() < until:
         time.sleep(0.01)
@@ -70,7 +70,7 @@ def pid_in(file: Path) -> int:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let SIGTERM have a third of a second."""
+    """Reduce the time between SIGTERM and SIGKILL to a third of a second."""
     monkeypatch.setattr(process, "_GRACE_SECONDS", 0.3)
 
 
@@ -84,12 +84,12 @@ def test_exit_code(tmp_path: Path, code: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
 def test_a_signal_is_a_negative_code(tmp_path: Path, number: signal.Signals) -> None:
-    """A program that dies of a signal has that signal, negative, as its code."""
+    """If a signal ends a program, its code is the negative number of the signal."""
     assert script(tmp_path / "e", f"ulimit -c 0; kill -{number.value} $$").exit_code == -number
 
 
 def test_evidence(tmp_path: Path) -> None:
-    """Command, code, times and both outputs are kept, each output in its own place, bytes that are no text too."""
+    """Command, code, times and both outputs are kept separately, including bytes that are not text."""
     finished = script(tmp_path / "00001-x.fio", r"printf 'out \377'; echo err >&2; exit 3")
 
     assert (finished.stdout, finished.stderr) == ("out �", "err\n")
@@ -104,14 +104,16 @@ def test_evidence(tmp_path: Path) -> None:
         "ended_monotonic_ns": finished.ended_monotonic_ns,
         "stdout": "out �",
         "stderr": "err\n",
+        "read_bytes": finished.read_bytes,
+        "written_bytes": finished.written_bytes,
         "descriptors": {},
         "environment": {},
     }
     assert [path.name for path in tmp_path.iterdir()] == ["00001-x.process.json"]
 
 
-def test_a_flood_of_output_neither_blocks_nor_breaks(tmp_path: Path) -> None:
-    """A program that says more than a pipe holds ends, and its beginning is kept."""
+def test_a_flood_of_output_does_not_block(tmp_path: Path) -> None:
+    """A program with more output than a pipe holds ends, and the first part of its output is kept."""
     finished = script(tmp_path / "e", "head -c 3000000 /dev/zero | tr '\\0' x")
 
     assert finished.exit_code == 0
@@ -120,7 +122,7 @@ def test_a_flood_of_output_neither_blocks_nor_breaks(tmp_path: Path) -> None:
 
 
 def test_binary_output_is_a_file(tmp_path: Path) -> None:
-    """Every byte of it is there, once the program has ended; the evidence of the program has no text of it."""
+    """Every byte of it is there after the program's end; the evidence of the program does not repeat it."""
     content = bytes(range(256)) * 2
     (tmp_path / "input").write_bytes(content)
     finished = process.run(
@@ -135,15 +137,15 @@ def test_binary_output_is_a_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "e.process.json").read_text())["stdout"] == ""
 
 
-def test_the_last_line_is_the_complaint(tmp_path: Path) -> None:
-    """A sentence about a failure takes the last line of stderr, else of stdout, else the code."""
+def test_the_last_line_is_the_error_summary(tmp_path: Path) -> None:
+    """It is the last line of stderr, else of stdout, else the exit code."""
     assert script(tmp_path / "a", "echo out; echo first >&2; echo ' last ' >&2").error_summary == "last"
     assert script(tmp_path / "b", "echo first; echo last").error_summary == "last"
     assert script(tmp_path / "c", "exit 7").error_summary == "exit code 7, no message"
 
 
 def test_no_shell(tmp_path: Path) -> None:
-    """Arguments reach the program as they are, whatever a shell would do with them."""
+    """Arguments reach the program unchanged, even those that a shell would interpret."""
     words = ("$HOME", "a b", "; touch x", "*", "`id`", "-n", "--", "", "new\nline", "'\"\\")
     finished = run(tmp_path / "e", sys.executable, "-c", "import sys; print(sys.argv[1:])", *words)
 
@@ -178,7 +180,7 @@ def test_programs_have_no_input_and_their_own_group(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    """ToolMissing tells the program before anything is kept; no package is named that nobody knows of."""
+    """ToolMissing names the program before any evidence is written; no package is named if none is known."""
     process.find.cache_clear()
     with pytest.raises(ToolMissing) as missing:
         run(tmp_path / "e", "no-such-program-here", "x")
@@ -199,8 +201,9 @@ def test_a_missing_program_has_its_package(program: str, package: str, monkeypat
     assert f"apt install {package})" in missing.value.hint
 
 
-def test_the_end_is_seen_at_once(tmp_path: Path) -> None:
-    """The end of a program is seen within milliseconds: with a poll of 50 ms the median would be ten times that."""
+@pytest.mark.device
+def test_the_end_is_noticed_at_once(tmp_path: Path) -> None:
+    """The end of a program is noticed within milliseconds: polling every 50 ms would make the median ten times that."""
     late = []
     for number in range(9):
         finished = run(
@@ -211,11 +214,11 @@ def test_the_end_is_seen_at_once(tmp_path: Path) -> None:
         )
         late.append((finished.ended_monotonic_ns - int(finished.stdout)) / 1e6)
 
-    assert 0 < sorted(late)[4] < 25  # most of it is Python's own end
+    assert 0 < sorted(late)[4] < 25  # most of it is the end of Python itself
 
 
-def test_times_embrace_the_program(tmp_path: Path) -> None:
-    """Start and end are the program's: what it slept is its seconds."""
+def test_times_are_those_of_the_program(tmp_path: Path) -> None:
+    """Start and end are the program's: the time that it slept is its duration."""
     before = time.monotonic_ns()
     finished = run(tmp_path / "e", "sleep", "0.2")
 
@@ -226,29 +229,29 @@ def test_times_embrace_the_program(tmp_path: Path) -> None:
 # -- listening ------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_program_says_is_heard_while_it_runs(tmp_path: Path) -> None:
-    """Each word is given as it is said, before the program's end; what it leaves unsaid until its end is heard too."""
-    pid, heard = tmp_path / "pid", []
+def test_output_is_returned_while_the_program_runs(tmp_path: Path) -> None:
+    """Each piece is returned before the program's end, as is what it writes just before its end."""
+    pid, output = tmp_path / "pid", []
     text = f"echo $$ > {pid}; echo one; sleep 0.3; echo two; sleep 0.3; printf three"
     with process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True) as program:
-        for said in program.iter_stdout(10):
-            heard.append((said, lives(pid_in(pid))))
+        for chunk in program.iter_stdout(10):
+            output.append((chunk, lives(pid_in(pid))))
 
-    assert heard[:2] == [(b"one\n", True), (b"two\n", True)]
-    assert heard[2][0] == b"three"
+    assert output[:2] == [(b"one\n", True), (b"two\n", True)]
+    assert output[2][0] == b"three"
     assert (program.finished.exit_code, program.finished.stdout) == (0, "")
     assert 0.6 <= program.finished.seconds < 5
 
 
-def test_all_that_is_said_is_heard(tmp_path: Path) -> None:
-    """A program that says more than any pipe holds, and ends at once, is heard to its last byte."""
+def test_all_output_is_returned(tmp_path: Path) -> None:
+    """The output of a program that writes more than a pipe holds and ends is read to its last byte."""
     with process.Program(["head", "-c", "9000000", "/dev/zero"], evidence=tmp_path / "e", listen=True) as program:
-        heard = sum(map(len, program.iter_stdout(10)))
+        output = sum(map(len, program.iter_stdout(10)))
 
-    assert heard == 9_000_000
+    assert output == 9_000_000
 
 
-def test_a_listener_who_stops_ends_the_program(tmp_path: Path) -> None:
+def test_leaving_the_block_ends_the_program(tmp_path: Path) -> None:
     """A block that is left early leaves no program behind, and keeps the evidence."""
     pid = tmp_path / "pid"
     with process.Program(
@@ -260,22 +263,22 @@ def test_a_listener_who_stops_ends_the_program(tmp_path: Path) -> None:
     assert record(tmp_path / "e")["exit_code"] == -signal.SIGTERM
 
 
-def test_listening_has_its_limit_and_its_tick(tmp_path: Path) -> None:
-    """A program that talks and talks is ended at its limit; the tick goes on about once a second meanwhile."""
-    told: list[float] = []
+def test_reading_output_has_a_timeout_and_a_tick(tmp_path: Path) -> None:
+    """A program that keeps writing is ended at its timeout; the tick continues about once a second."""
+    ticks: list[float] = []
     with process.Program(
         ["sh", "-c", "while :; do echo x; sleep 0.01; done"], evidence=tmp_path / "e", listen=True
     ) as program:
-        words = list(program.iter_stdout(2.5, lambda seconds, written: told.append(seconds)))
+        words = list(program.iter_stdout(2.5, lambda seconds, written: ticks.append(seconds)))
 
     assert len(words) > 20
     assert (program.finished.timed_out, program.finished.exit_code) == (True, -signal.SIGTERM)
-    assert len(told) == 2
+    assert len(ticks) == 2
     assert 2.5 <= program.finished.seconds < 5
 
 
-def test_a_hung_program_is_ended_at_the_limit(tmp_path: Path) -> None:
-    """A program that goes on beyond the limit gets SIGTERM first, and counts as timed out."""
+def test_a_hung_program_is_ended_at_its_timeout(tmp_path: Path) -> None:
+    """It gets SIGTERM first, and is reported as timed out."""
     text = "trap 'echo asked; kill $!; exit 9' TERM; sleep 60 & wait"
     finished = script(tmp_path / "e", text, timeout_seconds=0.3)
 
@@ -284,8 +287,8 @@ def test_a_hung_program_is_ended_at_the_limit(tmp_path: Path) -> None:
     assert record(tmp_path / "e")["timed_out"] is True
 
 
-def test_a_program_deaf_to_sigterm_is_killed(tmp_path: Path, impatient: None) -> None:
-    """After the patience comes SIGKILL."""
+def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, impatient: None) -> None:
+    """SIGKILL follows after the grace period."""
     finished = script(tmp_path / "e", "trap '' TERM; echo $$; while :; do sleep 0.1; done", timeout_seconds=0.2)
 
     assert (finished.timed_out, finished.exit_code) == (True, -signal.SIGKILL)
@@ -294,7 +297,7 @@ def test_a_program_deaf_to_sigterm_is_killed(tmp_path: Path, impatient: None) ->
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["plain", "deaf"])
 def test_the_whole_group_is_ended(tmp_path: Path, impatient: None, trap: str) -> None:
-    """Children of a program that hangs are ended with it, those deaf to SIGTERM too."""
+    """Children of a hung program are ended with it, including those that ignore SIGTERM."""
     child = tmp_path / "child"
     text = f"({trap}echo $(exec sh -c 'echo $PPID') > {child}; while :; do sleep 0.1; done) & wait"
     finished = script(tmp_path / "e", text, timeout_seconds=0.4)
@@ -304,24 +307,24 @@ def test_the_whole_group_is_ended(tmp_path: Path, impatient: None, trap: str) ->
 
 
 def test_an_exception_while_waiting_ends_the_program(tmp_path: Path) -> None:
-    """Ctrl-C while a program runs: the program is ended, its evidence kept, and the exception goes on upwards."""
-    seen: list[float] = []
+    """On Ctrl-C while a program runs, it is ended, its evidence kept, and the exception passed on."""
+    ticks: list[float] = []
 
     def tick(seconds: float, written: int) -> None:
-        seen.append(seconds)
+        ticks.append(seconds)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         script(tmp_path / "e", f"echo begun; echo $$ > {tmp_path / 'pid'}; exec sleep 60", tick=tick)
 
-    assert 0.9 < seen[0] < 5
+    assert 0.9 < ticks[0] < 5
     assert gone(pid_in(tmp_path / "pid"))
     kept = record(tmp_path / "e")
     assert (kept["stdout"], kept["exit_code"], kept["timed_out"]) == ("begun\n", -signal.SIGTERM, False)
 
 
 def begun(tmp_path: Path, text: str, then: Callable[[], None]) -> process.Finished:
-    """Run a small shell script that first tells its number, and do something while it runs."""
+    """Start a small shell script that first prints its number, and do something while it runs."""
     argv = ["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; {text}"]
     with process.Program(argv, evidence=tmp_path / "e") as program:
         pid_in(tmp_path / "pid")
@@ -330,7 +333,7 @@ def begun(tmp_path: Path, text: str, then: Callable[[], None]) -> process.Finish
 
 
 def test_an_exception_at_the_start_ends_the_program(tmp_path: Path) -> None:
-    """What fails while the next job is made ready does not leave the running program behind."""
+    """If preparing the next job fails, the running program is ended."""
 
     def fail() -> None:
         raise OSError("no room")
@@ -342,8 +345,8 @@ def test_an_exception_at_the_start_ends_the_program(tmp_path: Path) -> None:
     assert record(tmp_path / "e")["exit_code"] == -signal.SIGTERM
 
 
-def test_a_second_ctrl_c_ends_the_patience(tmp_path: Path) -> None:
-    """Ctrl-C pressed again while a deaf program is being ended: it is killed at once, and its evidence kept."""
+def test_a_second_ctrl_c_ends_the_grace_period(tmp_path: Path) -> None:
+    """A program that ignores SIGTERM is then killed at once, and its evidence kept."""
 
     def press_twice() -> None:
         signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
@@ -365,8 +368,8 @@ def test_a_second_ctrl_c_ends_the_patience(tmp_path: Path) -> None:
     assert record(tmp_path / "e")["exit_code"] == -signal.SIGKILL
 
 
-def test_evidence_that_cannot_be_kept_leaves_no_program(tmp_path: Path) -> None:
-    """Where the evidence cannot be written, the program is ended before the exception goes on."""
+def test_evidence_that_cannot_be_written_leaves_no_program(tmp_path: Path) -> None:
+    """The program is ended before the exception is passed on."""
     marker = f"60.{os.getpid()}"
     with pytest.raises(OSError, match="No such file"):
         run(tmp_path / "no" / "e", "sleep", marker)
@@ -385,16 +388,16 @@ def _command_line(owner: Path) -> str:
         return ""
 
 
-def test_tick_tells_time_and_bytes(tmp_path: Path) -> None:
-    """About once a second the seconds since the start and the bytes written are told."""
-    told: list[tuple[float, int]] = []
+def test_the_tick_has_time_and_bytes(tmp_path: Path) -> None:
+    """It is called about once a second with the seconds since the start and the bytes written."""
+    ticks: list[tuple[float, int]] = []
     target = tmp_path / "written"
     text = f"dd if=/dev/zero of={target} bs=1M count=3 conv=fsync 2>&1; exec sleep 1.3"
-    script(tmp_path / "e", text, tick=lambda seconds, written: told.append((seconds, written)))
+    script(tmp_path / "e", text, tick=lambda seconds, written: ticks.append((seconds, written)))
 
-    assert len(told) == 1
-    assert 0.9 < told[0][0] < 1.3
-    assert told[0][1] >= 0
+    assert len(ticks) == 1
+    assert 0.9 < ticks[0][0] < 1.3
+    assert ticks[0][1] >= 0
 
 
 # -- the suite dies --------------------------------------------------------------------------------------------------
@@ -404,7 +407,7 @@ STOPPED = "echo $$ > {}; kill -STOP $$; while :; do sleep 0.05; done"
 
 
 def suite(tmp_path: Path, code: str) -> subprocess.Popen[bytes]:
-    """Start a suite that does something with programs."""
+    """Start a suite that uses programs."""
     head = (
         f"import os, sys, time\nfrom pathlib import Path\nfrom snia_pts.lab.process import program as process, staged\n"
         f"place = Path({str(tmp_path)!r})\n"
@@ -415,7 +418,7 @@ def suite(tmp_path: Path, code: str) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("text", ["echo $$ > {}; exec sleep 60", DEAF, STOPPED], ids=["plain", "deaf", "stopped"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_program_dies_with_the_suite(tmp_path: Path, number: signal.Signals, text: str) -> None:
-    """Even SIGKILL of the suite leaves no program behind that goes on writing, be it deaf to signals or stopped."""
+    """Even after SIGKILL of the suite no program goes on writing, whether it ignores signals or is stopped."""
     pid = tmp_path / "pid"
     argv = ["sh", "-c", text.format(pid)]
     code = f"with process.Program({argv!r}, evidence=place / 'e'):\n    sys.stdin.read() or os.read(os.pipe()[0], 1)\n"
@@ -428,8 +431,8 @@ def test_a_program_dies_with_the_suite(tmp_path: Path, number: signal.Signals, t
     assert gone(program)
 
 
-def test_a_prepared_program_does_nothing_until_it_begins(tmp_path: Path) -> None:
-    """What is prepared and dismissed never ran; it leaves neither a process nor evidence."""
+def test_a_prepared_program_does_nothing_until_it_starts(tmp_path: Path) -> None:
+    """A prepared program that is dismissed never ran; it leaves neither a process nor evidence."""
     program = process.Program(["touch", str(tmp_path / "x")], evidence=tmp_path / "e")
     waiting = children()
     time.sleep(0.2)
@@ -441,14 +444,14 @@ def test_a_prepared_program_does_nothing_until_it_begins(tmp_path: Path) -> None
 
 
 def children() -> list[int]:
-    """Return the processes that this one has started."""
+    """Return the child processes of this one."""
     text = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(word) for word in text if lives(int(word))]
 
 
 @pytest.mark.parametrize("entered", [False, True], ids=["waiting", "just begun"])
 def test_a_suite_that_dies_at_any_moment_of_the_start_leaves_nothing(tmp_path: Path, entered: bool) -> None:
-    """A suite that is gone before its program is, or at the moment it lets it begin, leaves none behind."""
+    """A suite that ends before its program starts, or at that moment, leaves no program behind."""
     begin = "program.__enter__()" if entered else ""
     code = (
         f"program = process.Program(['sh', '-c', 'echo $$ > {tmp_path / 'pid'}; exec sleep 61.25'], "
@@ -472,7 +475,7 @@ def processes() -> list[Path]:
 
 # -- threads that wait -------------------------------------------------------------------------------------------------
 
-#: A thread of a program, which leaves a file when it was let go.
+#: A thread of a program, which creates a file when it is released.
 THREAD = f"({staged.THREAD_READY} && sleep 0.3 && touch {{}}; {staged.THREAD_DONE})"
 
 
@@ -483,15 +486,15 @@ def awaiting(folder: Path, *names: str) -> str:
 
 
 def lined_up(folder: Path, *threads: str) -> staged.StagedProgram:
-    """Begin a program whose threads wait."""
+    """Start a program whose threads wait."""
     text = " & ".join(THREAD.format(folder / name) for name in threads) + f" & {awaiting(folder, *threads)}"
     return staged.StagedProgram(
         ["sh", "-c", text], threads=len(threads), evidence=folder / "e", child_signals=process.ChildSignalListener()
     )
 
 
-def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
-    """They are ready ahead and do nothing; let go, their work's beginning and end are told, not the program's."""
+def test_threads_work_when_they_are_released(tmp_path: Path) -> None:
+    """They wait before; the start and end of their work are reported, not those of the program."""
     program = lined_up(tmp_path, "a", "b")
     time.sleep(0.5)
     before = list(tmp_path.iterdir())
@@ -509,8 +512,8 @@ def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
     assert let_go <= program.finished.started_monotonic_ns <= done_ns - 0.3e9
 
 
-def test_threads_are_released_at_the_time_asked(tmp_path: Path) -> None:
-    """However early the program is told to begin, no thread works before that time, and all do just after it."""
+def test_threads_are_released_at_the_requested_time(tmp_path: Path) -> None:
+    """However early the program starts, no thread works before that time, and all do just after it."""
     program = lined_up(tmp_path, "a", "b")
     program.release_at_ns = time.monotonic_ns() + 1_200_000_000
     program.start()
@@ -524,7 +527,7 @@ def test_threads_are_released_at_the_time_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("listen", [False, True])
 def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: bool) -> None:
-    """From the first report to the last, also where the program's output is read meanwhile; none of one thread."""
+    """It is from the first report to the last, even while output is read; one thread has none."""
     threads = [f"({staged.THREAD_READY} && sleep {seconds}; {staged.THREAD_DONE})" for seconds in (0.2, 0.3, 0.6)]
     spreads = []
     for working in (threads, threads[:1]):
@@ -550,10 +553,10 @@ def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: 
 
 
 def test_a_program_is_not_signalled_while_a_thread_ends(tmp_path: Path) -> None:
-    """No signal comes within a tenth of a second of a thread's report, nor after the last one; others come late."""
+    """No signal is sent within 0.1 s after a thread's report, or after the last report; other signals are sent late."""
     threads = [f"({staged.THREAD_READY} && sleep {seconds}; {staged.THREAD_DONE})" for seconds in (0.48, 0.8)]
     text = 'trap "echo x" USR1; n=0; while [ $n -lt 30 ]; do sleep 0.05; n=$((n + 1)); done'
-    program, came = (
+    program, times = (
         staged.StagedProgram(
             ["sh", "-c", " & ".join([*threads, text])],
             threads=2,
@@ -564,29 +567,29 @@ def test_a_program_is_not_signalled_while_a_thread_ends(tmp_path: Path) -> None:
         [],
     )
     program.start()
-    for said in program.iter_stdout(10, reports=process.Reports(seconds=0.5, count=1)):
-        came += [(time.monotonic_ns() - program.started_ns) / 1e9] * len(said.split())
+    for chunk in program.iter_stdout(10, reports=process.Reports(seconds=0.5, count=1)):
+        times += [(time.monotonic_ns() - program.started_ns) / 1e9] * len(chunk.split())
     program.end()
 
-    assert len(came) == 1
-    assert 0.57 <= came[0] < 0.8
+    assert len(times) == 1
+    assert 0.57 <= times[0] < 0.8
 
 
-def test_a_program_is_signalled_as_often_as_asked(tmp_path: Path) -> None:
-    """SIGUSR1 comes at the first multiples of a time from the start, but not within the first second."""
+def test_a_program_is_signalled_at_the_requested_interval(tmp_path: Path) -> None:
+    """SIGUSR1 is sent at the multiples of the interval from the start, but not in the first second."""
     text = 'trap "echo x" USR1; n=0; while [ $n -lt 24 ]; do sleep 0.1; n=$((n + 1)); done'
-    program, began, came = process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True), 0.0, []
+    program, began, times = process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True), 0.0, []
     with program:
         began = time.monotonic()
-        for said in program.iter_stdout(10, reports=process.Reports(seconds=0.4, count=5)):
-            came += [time.monotonic() - began] * len(said.split())
+        for chunk in program.iter_stdout(10, reports=process.Reports(seconds=0.4, count=5)):
+            times += [time.monotonic() - began] * len(chunk.split())
 
-    assert came == pytest.approx([1.0, 1.2, 1.6, 2.0], abs=0.2)
-    assert came[0] >= 0.95
+    assert times == pytest.approx([1.0, 1.2, 1.6, 2.0], abs=0.2)
+    assert times[0] >= 0.95
 
 
-def test_threads_that_are_never_let_go_do_nothing(tmp_path: Path) -> None:
-    """A program that is ended while its threads wait leaves no work, no evidence and no process."""
+def test_threads_that_are_never_released_do_nothing(tmp_path: Path) -> None:
+    """Ending a program whose threads wait leaves no work, no evidence and no process."""
     program = lined_up(tmp_path, "a", "b")
     found = children()
     time.sleep(0.4)
@@ -599,7 +602,7 @@ def test_threads_that_are_never_let_go_do_nothing(tmp_path: Path) -> None:
 
 
 def test_threads_do_nothing_when_the_suite_dies(tmp_path: Path) -> None:
-    """Without the suite there is no word, and no thread takes that for one."""
+    """The end of the suite closes the socket; no thread takes that for the go-ahead."""
     text = THREAD.format(tmp_path / "a")
     code = (
         f"program = staged.StagedProgram(['setsid', 'sh', '-c', {text!r}], threads=1, evidence=place / 'e', "
@@ -612,7 +615,7 @@ def test_threads_do_nothing_when_the_suite_dies(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_shell_interrupts_no_thread(tmp_path: Path) -> None:
-    """The threads have SIGCHLD blocked: fio 3.33 loses count of I/Os in flight where one interrupts its system call."""
+    """Threads block SIGCHLD: fio 3.33 loses count of I/Os in flight if it interrupts their system call."""
     program = lined_up(tmp_path, "a")
     status = Path(f"/proc/{children()[0]}/status").read_text(encoding="ascii")
     program.end()
@@ -621,8 +624,8 @@ def test_the_end_of_a_shell_interrupts_no_thread(tmp_path: Path) -> None:
     assert blocked >> signal.SIGCHLD - 1 & 1
 
 
-def test_threads_that_do_not_all_get_ready_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one is missing after a time, none is let go, and the program is gone: nobody says that it was too slow."""
+def test_a_missing_thread_releases_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a thread is not ready in time, none is released, and the program is ended without a report of a slow host."""
     monkeypatch.setattr(staged, "_READY_SECONDS", 0.7)
     program = staged.StagedProgram(
         ["sh", "-c", THREAD.format(tmp_path / "a") + " & sleep 30"],
@@ -639,8 +642,8 @@ def test_threads_that_do_not_all_get_ready_are_none(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "a").exists()
 
 
-def test_a_thread_that_is_lost_while_it_waits_is_missed(tmp_path: Path) -> None:
-    """Where fewer work than were let go, that is told, whatever the program's end says."""
+def test_a_thread_that_is_lost_while_it_waits_is_noticed(tmp_path: Path) -> None:
+    """Fewer working threads than released ones are reported, whatever the exit code."""
     text = f"{THREAD.format(tmp_path / 'a')} & (echo >&3; exec sleep 0.1) & {awaiting(tmp_path, 'a')}"
     program = staged.StagedProgram(
         ["sh", "-c", text], threads=2, evidence=tmp_path / "e", child_signals=process.ChildSignalListener()
@@ -655,8 +658,8 @@ def test_a_thread_that_is_lost_while_it_waits_is_missed(tmp_path: Path) -> None:
     assert (tmp_path / "a").exists()
 
 
-def test_a_stop_that_is_over_before_the_work_is_none(tmp_path: Path) -> None:
-    """Whoever holds a program while its threads wait, and lets it go on, has done no harm."""
+def test_a_stop_that_ended_before_the_work_does_not_count(tmp_path: Path) -> None:
+    """Stopping and continuing a program while its threads wait does no harm."""
     program = lined_up(tmp_path, "a")
     (pid,) = children()
     time.sleep(0.3)
@@ -670,8 +673,8 @@ def test_a_stop_that_is_over_before_the_work_is_none(tmp_path: Path) -> None:
     assert (program.finished.stopped_seconds, program.finished.exit_code) == (None, 0)
 
 
-def test_a_program_that_is_about_to_fall_is_gone_when_it_should_begin(tmp_path: Path) -> None:
-    """It closes what it hears us by before it ends: that is awaited, and its own end is told, not ours."""
+def test_a_program_that_ends_before_its_release_is_reported(tmp_path: Path) -> None:
+    """It closes its socket before it ends: the suite waits for that, and reports the program's own end."""
     program = staged.StagedProgram(
         ["sh", "-c", "exec 3<&-; sleep 0.4; exit 3"],
         threads=1,
@@ -686,8 +689,8 @@ def test_a_program_that_is_about_to_fall_is_gone_when_it_should_begin(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["exit 3", f"{staged.THREAD_READY}; exit 3"], ids=["before", "at work"])
-def test_a_program_that_falls_is_not_waited_for(tmp_path: Path, text: str) -> None:
-    """One that ends before its threads are ready, or done, has that seen at once."""
+def test_a_program_that_fails_early_is_not_waited_for(tmp_path: Path, text: str) -> None:
+    """Its end is noticed at once if its threads are not ready, or not done."""
     began = time.monotonic()
     program = staged.StagedProgram(
         ["sh", "-c", text], threads=1, evidence=tmp_path / "e", child_signals=process.ChildSignalListener()
@@ -701,8 +704,8 @@ def test_a_program_that_falls_is_not_waited_for(tmp_path: Path, text: str) -> No
     assert time.monotonic() - began < 10
 
 
-def test_two_programs_are_heard_at_once(tmp_path: Path) -> None:
-    """A stop of either is noticed, whichever began or ended first; then whoever heard of children hears again."""
+def test_two_programs_are_observed_at_once(tmp_path: Path) -> None:
+    """A stop of either is noticed, in any order of start and end; afterwards the old SIGCHLD handler is restored."""
     before, child_signals = signal.getsignal(signal.SIGCHLD), process.ChildSignalListener()
     first, second = (
         process.Program(["sleep", seconds], evidence=tmp_path / seconds, child_signals=child_signals)
@@ -723,14 +726,14 @@ def test_two_programs_are_heard_at_once(tmp_path: Path) -> None:
 # -- stopped by another process ---------------------------------------------------------------------------------------
 
 
-def test_a_program_nobody_stops_was_not_stopped(tmp_path: Path) -> None:
-    """None is what is told of a program that ran through."""
+def test_a_program_that_was_not_stopped_has_no_stop_time(tmp_path: Path) -> None:
+    """The value is None for a program that ran without a stop."""
     assert script(tmp_path / "e", "sleep 0.1").stopped_seconds is None
 
 
 @pytest.mark.parametrize("pause", [0.01, 0.3])
-def test_a_stop_is_noticed_however_short(tmp_path: Path, pause: float) -> None:
-    """SIGSTOP and SIGCONT from outside are told, with the time between, though the program goes on to its end."""
+def test_a_short_stop_is_noticed(tmp_path: Path, pause: float) -> None:
+    """SIGSTOP and SIGCONT from outside are reported with the time between, although the program then ends normally."""
     text = f"(sleep 0.1; kill -STOP $$; sleep {pause}; kill -CONT $$) & exec sleep 0.7"
     finished = script(tmp_path / "e", text)
 
@@ -741,8 +744,8 @@ def test_a_stop_is_noticed_however_short(tmp_path: Path, pause: float) -> None:
     assert "another process stopped it for about" in finished.error_summary
 
 
-def test_a_stopped_program_is_not_waited_for(tmp_path: Path) -> None:
-    """One that stays stopped is ended within a second or so, long before its limit, and did not time out."""
+def test_a_stopped_program_is_ended_early(tmp_path: Path) -> None:
+    """If it stays stopped, it is ended in about a second, long before its timeout, and not called timed out."""
     finished = script(tmp_path / "e", "kill -STOP $$; sleep 60", timeout_seconds=30)
 
     assert finished.seconds < 10
@@ -751,7 +754,7 @@ def test_a_stopped_program_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_stop_is_noticed_in_another_thread(tmp_path: Path) -> None:
-    """Where signals are not heard the kernel is asked about once a second, and remembers."""
+    """Without signals, the kernel is polled about once a second, and still has the stop."""
     found: list[process.Finished] = []
     text = "(sleep 0.1; kill -STOP $$; sleep 0.1; kill -CONT $$) & sleep 60"
     thread = threading.Thread(target=lambda: found.append(script(tmp_path / "e", text)))
@@ -762,8 +765,8 @@ def test_a_stop_is_noticed_in_another_thread(tmp_path: Path) -> None:
     assert found[0].seconds < 9
 
 
-def test_whoever_hears_of_children_hears_again(tmp_path: Path) -> None:
-    """What listened to SIGCHLD before a program listens after it."""
+def test_the_sigchld_handler_is_restored(tmp_path: Path) -> None:
+    """The handler of SIGCHLD before a program is the handler after it."""
 
     def hear(_number: int, _frame: object) -> None:
         pass
@@ -776,8 +779,8 @@ def test_whoever_hears_of_children_hears_again(tmp_path: Path) -> None:
         signal.signal(signal.SIGCHLD, before)
 
 
-def test_an_exit_code_is_known_though_children_are_ignored(tmp_path: Path) -> None:
-    """A suite that was started with SIGCHLD ignored still learns how its programs ended."""
+def test_the_exit_code_is_known_if_children_are_ignored(tmp_path: Path) -> None:
+    """A suite that was started with SIGCHLD ignored still gets the exit codes of its programs."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert script(tmp_path / "e", "exit 7").exit_code == 7
@@ -785,17 +788,17 @@ def test_an_exit_code_is_known_though_children_are_ignored(tmp_path: Path) -> No
         signal.signal(signal.SIGCHLD, before)
 
 
-def test_a_suite_that_stood_still_does_not_take_a_program_for_hung(tmp_path: Path) -> None:
-    """A program that ended in time did not time out, though the suite looks only after the limit."""
+def test_a_stopped_suite_does_not_take_a_program_for_hung(tmp_path: Path) -> None:
+    """A program that ended in time has not timed out, although the suite checks after the timeout."""
     with process.Program(["sh", "-c", "echo done"], evidence=tmp_path / "e", listen=True) as program:
         time.sleep(0.5)  # as if stopped with Ctrl-Z
-        heard = b"".join(program.iter_stdout(0.3))
+        output = b"".join(program.iter_stdout(0.3))
 
-    assert (program.finished.timed_out, program.finished.exit_code, heard) == (False, 0, b"done\n")
+    assert (program.finished.timed_out, program.finished.exit_code, output) == (False, 0, b"done\n")
 
 
-def test_a_program_that_cannot_hear_sigterm_is_killed_at_once(tmp_path: Path) -> None:
-    """What is started while SIGTERM is held back inherits that: it would only cost patience."""
+def test_a_program_that_blocks_sigterm_is_killed_at_once(tmp_path: Path) -> None:
+    """A program inherits a blocked SIGTERM: waiting for its effect would only take time."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     try:
         began = time.monotonic()
@@ -804,11 +807,11 @@ def test_a_program_that_cannot_hear_sigterm_is_killed_at_once(tmp_path: Path) ->
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert finished.timed_out
     assert finished.exit_code == -signal.SIGKILL
-    assert time.monotonic() - began < 10  # the patience is longer
+    assert time.monotonic() - began < 10  # the grace period is longer
 
 
 def test_a_claim_lasts_until_the_program_has_ended(tmp_path: Path) -> None:
-    """After SIGKILL of the suite its program completes its work, and holds the lock of the claim until then."""
+    """After SIGKILL of the suite, its program completes its work and keeps the lock of the claim until then."""
     locked, ready, done = (tmp_path / name for name in ("locked", "ready", "done"))
     locked.touch()
     work = f"trap 'sleep 0.5; touch {done}; exit' TERM; touch {ready}; while :; do sleep 0.01; done"

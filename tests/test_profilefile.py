@@ -1,4 +1,4 @@
-"""Workload profiles as files: what is read, what is refused and how, what the operator may change and is told."""
+"""Files of workload profiles: what is read, what is refused, what the operator may change, and the messages."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def profile(path: Path, changes: Changes | None = None) -> ProfileSpec:
 
 
 def written(folder: Path, *lines: str, head: str = HEAD, name: str = "p.toml") -> Path:
-    """Write a profile of one workload, with lines after it."""
+    """Write a profile of one workload, followed by ``lines``."""
     path = folder / name
     path.write_text(head + WORKLOAD + "\n".join(lines))
     return path
 
 
 @pytest.mark.parametrize("name", builtin_profiles())
-def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
-    """A profile is found by its name; a copy of it, by its path, is the same, and neither differs from itself."""
+def test_a_copy_is_the_shipped_profile(name: str, tmp_path: Path) -> None:
+    """A profile is found by name, its copy by path; they are the same, and neither deviates from itself."""
     copy = tmp_path / f"{name}.toml"
     copy.write_bytes(profile_path(name).read_bytes())
 
@@ -61,8 +61,13 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
         ('fio = { rate = "1m\\nfilename=/x" }', "a value of letters"),
         ('fio = { rate = "${HOME}" }', "a value of letters"),
         ("fio = { direct = 2 }", "0 or 1, not 2"),
+        ('fio = { gtod_reduce = "yes" }', "0 or 1, not 'yes'"),
+        ("fio = { gtod_reduce = 1, fdatasync = 1 }", "no ramp_seconds, sample_seconds, fsync or fdatasync with gtod"),
+        ("seconds = 5\nramp_seconds = 1\nfio = { gtod_reduce = 1 }", "no ramp_seconds, sample_seconds"),
+        ("fio = { disable_lat = 1 }", "use gtod_reduce, which measures no response times"),
+        ("fio = { nrfiles = 8 }", "of a target that is named, fio makes one file"),
         ("fio = { fsync_on_close = 1 }", "end_fsync does the same"),
-        ('fio = { bssplit = "4k/50:8k/50" }', "a workload has one block size"),
+        ('fio = { bssplit = "4k/50:8k/50" }', "give the shares as the workload's block_size"),
         ('queue_depth = 8\nfio = { ioengine = "psync" }', "which waits for each I/O"),
         ('[[axis]]\nkey = "zones"\nvalues = [1]', "not zones"),
         ('[[axis]]\nkey = "queue_depth"\nvalues = [99999]', "axis 1.queue_depth: 99999: expected a number"),
@@ -82,21 +87,21 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
         (f'[[axis]]\nkey = "queue_depth"\nvalues = {[*range(1025)]}', "axis 1.values: expected at most 1024 entries"),
     ],
 )
-def test_a_mistake_is_one_sentence(line: str, why: str, tmp_path: Path) -> None:
-    """What a profile cannot say is refused with the key and what was expected."""
+def test_a_mistake_is_one_message(line: str, why: str, tmp_path: Path) -> None:
+    """Each invalid value is refused with the key and what was expected."""
     with pytest.raises(SpecError) as raised:
         profile(written(tmp_path, line))
     assert why in str(raised.value)
     assert "docs/profiles.rst" in raised.value.hint
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
-    """A name that is none, a file that is not there, of another format, and one whose name cannot be a profile's."""
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
+    """An invalid name, a missing file, a file in another format, and one whose name no profile may have."""
     with pytest.raises(UsageError, match="no profile 'nix'"):
         read_profile("nix")
     with pytest.raises(SpecError, match="no such file") as raised:
         read_profile(str(tmp_path / "no.toml"))
-    assert "docs/profiles.rst" in raised.value.hint
+    assert raised.value.hint == "Check the path."
     with pytest.raises(SpecError, match="format: expected 1"):
         profile(written(tmp_path, head=HEAD.replace("1", "2")))
     with pytest.raises(SpecError, match="name: missing key"):
@@ -105,7 +110,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_of_a_profile_are_in_one_error(tmp_path: Path) -> None:
-    """A mistake in format or name hides none in the workloads."""
+    """A mistake in format or name does not hide mistakes in the workloads."""
     with pytest.raises(SpecError) as raised:
         profile(written(tmp_path, "seconds = true", head=HEAD.replace("1", "2"), name="My Copy.toml"))
     lines = str(raised.value).splitlines()
@@ -119,13 +124,13 @@ def test_all_mistakes_of_a_profile_are_in_one_error(tmp_path: Path) -> None:
 
 
 def test_too_many_points_are_refused(tmp_path: Path) -> None:
-    """More than a hundred thousand would not end in anybody's time."""
+    """More than a hundred thousand points would take too long."""
     with pytest.raises(SpecError, match="at most 100000 points"):
         profile(written(tmp_path, "zones = 1024"), Changes(repeats=1000))
 
 
-def test_a_workload_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
-    """Block sizes above the range are left out; where all are, there is nothing to measure, and no range to fill."""
+def test_a_workload_without_points_is_refused(tmp_path: Path) -> None:
+    """Block sizes above the range are omitted; if all are, there is nothing to measure and no range to fill."""
     axis = '[[axis]]\nkey = "block_size"\nvalues = ["4K", "8K"]'
     with pytest.raises(SpecError, match="a range of at least one block for workload w"):
         profile(written(tmp_path, 'range = "1K"', axis))
@@ -134,8 +139,8 @@ def test_a_workload_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     assert kept == [4096]
 
 
-def test_changes_are_made_and_told() -> None:
-    """What the operator wants otherwise is in the profile, and each of it is a deviation from the file's."""
+def test_changes_are_applied_and_reported() -> None:
+    """The operator's changes are in the profile, and each is a deviation from the file."""
     changes = Changes(
         repeats=1, seconds=0.5, ramp_seconds=0.0, range="1M", axes=(("block_size", ("4 KiB",)), ("fio.direct", (0, 1)))
     )
@@ -160,14 +165,14 @@ def test_changes_are_made_and_told() -> None:
     assert {item.clause for item in specification.deviations} == {"profile random-write-matrix"}
 
 
-def test_a_range_cuts_the_axis_of_ranges() -> None:
-    """Ranges of an axis that are larger are left out, and that is told once."""
+def test_a_range_truncates_the_axis_of_ranges() -> None:
+    """Larger ranges of an axis are omitted, which is reported once."""
     specification = read_profile("file-matrix", Changes(range="5M"))
     assert isinstance(specification.spec, ProfileSpec)
 
     assert [axis.values for axis in specification.spec.axis if axis.key == "range"] == [("1 MiB", "4 MiB")]
     assert [deviation.what for deviation in specification.deviations] == ["axis range"]
-    assert read_profile("etcd-fsync", Changes(range="1G")).deviations == ()  # no workload goes over as much
+    assert read_profile("etcd-fsync", Changes(range="1G")).deviations == ()  # no workload covers that much
 
 
 @pytest.mark.parametrize(
@@ -180,21 +185,21 @@ def test_a_range_cuts_the_axis_of_ranges() -> None:
         ("host.scheduler=none,bfq", "host.scheduler", ("none", "bfq")),
     ],
 )
-def test_an_axis_of_the_command_line(text: str, key: str, values: tuple[Any, ...]) -> None:
-    """Whole and broken numbers are numbers, all else is text."""
+def test_an_axis_on_the_command_line(text: str, key: str, values: tuple[Any, ...]) -> None:
+    """Integers and decimals are numbers, everything else is text."""
     assert parse_axis(text) == (key, values)
 
 
 @pytest.mark.parametrize("text", ["", "x", "=1", "x=", "x=1,,2", " =1"])
-def test_no_axis(text: str) -> None:
-    """What names no key, or no value, is refused with an example."""
+def test_an_invalid_axis_is_refused(text: str) -> None:
+    """Without a key or a value it is refused with an example."""
     with pytest.raises(UsageError, match="not KEY=VALUE,VALUE"):
         parse_axis(text)
 
 
 @given(st.text(max_size=60))
-def test_any_axis_is_taken_or_refused(text: str) -> None:
-    """Whatever stands after --axis: a profile with it, or a sentence."""
+def test_any_axis_is_accepted_or_refused(text: str) -> None:
+    """Any argument of --axis gives a profile or an error message."""
     with suppress(SniaPtsError):
         read_profile("queue-depth", Changes(axes=(parse_axis(text),)))
 
@@ -203,15 +208,15 @@ def test_any_axis_is_taken_or_refused(text: str) -> None:
     option=st.sampled_from(sorted(ALLOWED)), value=st.text(max_size=40) | st.integers() | st.floats() | st.booleans()
 )
 def test_options_add_no_lines(option: str, value: Any) -> None:
-    """An option that is allowed stands in the job file once, as one line that fio can take for no other."""
+    """A valid option is in the job file once, as one line that fio cannot take for another option."""
     if rejection_reason(option, value):
         return
-    asked = next(iter(points(profile_of(option, value), dut()))).stimulus
-    lines = fio.job_file(asked, "/x", "libaio", 1 << 61).splitlines()
+    stimulus = next(iter(points(profile_of(option, value), dut()))).stimulus
+    lines = fio.job_file(stimulus, "/x", "libaio", 1 << 61).splitlines()
     named = [line for line in lines if line.startswith(f"{option}=")]
     expected = (
         "0" if option == SAME_OFFSETS else fio_value(value)
-    )  # the seed repeats the places, whatever the version of fio
+    )  # the seed repeats the offsets with any version of fio
     assert named == [f"{option}={expected}"]
     assert not set("\\$#;\n\"' ") & set(named[0])
     assert [line for line in lines if line.startswith("filename")] == ["filename=${SNIA_PTS_TARGET}"]
@@ -224,7 +229,7 @@ def profile_of(option: str, value: Any) -> ProfileSpec:
     return ProfileSpec(name="p", title="P", description="p", source="s", workload=(workload,))
 
 
-#: Names a path or a program, or takes the place of what the suite asks or rests on.
+#: Options that name a path or a program, or replace an option on which the suite depends.
 FORBIDDEN = (
     "filename",
     "directory",
@@ -273,13 +278,13 @@ FORBIDDEN = (
 
 
 @pytest.mark.parametrize("option", FORBIDDEN)
-def test_what_the_suite_rests_on_is_refused(option: str) -> None:
-    """Such an option is none of a profile's."""
+def test_options_on_which_the_suite_depends_are_refused(option: str) -> None:
+    """A profile cannot set such an option."""
     assert rejection_reason(option, 1)
 
 
-def test_engines_do_io_on_the_target_alone() -> None:
-    """None of them is one that reaches elsewhere, or does no I/O."""
+def test_engines_do_io_on_the_target_only() -> None:
+    """No engine accesses anything else, and each does I/O."""
     assert not ENGINES & {
         "net",
         "exec",
@@ -293,3 +298,31 @@ def test_engines_do_io_on_the_target_alone() -> None:
         "filecreate",
         "external",
     }
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ('block_size = "4K/60:64K/30"', "block_size: '4K/60:64K/30': expected shares that add up to 100"),
+        ('block_size = "4K/60:64K"', "block_size: '64K': expected a size and its share, like 4 KiB/60"),
+        ('block_size = "4K/60:x/40"', "block_size: 'x': expected a size like 4 KiB"),
+        ('block_size = "4K/60:64K/40"\nramp_seconds = 1', "no ramp_seconds for a mix of block sizes"),
+        ('block_size = "4K/60:64K/40"\nfio = { norandommap = 0 }', "norandommap 1 for a mix of block sizes"),
+    ],
+)
+def test_a_mix_of_block_sizes_has_sizes_and_shares(change: str, why: str, tmp_path: Path) -> None:
+    """Each mistake has a message; so has a mix where the amount or the order of the blocks must be known."""
+    path = written(tmp_path, "seconds = 5")
+    path.write_text(path.read_text().replace('block_size = "4K"', change))
+    with pytest.raises(SpecError) as refused:
+        profile(path)
+    assert why in str(refused.value)
+    path.write_text(path.read_text().replace(change, 'block_size = "4K/60:64K/40"').replace("RND", "SEQ"))
+    with pytest.raises(SpecError, match="random access, seconds and no ramp_seconds"):
+        profile(path)
+
+
+def test_an_axis_has_no_mix_of_block_sizes(tmp_path: Path) -> None:
+    """A mix cannot be ordered among sizes."""
+    with pytest.raises(SpecError, match="single sizes for an axis"):
+        profile(written(tmp_path, "seconds = 5"), Changes.parse(["axis.block_size=4K,4K/60:64K/40"]))

@@ -71,7 +71,7 @@ def spec_output(spec: Spec, folder: RunFolder, mode: str, seconds: float, **opti
             yield outcome
 
     progress.begin()
-    run(facts, perform, folder, progress.event)
+    run(facts, perform, folder, progress.on_event)
     progress.close()
     return stream.getvalue()
 
@@ -134,9 +134,9 @@ def test_a_point_that_is_measured_again_is_a_line(mode: str) -> None:
     stream = io.StringIO()
     progress = new_progress(spec, mode, stream, [0.0])
 
-    progress.event(StepStarted(step=step))
-    progress.event(OutcomeRecorded(step=step, position=0, outcome=replace(measured, rejected=(attempt,))))
-    progress.event(OutcomeRecorded(step=step, position=1, outcome=measured))
+    progress.on_event(StepStarted(step=step))
+    progress.on_event(OutcomeRecorded(step=step, position=0, outcome=replace(measured, rejected=(attempt,))))
+    progress.on_event(OutcomeRecorded(step=step, position=1, outcome=measured))
 
     assert stream.getvalue().count("was measured again") == 1
     assert f"{step.label}: {measured.stimulus.label} was measured again: fio lost count\n" in stream.getvalue()
@@ -188,6 +188,15 @@ def test_a_continuous_stimulus_prints_its_samples(folder: RunFolder) -> None:
 
     assert "AG 1: stimulus SEQ 1024 KiB 0/100 sample 1/480, 8 h 00 min left" in text
     assert "AG 3: stimulus SEQ 1024 KiB 0/100 sample 480/480 (last 4" in text
+
+
+def test_points_of_many_zones_have_no_lines_of_their_own(folder: RunFolder) -> None:
+    """The 1152 points of a hard disk's zones are heartbeats in a log; the 36 of a curve are a line each."""
+    zones = profiles.shipped("hdd-iops", axes=(("read_percent", (0,)), ("block_size", ("4K",))))
+    lines = spec_output(zones, folder, "log", 60.0).splitlines()
+    assert not any("IOPS" in line for line in lines)
+    assert any("zone 30: step 30/128, 1 h 38 min left" in line for line in lines)
+    assert len(lines) < 40
 
 
 def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
@@ -259,7 +268,7 @@ def test_a_stopped_stimulus_is_printed_up_to_its_last_sample(folder: RunFolder) 
             yield outcome
 
     with pytest.raises(Interrupted):
-        run(facts, perform, folder, progress.event)
+        run(facts, perform, folder, progress.on_event)
 
     assert "sample 51/121" in stream.getvalue()
 
@@ -294,7 +303,7 @@ def test_a_closed_output_does_not_stop_the_run(folder: RunFolder) -> None:
 
     def emit(event: Event) -> None:
         events.append(event)
-        progress.event(event)
+        progress.on_event(event)
 
     def perform(_step: Step) -> Any:
         for outcome in next(answers)[1]:
@@ -331,13 +340,13 @@ def test_a_resumed_run_prints_only_new_steps() -> None:
     previous = None
     for index, (step, outcome) in enumerate(selected[: stopped + len(answers[2][1])]):
         if step is not previous:
-            progress.event(StepStarted(step=step))
+            progress.on_event(StepStarted(step=step))
             previous = step
         if index == stopped:
             assert stream.getvalue() == ""
-            progress.event(RunResumed())
+            progress.on_event(RunResumed())
         now[0] += 60.0 if index >= stopped else 0.0
-        progress.event(OutcomeRecorded(step=step, position=0, outcome=outcome))
+        progress.on_event(OutcomeRecorded(step=step, position=0, outcome=outcome))
     progress.tick(1.0, 0)
     now[0] += 301
     progress.tick(301.0, 0)

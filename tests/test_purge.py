@@ -1,4 +1,4 @@
-"""Purges that happen, purges that lie, and how each is told apart."""
+"""Purges that work, purges that only report success, and how the two are distinguished."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SIZE = 4 * MIB
 Command = Callable[[str], tuple[str, ...]]
 
 
-def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    """Offer a method that runs another command."""
-    lie = Method(
+def false_method(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """Return a method that runs another command."""
+    method = Method(
         name="lie",
         title="lie",
         words=(),
@@ -46,7 +46,7 @@ def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
         fits=any_device,
         query=lambda tools: PurgeCapability(command=command(tools.dut.path)),
     )
-    monkeypatch.setitem(METHODS, "lie", lie)
+    monkeypatch.setitem(METHODS, "lie", method)
 
 
 def purged(path: Path, wanted: str, evidence: Path, **how: Any) -> PurgeOutcome:
@@ -56,7 +56,7 @@ def purged(path: Path, wanted: str, evidence: Path, **how: Any) -> PurgeOutcome:
 
 
 def refused(path: Path, evidence: Path) -> str:
-    """Purge by the lying method; return what is said of it."""
+    """Purge with a false method; return the reason of the failure."""
     with pytest.raises(PurgeFailed) as failed:
         purged(path, "lie", evidence)
     assert failed.value.exit_code == 11
@@ -64,7 +64,7 @@ def refused(path: Path, evidence: Path) -> str:
 
 
 def test_punch_hole_empties_a_file(tmp_path: Path) -> None:
-    """A file is emptied for real: no room is taken any more, its size is kept, and 64 blocks prove it."""
+    """The file uses no more space, keeps its size, and 64 blocks prove that it is empty."""
     target = filled(tmp_path / "x.img", SIZE)
     purge = purged(target, "punch-hole", tmp_path)
 
@@ -77,7 +77,7 @@ def test_punch_hole_empties_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_blkdiscard_empties_a_loop_device_on_a_device(tmp_path: Path) -> None:
-    """What was written to it, and is not yet written to the device beneath, does not stand in the way."""
+    """Written data that has not yet reached the device beneath does not prevent the purge."""
     with loop_device(tmp_path / "x.img", 2 * SIZE) as below, loop_device(below, 0, "--sizelimit", str(SIZE)) as device:
         with device.open("r+b") as file:
             file.write(random.Random(7).randbytes(SIZE))
@@ -100,7 +100,7 @@ def test_blkdiscard_empties_a_loop_device(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [3 * MIB + 512, 131072 + 1024, 4096, 8192, 4096 * 64 + 4095 // 512 * 512])
 def test_odd_capacities_are_purged_to_the_end(tmp_path: Path, size: int) -> None:
-    """A capacity that is no multiple of 4096 is purged as a whole."""
+    """A capacity that is not a multiple of 4096 is purged completely."""
     target = filled(tmp_path / "x.img", size)
     purge = purged(target, "punch-hole", tmp_path)
 
@@ -108,9 +108,9 @@ def test_odd_capacities_are_purged_to_the_end(tmp_path: Path, size: int) -> None
     assert target.read_bytes() == bytes(size)
 
 
-def test_a_purge_that_does_nothing_is_a_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that says success and keeps the data is found out."""
-    lying(monkeypatch, lambda path: ("true",))
+def test_a_purge_that_does_nothing_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that reports success but keeps the data is detected."""
+    false_method(monkeypatch, lambda path: ("true",))
     message = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
     assert "reported success, but 64 of 64 blocks" in message
@@ -125,67 +125,69 @@ def test_a_purge_that_does_nothing_is_a_lie(tmp_path: Path, monkeypatch: pytest.
         ("last sector", 0, SIZE - 512),
     ],
 )
-def test_a_purge_of_a_part_is_a_lie(
+def test_a_partial_purge_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, skip: int, count: int
 ) -> None:
-    """A command that clears all but a part, be it one sector of the last block, is found out."""
-    lying(monkeypatch, lambda path: ("fallocate", "--punch-hole", "-o", str(skip), "-l", str(count), path))
+    """A command that keeps a part of the data, even one sector of the last block, is detected."""
+    false_method(monkeypatch, lambda path: ("fallocate", "--punch-hole", "-o", str(skip), "-l", str(count), path))
     message = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
     expected = "32 of 64" if text == "second half" else "1 of 64"
     assert f"reported success, but {expected} blocks" in message
 
 
-def test_a_command_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tool's own last words are in the sentence."""
-    lying(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
+def test_a_command_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the last line of the tool's output."""
+    false_method(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
 
     assert refused(filled(tmp_path / "x.img", SIZE), tmp_path).endswith("by lie failed: not supported.")
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A purge beyond its limit has failed, though it empties the target and says success when it is ended."""
+    """A purge that exceeds its timeout has failed, even if it empties the target and reports success at its end."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.4)
-    lying(monkeypatch, lambda path: ("sh", "-c", f"fallocate -p -l {SIZE} {path}; trap 'exit 0' TERM; sleep 60 & wait"))
+    false_method(
+        monkeypatch, lambda path: ("sh", "-c", f"fallocate -p -l {SIZE} {path}; trap 'exit 0' TERM; sleep 60 & wait")
+    )
 
     assert "by lie failed: sh timed out after" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
 
-@pytest.mark.parametrize(("lost", "kept"), [("all", 0), ("all but the first", 1)])
+@pytest.mark.parametrize(("lost", "surviving"), [("all", 0), ("all but the first", 1)])
 def test_a_device_that_loses_writes_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str, kept: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str, surviving: int
 ) -> None:
-    """Where the pattern cannot be read back before the purge, its absence after it is no proof: nothing is purged."""
+    """If the pattern cannot be read back before the purge, its absence afterwards proves nothing: nothing is purged."""
     write = proof._write
 
     def losing(descriptor: int, dut: Any, offset: int, pattern: bytes) -> None:
-        if kept and not offset:
+        if surviving and not offset:
             write(descriptor, dut, offset, pattern)
 
     monkeypatch.setattr(proof, "_write", losing)
-    lying(monkeypatch, lambda path: ("touch", str(tmp_path / "was run")))
-    with pytest.raises(DeviceFailed, match=f"of 64 blocks just written, {kept} can be read back"):
+    false_method(monkeypatch, lambda path: ("touch", str(tmp_path / "was run")))
+    with pytest.raises(DeviceFailed, match=f"of 64 blocks just written, {surviving} can be read back"):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path)
 
     assert not (tmp_path / "was run").exists()
 
 
 def test_a_device_with_less_memory_than_capacity_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drive that stores all blocks in the first MiB does not read back what was written to each."""
+    """A drive that stores all blocks in the first MiB does not return what was written to each."""
     write, read = proof._write, proof._read
     monkeypatch.setattr(proof, "_write", lambda fd, dut, offset, pattern: write(fd, dut, offset % (8 * 4096), pattern))
     monkeypatch.setattr(proof, "_read", lambda fd, dut, offset: read(fd, dut, offset % (8 * 4096)))
-    lying(monkeypatch, lambda path: ("true",))
+    false_method(monkeypatch, lambda path: ("true",))
     with pytest.raises(DeviceFailed, match="of 64 blocks just written"):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path)
 
 
 @pytest.mark.parametrize(("number", "failure"), [(errno.EIO, DeviceFailed), (errno.ENOSPC, HostFailed)])
 @pytest.mark.parametrize("call", ["pwritev", "preadv"])
-def test_an_error_while_proving_has_its_blame(
+def test_an_error_during_the_proof_has_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, failure: type[Exception]
 ) -> None:
-    """A device that fails to write or read is the device's failure, a full disk below a file the host's."""
+    """A failed read or write is the device's failure, a full disk below a file the host's."""
 
     def failing(*_: object) -> int:
         raise OSError(number, os.strerror(number))
@@ -197,7 +199,7 @@ def test_an_error_while_proving_has_its_blame(
 
 
 def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that takes half a block has failed."""
+    """A device that writes half a block has failed."""
     with claim_target(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, "pwritev", lambda *_: 2048)
         with pytest.raises(DeviceFailed, match="2048 of 4096 bytes"):
@@ -205,7 +207,7 @@ def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
-    """No purge is told as such, and not a byte is written."""
+    """Omitting the purge is a deviation, and no byte is written."""
     target = filled(tmp_path / "x.img", SIZE)
     before = target.read_bytes()
     purge = purged(target, "none", tmp_path)
@@ -216,8 +218,8 @@ def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
 
 
 @given(capacity=st.integers(0, 1 << 50), seed=st.integers(0, 1 << 64))
-def test_samples_stay_inside(capacity: int, seed: int) -> None:
-    """Places are whole blocks inside the capacity, in order, none twice, the first and the last block among them."""
+def test_samples_are_inside_the_capacity(capacity: int, seed: int) -> None:
+    """Offsets are whole blocks, ascending, without duplicates, and include the first and the last block."""
     places = sample_offsets(capacity, random.Random(seed))
     blocks = capacity // 4096
 
@@ -231,15 +233,15 @@ def test_samples_stay_inside(capacity: int, seed: int) -> None:
 
 @given(blocks=st.integers(65, 1 << 40), seed=st.integers(0, 1 << 64))
 def test_each_part_of_the_capacity_has_a_sample(blocks: int, seed: int) -> None:
-    """One in each of 64 equal parts."""
+    """Each of 64 equal parts has one."""
     places = sample_offsets(blocks * 4096, random.Random(seed))
 
     assert [(place // 4096 + 1) * 64 > blocks * number for number, place in enumerate(places)] == [True] * 64
     assert [place // 4096 * 64 < blocks * (number + 1) for number, place in enumerate(places)] == [True] * 64
 
 
-def test_samples_are_at_other_places_in_each_run() -> None:
-    """Else a purge of just these blocks would be proven, or stripes at the same distance be missed."""
+def test_samples_are_at_other_offsets_in_each_run() -> None:
+    """Otherwise a purge of just these blocks would be proven, or stripes at the same distance missed."""
     first, second = (sample_offsets(1 << 40, random.Random(seed)) for seed in (1, 2))
     assert len(set(first) & set(second)) == 2
     assert len({after - before for before, after in itertools.pairwise(first)}) > 32
@@ -247,7 +249,7 @@ def test_samples_are_at_other_places_in_each_run() -> None:
 
 @pytest.mark.parametrize("sector", [0, 3, 7])
 def test_one_surviving_sector_counts(tmp_path: Path, sector: int) -> None:
-    """A block of which 512 bytes are left has survived, wherever in it they are."""
+    """A block with 512 surviving bytes at any offset counts as surviving."""
     pattern = random.Random(1).randbytes(4096)
     target = tmp_path / "x.img"
     with target.open("wb") as file:
@@ -273,7 +275,7 @@ def test_one_surviving_sector_counts(tmp_path: Path, sector: int) -> None:
     ],
 )
 def test_choosing(tmp_path: Path, kind: str, discard: bool, wanted: str, chosen: str | None) -> None:
-    """The first method on offer, the one named, or none."""
+    """The first available method, the named one, or none."""
     found = choose(Tools(samples.dut(kind=kind, discard=discard, path="/dev/none"), tmp_path / "x"), wanted)
 
     assert (found.name if found else None) == chosen
@@ -290,8 +292,8 @@ def test_choosing(tmp_path: Path, kind: str, discard: bool, wanted: str, chosen:
         ("drive", False, "blkdiscard", "overwrite, none"),
     ],
 )
-def test_what_is_not_on_offer_is_refused(tmp_path: Path, kind: str, discard: bool, wanted: str, instead: str) -> None:
-    """A method that the target does not have is refused with those it has; an overwrite is never chosen for one."""
+def test_an_unavailable_method_is_refused(tmp_path: Path, kind: str, discard: bool, wanted: str, instead: str) -> None:
+    """The message lists the available methods; overwrite is never chosen automatically."""
     dut = samples.dut(kind=kind, discard=discard, path="/dev/none")
     with pytest.raises(TargetUnfit, match="available") as unfit:
         choose(Tools(dut, tmp_path / "x"), wanted)
@@ -299,8 +301,8 @@ def test_what_is_not_on_offer_is_refused(tmp_path: Path, kind: str, discard: boo
     assert instead in unfit.value.hint
 
 
-def test_what_may_not_be_asked_is_not_known(tmp_path: Path) -> None:
-    """A plan by a user who may not open the drive says that its purge is not known; of a file to be made it is."""
+def test_an_unknown_purge_is_reported_as_such(tmp_path: Path) -> None:
+    """A user who may not open the drive gets a plan with an unknown purge; for a new file it is with_serial_number."""
     drive, file = (samples.dut(kind=kind, path=str(tmp_path / "none")) for kind in ("drive", "file"))
 
     assert "unknown" in Purger(requested="auto").expected_deviations(drive)[0].actual
@@ -309,8 +311,8 @@ def test_what_may_not_be_asked_is_not_known(tmp_path: Path) -> None:
     ]
 
 
-def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
-    """The pattern goes through the held descriptor: a file that took the name's place is not written."""
+def test_only_the_claimed_target_is_written(tmp_path: Path) -> None:
+    """The pattern goes through the claimed descriptor: a file that replaced the path is not written."""
     path = filled(tmp_path / "x.img", SIZE)
     with claim_target(path, size_bytes=None, overwrite=True) as target:
         path.rename(tmp_path / "moved.img")
@@ -327,8 +329,8 @@ def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
 
 
 def test_an_unproven_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --allow-unpurged a lie is a Deviation that says so, even for a method of the standard."""
-    lying(monkeypatch, lambda path: ("true",))
+    """With --allow-unpurged a false purge is a Deviation that says so, even for a method of the standard."""
+    false_method(monkeypatch, lambda path: ("true",))
     purge = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
 
     assert (purge.method, purge.samples, purge.survivors) == ("lie", 64, 64)
@@ -339,8 +341,8 @@ def test_an_unproven_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_failed_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --allow-unpurged a method that fails is a Deviation with the tool's last words."""
-    lying(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
+    """With --allow-unpurged a method that fails is a Deviation with the last line of the tool's output."""
+    false_method(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
     purge = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
 
     assert purge.survivors == 64
@@ -349,7 +351,7 @@ def test_a_failed_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(("allow", "reads"), [(False, 1), (True, 2)])
 def test_a_failed_purge_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow: bool, reads: int) -> None:
-    """After a method that failed the device is read only if the run goes on: a locked drive would hide the reason."""
+    """After a failed method the device is read only if the run continues: a locked drive would hide the reason."""
     survivors, seen = proof.Proof.survivors, []
 
     def counted(self: proof.Proof) -> int:
@@ -357,20 +359,20 @@ def test_a_failed_purge_is_not_proven(tmp_path: Path, monkeypatch: pytest.Monkey
         return survivors(self)
 
     monkeypatch.setattr(proof.Proof, "survivors", counted)
-    lying(monkeypatch, lambda path: ("false",))
+    false_method(monkeypatch, lambda path: ("false",))
     with nullcontext() if allow else pytest.raises(PurgeFailed):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=allow)
 
     assert len(seen) == reads
 
 
-def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a device could not be put in order, no block was written: none is said to be gone."""
+def test_a_purge_that_never_started_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a device could not be prepared, no block was written, and none is reported as erased."""
 
     def refusing(tools: Tools) -> None:
         raise MethodFailed("is not possible: it is locked")
 
-    lie = Method(
+    method = Method(
         name="lie",
         title="lie",
         words=(),
@@ -379,7 +381,7 @@ def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pyt
         query=lambda tools: PurgeCapability(command=("true",)),
         prepare=refusing,
     )
-    monkeypatch.setitem(METHODS, "lie", lie)
+    monkeypatch.setitem(METHODS, "lie", method)
     target = filled(tmp_path / "x.img", SIZE)
     before = target.read_bytes()
     purge = purged(target, "lie", tmp_path, allow_unpurged=True)
@@ -389,8 +391,8 @@ def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pyt
     assert target.read_bytes() == before
 
 
-def test_a_purge_that_succeeds_needs_no_leave(tmp_path: Path) -> None:
-    """--allow-unpurged changes nothing where the purge is proven."""
+def test_a_successful_purge_ignores_allow_unpurged(tmp_path: Path) -> None:
+    """--allow-unpurged changes nothing if the purge is proven."""
     target = filled(tmp_path / "x.img", SIZE)
     strict, lenient = (purged(target, "punch-hole", tmp_path, allow_unpurged=allow) for allow in (False, True))
 
@@ -402,8 +404,8 @@ def test_a_purge_that_succeeds_needs_no_leave(tmp_path: Path) -> None:
 def test_a_purge_that_changes_the_device_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow: bool
 ) -> None:
-    """A device of another size than before is not tested, whatever is allowed: the plan is void."""
-    lying(monkeypatch, lambda path: ("truncate", "-s", str(SIZE // 2), path))
+    """A device whose size changed is not tested, whatever is allowed: its plan is invalid."""
+    false_method(monkeypatch, lambda path: ("truncate", "-s", str(SIZE // 2), path))
 
     with pytest.raises(PurgeFailed, match="changed the drive: capacity_bytes was"):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=allow)
@@ -414,7 +416,7 @@ def test_a_purge_that_changes_the_device_ends_the_run(
 
 @pytest.mark.parametrize("size", [SIZE, 3 * MIB + 512, 131072 + 1024, 4096])
 def test_an_overwrite_reaches_every_byte(tmp_path: Path, size: int) -> None:
-    """All of a file is zeros after it, its size is kept, nothing beside it is written; it is a Deviation."""
+    """The file contains only zeros and keeps its size, nothing beside it is written; it is a Deviation."""
     target = filled(tmp_path / "x.img", size)
     purge = purged(target, "overwrite", tmp_path)
 
@@ -426,7 +428,7 @@ def test_an_overwrite_reaches_every_byte(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.root
 def test_an_overwrite_reaches_every_sector(tmp_path: Path) -> None:
-    """On a device whose size is no multiple of a mebibyte, too."""
+    """This holds for a device whose size is not a multiple of a mebibyte, too."""
     image = filled(tmp_path / "x.img", SIZE + 1536)
     with loop_device(image) as device:
         purged(device, "overwrite", tmp_path)
@@ -437,8 +439,8 @@ def test_an_overwrite_reaches_every_sector(tmp_path: Path) -> None:
 # -- a drive that goes away for a moment ------------------------------------------------------------------------------
 
 
-def known(root: Path, device: Path, serial: str) -> None:
-    """Describe a device as a drive with a serial number, in a sysfs of its own."""
+def with_serial_number(root: Path, device: Path, serial: str) -> None:
+    """Describe a device as a drive with a serial number, in a separate sysfs."""
     number = device.stat().st_rdev
     block = root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}"
     (block / "device").mkdir(parents=True)
@@ -449,17 +451,17 @@ def known(root: Path, device: Path, serial: str) -> None:
     (block / "size").write_text(f"{SIZE // 512}\n")
 
 
-def called(name: Path, device: Path) -> None:
-    """Make a name lead to a device, in place of what it led to."""
+def link(name: Path, device: Path) -> None:
+    """Make a path lead to a device, in place of its previous target."""
     name.unlink(missing_ok=True)
     os.mknod(name, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
 
 
 @contextmanager
 def moved(tmp_path: Path, serial: str) -> Iterator[tuple[Target, Path, Path]]:
-    """A drive that was held as one device and is back as another: the target, and both devices.
+    """Return a target that was claimed as one device and came back as another, and both devices.
 
-    Its node has no kernel's name, which two loop devices cannot share.
+    Its node does not have the kernel's name, because two loop devices cannot share one.
     """
     name, root = tmp_path / "disk", tmp_path / "root"
     with (
@@ -468,21 +470,21 @@ def moved(tmp_path: Path, serial: str) -> Iterator[tuple[Target, Path, Path]]:
         loop_device(filled(tmp_path / "b.img", SIZE)) as new,
     ):
         patch.setattr("snia_pts.lab.device.identity._kernel_node", lambda path: path)
-        known(root, old, "S1")
-        known(root, new, serial)
-        called(name, old)
+        with_serial_number(root, old, "S1")
+        with_serial_number(root, new, serial)
+        link(name, old)
         descriptor = os.open(name, os.O_RDWR | os.O_EXCL)
         try:
             target = Target(dut=replace(read_dut(name, root=root), kind="drive"), descriptor=descriptor)
-            called(name, new)
+            link(name, new)
             yield target, old, new
         finally:
             os.close(descriptor)
 
 
 @pytest.mark.root
-def test_a_drive_that_comes_back_is_held_again(tmp_path: Path) -> None:
-    """It is held exclusively and locked by the descriptor that held it before, which lets go of what is gone."""
+def test_a_drive_that_comes_back_is_claimed_again(tmp_path: Path) -> None:
+    """It is opened exclusively and locked with the same descriptor, which closes the old device."""
     need_root()
     with moved(tmp_path, "S1") as (target, old, new):
         regain(target, purged=True, patience_seconds=0, root=tmp_path / "root")
@@ -498,8 +500,8 @@ def test_a_drive_that_comes_back_is_held_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_another_drive_in_its_place_is_not_taken(tmp_path: Path) -> None:
-    """A drive that comes under the name of the one that went away ends the run; nobody holds it."""
+def test_another_drive_in_its_place_is_refused(tmp_path: Path) -> None:
+    """A drive under the name of the one that disappeared ends the run; it is not claimed."""
     need_root()
     with moved(tmp_path, "S2") as (target, _, new):
         with pytest.raises(
@@ -511,8 +513,8 @@ def test_another_drive_in_its_place_is_not_taken(tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("purged", [True, False])
-def test_a_drive_that_holds_data_after_its_purge_is_another_one(tmp_path: Path, purged: bool) -> None:
-    """Drives can share a serial number; one that was not purged may be the same."""
+def test_a_drive_that_holds_data_after_its_purge_is_another_drive(tmp_path: Path, purged: bool) -> None:
+    """Drives can share a serial number; without a purge it may be the same drive."""
     need_root()
     with moved(tmp_path, "S1") as (target, _, new):
         make_ext4(new, "photos")
@@ -526,8 +528,8 @@ def test_a_drive_that_holds_data_after_its_purge_is_another_one(tmp_path: Path, 
 
 
 @pytest.mark.root
-def test_a_drive_with_another_worldwide_identifier_is_not_taken(tmp_path: Path) -> None:
-    """Even if it has the same serial number and holds nothing; it is not claimed."""
+def test_a_drive_with_another_worldwide_identifier_is_refused(tmp_path: Path) -> None:
+    """This holds even with the same serial number and without data; it is not claimed."""
     need_root()
     root = tmp_path / "root"
     with moved(tmp_path, "S1") as (target, _, new):
@@ -541,8 +543,8 @@ def test_a_drive_with_another_worldwide_identifier_is_not_taken(tmp_path: Path) 
 
 
 @pytest.mark.root
-def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
-    """What does not come back within the time given is the device's failure."""
+def test_a_drive_that_does_not_come_back_has_failed(tmp_path: Path) -> None:
+    """If it is still missing after the timeout, that is the device's failure."""
     need_root()
     with moved(tmp_path, "S1") as (target, _, _):
         (tmp_path / "disk").unlink()
@@ -552,12 +554,12 @@ def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_each_command_is_of_one_method(method: Method) -> None:
-    """The words of a method are in the command of no other one."""
+    """The words that identify a method are in the command of no other one."""
     assert [other.title for other in METHODS.values() if is_command_of(other.title, method.words)] == [method.title]
 
 
 def test_the_command_of_a_vendor() -> None:
-    """A vendor's command begins with its program, also one with a space."""
+    """A vendor's command starts with its program, also if its path contains a space."""
     title = vendor("'/opt/my tool' erase {device}").title
 
     assert is_command_of(title, ("/opt/my tool", "erase", "/dev/sdx"))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from snia_pts.cli.main import main
 from snia_pts.errors import UsageError
 from snia_pts.model.raid import (
+    DISKS,
     LINKS,
     MIN_DISKS,
     Array,
@@ -197,6 +198,39 @@ def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -
     assert "rounded to integers" in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "iops", "mb_per_second"),
+    [("10k", "15960", "1200"), ("15k", "18000", "1560"), ("sata", "9720", "960"), ("nvme", "24000000", "420000")],
+)
+def test_a_kind_of_disk_has_figures_with_their_source(
+    kind: str, iops: str, mb_per_second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """120 disks of the kind: the document's 18000 IOPS and 1560 MB/s for 15k; the source of the figures is printed."""
+    assert main([*COMMAND, "--level", "5", "--disk", kind]) == 0
+    text = capsys.readouterr().out.replace("\N{NARROW NO-BREAK SPACE}", "")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+
+    assert f"all disks {iops}" in lines
+    assert f"120 disks {mb_per_second}" in lines
+    assert f"{DISKS[kind].source}." in text
+
+
+def test_a_seek_and_half_a_turn_are_the_time_of_an_io() -> None:
+    """The IOPS of the hard disks of which the document has none are those of their data sheets' times."""
+    for kind, seek_ms, rpm in (("10k", (4.2 + 4.7) / 2, 10_000), ("sata", 8.2, 7200)):
+        assert DISKS[kind].iops == pytest.approx(1000 / (seek_ms + 60_000 / rpm / 2), rel=0.01)
+
+
+def test_given_values_replace_those_of_the_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    """--disk-iops and --disk-mb-per-second each replace one figure of --disk."""
+    assert main([*COMMAND, "--level", "5", "--disk", "15k", "--disk-iops", "200", "--json"]) == 0
+    output = json.loads(capsys.readouterr().out)
+
+    assert output["limits"]["disks_iops"] == 24000
+    assert output["mb_per_second"]["disks"] == 1560
+    assert output["disk"]["source"] == DISKS["15k"].source
+
+
 def test_json_output(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has exact and rounded figures, and null for values without input."""
     assert main([*COMMAND, "--level", "10", "--json"]) == 0
@@ -257,6 +291,7 @@ def test_json_output(capsys: pytest.CaptureFixture[str]) -> None:
         ("--level 5 --disks 5 --links 0 --link sas-3", "0 is not a valid number of links"),
         ("--level 5 --disks 5 --link-gbit 0", "0 is not a valid speed of a link"),
         ("--level 5 --disks 5 --link usb", "usb"),
+        ("--level 5 --disks 5 --disk 5k", "5k"),
         ("--level 5 --disks 5 --link sas-1 --link-gbit 3", "not allowed"),
     ],
 )

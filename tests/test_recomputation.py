@@ -1,8 +1,8 @@
 """Every printed number once more, from the engine's answers alone: a second implementation, in numpy.
 
-Nothing of the suite's arithmetic is used.  The tables of data are held against the evidence to the last bit that
-floating point leaves; every figure of every table of a report is recomputed (``tests/recomputation``), and what is
-printed may differ from it by half of its last digit.
+None of the suite's arithmetic is used. The tables of data are compared with the evidence to the last bit that floating
+point leaves; every figure of every table of a report is recomputed (``tests/recomputation``), and the printed figure
+may differ from it by half of its last digit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from snia_pts.lab.simulated import laboratory
 from snia_pts.model.measurement import Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
-from tests.operating import assessed
+from tests.command_line import assessed
 from tests.recomputation import host
 from tests.recomputation.key_figures import key_figures
 from tests.recomputation.record import (
@@ -57,6 +57,8 @@ from tests.samples import remove_later_evidence
 from tests.test_end_to_end_of_all import shortened
 from tests.test_run_folders import unpacked
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
 #: What shortens the simulated runs; the real ones are shortened like those of the end-to-end tests.
 _SHORT = {
     **dict.fromkeys(("iops", "throughput", "latency"), ("rounds.point_seconds=5", "rounds.maximum=7")),
@@ -64,7 +66,7 @@ _SHORT = {
     "composite": ("demand.thread_counts=[32, 6, 1]",),
     "wsat": ("saturation.seconds=21600",),
 }
-#: Simulated runs by class, version of the standard and drive; a hard disk is slow: nothing is full or fast enough.
+#: Simulated runs by class, version of the standard and drive; a hard disk is too slow to be filled or to meet a limit.
 _ALWAYS = {
     "iops": (("enterprise", "1.1", "enterprise-sas"), ("client", "1.1", "client-qlc")),
     "throughput": (("enterprise", "2.0.2", "enterprise-nvme"), ("client", "1.1", "client-qlc")),
@@ -86,7 +88,7 @@ _LONG = {
 _WITHOUT_SAMPLES = ("iops", "throughput", "latency", "profile")
 #: Tests whose real runs are long enough for the host's ceiling.
 _CALIBRATED = ("iops", "throughput")
-#: A simulated run of write saturation that ends at steady state, and not when the drive was written four times.
+#: A simulated run of write saturation that ends at steady state, before the drive was written four times.
 _STEADY = ("saturation.seconds=36000", "saturation.capacities=100")
 _TESTS = sorted(set(SPEC_TYPES) - {"profile"})
 _RUNS = [
@@ -110,7 +112,7 @@ _RUNS = [
 
 @pytest.fixture(scope="module", params=_RUNS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of each test, simulated and, shortened, with fio on a file, with their tables and reports as text."""
+    """Return runs of each test, simulated and, shortened, with fio on a file, with their tables and reports as text."""
     test_class, pts, kind, test = request.param
     folder: Path = tmp_path_factory.mktemp("recomputation") / kind.removeprefix("sim:") / test
     folder.parent.mkdir()
@@ -139,13 +141,13 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def late_sample(*facts: Any, make: Callable[..., Sample] = laboratory._sample) -> Sample:
-    """Return a sample of a host that was suspended during the third round, which is therefore none."""
+    """Return a sample of a host that was suspended during the third round, which therefore does not count."""
     made = make(*facts)
     return replace(made, seconds=2.2 * made.seconds) if made.number == 61 else made
 
 
 def interrupt(run: Path) -> None:
-    """Cut off the end of a run, as a crash would (within a round, if it has rounds), and resume it."""
+    """Truncate a run, as a crash would (within a round, if it has rounds), and resume it."""
     path = run / "journal.jsonl"
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * 5 // 8])
@@ -163,7 +165,7 @@ def same(numbers: Sequence[float], expected: Sequence[float]) -> None:
 
 
 def test_measurements_are_those_of_the_answers(run: Path) -> None:
-    """Counts, bytes, rates, response times and percentiles of each measurement come out of its answer again."""
+    """Counts, bytes, rates, response times and percentiles of each measurement are recomputed from its answer."""
     measured = rows(run, "measurements")
     assert measured
     for row in measured:
@@ -181,16 +183,16 @@ def test_points_are_those_of_their_rounds(run: Path) -> None:
     for point in rows(run, "points"):
         window = window_of(run, point)
         assert len(window) == int(point["last_round"]) - int(point["first_round"]) + 1
-        each = [answers(run, [row]) for row in window]
+        round_answers = [answers(run, [row]) for row in window]
         same(
             values(point, "iops", "mb_per_second", "mean_maximum_response_us"),
             [
-                float(np.mean([rate(parts, "total_ios") for parts in each])),
-                float(np.mean([rate(parts, "io_bytes") for parts in each])) / 1e6,
-                float(np.mean([max(part["lat_ns"]["max"] for part in parts) for parts in each])) / 1000,
+                float(np.mean([rate(parts, "total_ios") for parts in round_answers])),
+                float(np.mean([rate(parts, "io_bytes") for parts in round_answers])) / 1e6,
+                float(np.mean([max(part["lat_ns"]["max"] for part in parts) for parts in round_answers])) / 1000,
             ],
         )
-        again = response_times([part for parts in each for part in parts])
+        again = response_times([part for parts in round_answers for part in parts])
         same(values(point, *again), list(again.values()))
 
 
@@ -272,7 +274,7 @@ def test_samples_are_those_of_the_journal(run: Path) -> None:
 
 
 def test_samples_of_fio_are_differences_of_its_totals(run: Path) -> None:
-    """Between two answers of fio lies a sample: its I/Os, bytes, time, ART and percentiles are their differences."""
+    """A sample is the difference of two answers of fio: its I/Os, bytes, time, ART and percentiles."""
     checked = 0
     for measured in rows(run, "measurements"):
         path = run / "evidence" / f"{measured['evidence']}.samples.json.gz"
@@ -315,7 +317,7 @@ def test_host_limits_are_those_of_the_record(run: Path) -> None:
 
 
 def test_every_table_is_recomputed(run: Path) -> None:
-    """There is a recomputation for every table of the report but those that have no measured numbers."""
+    """There is a recomputation for every table of the report that has measured numbers."""
     assert not unknown_tables(run)
 
 
@@ -370,7 +372,7 @@ def test_the_assessment_is_that_of_the_record(run: Path) -> None:
 
 
 def test_key_figures_are_those_of_the_record(run: Path) -> None:
-    """The lines of OCP end with the key figures, which limits are compared with: all of them, and no other."""
+    """The OCP lines end with the key figures that limits are compared with: all of them, and no others."""
     again = key_figures(run)
     shown = ocp_figures(run)
     assert shown.keys() == again.keys()
@@ -403,5 +405,5 @@ def test_json_has_the_tables(run: Path) -> None:
 
 
 def text(value: object) -> str:
-    """Return a value of JSON as CSV has it."""
+    """Return a value of JSON in the form of the CSV."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

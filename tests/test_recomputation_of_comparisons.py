@@ -112,12 +112,22 @@ def test_printed_differences_are_those_of_the_records(
     for table in tables:
         metric = _METRICS[table.page.removesuffix(" by Run")]
         places = dict.fromkeys(place for found in figures for place in found if place[0] == metric)
+        places = dict.fromkeys(sorted(places, key=lambda place: _axis_place(place[1])))
         assert [row[0] for row in table.body] == [at for _, at in places]
         for place, row in zip(places, table.body, strict=True):
             expected = _cells([found.get(place) for found in figures])
             assert len(row) == len(expected) + 1
             for cell, figure in zip(row[1:], expected, strict=True):
                 check(cell, figure)
+
+
+def _axis_place(at: str) -> tuple[float, ...]:
+    """Return R/W mix, block size, TC and QD of a point of the standard's tests, from its name."""
+    point = re.fullmatch(r"RND ([\d.]+) KiB (\d+)/\d+(?: T(\d+)Q(\d+))?", at)
+    if point is None:
+        return (math.inf,)
+    size, read_percent, threads, depth = point.groups("0")
+    return float(read_percent), float(size), int(threads), int(depth)
 
 
 def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) -> None:
@@ -136,7 +146,7 @@ def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) ->
 
 
 def _cells(again: list[Figure | None]) -> list[Expected]:
-    """Return the cells of a row after the place: the first run, and each other one with its difference from it."""
+    """Return the cells of a row after its place: the first run, and the others with their differences from it."""
     first, *others = again
     cells: list[Expected] = [*_values([first])]
     for other in others:

@@ -65,7 +65,7 @@ _SMART = {
     "thm_temp1_trans_count": ("Thermal Management Temperature 1 Transitions", 1, ""),
     "thm_temp2_total_time": ("Thermal Management Temperature 2 Time", 1, "s"),
 }
-#: Those that warn if they are more after the test than before, and those that must always be 0.
+#: Counters that cause a warning if they rise during the test, and those that must always be 0.
 _ALARMS = {
     "faults of the drive": {
         "Bad User NAND Blocks, Raw",
@@ -92,7 +92,7 @@ Reading = tuple[dict[str, Any], bytes]
 
 
 def answers(dice: random.Random) -> tuple[Reading, Reading]:
-    """Return the answers of a drive's tools before and after a test: about half of the counters are greater then."""
+    """Return the answers of a drive's tools before and after a test, in which about half of the counters rise."""
     page, later = bytearray(OCP), bytearray(OCP)
     for name, (offset, size, _) in _PAGE.items():
         value = dice.randrange(min(200, 256**size - 60)) if name not in _STATES else dice.choice((0, 2))
@@ -147,7 +147,7 @@ def test_the_health_of_a_drive_is_that_of_its_answers(
 
 
 def check_counters(result: TestResult, was: dict[str, tuple[int, str]], now: dict[str, tuple[int, str]]) -> None:
-    """Compare the warnings of counts that have less host I/O than the test did, by more than 10 % and 2 GiB."""
+    """Compare the warnings about counters of host I/O that are more than 10 % and 2 GiB below the test's own I/O."""
     details = [warning.detail for warning in run_warnings(result) if warning.what == "counters of the drive"]
     for name, side, verb in (("Data Units Written", "write", "wrote"), ("Data Units Read", "read", "read")):
         tested = sum(getattr(measurement, side).transferred_bytes for measurement in result.measurements)

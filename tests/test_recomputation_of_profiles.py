@@ -65,7 +65,7 @@ key = "block_size"
 values = ["4 KiB", "16 KiB"]
 workloads = ["mix, random", "line"]
 """
-#: What only fio can do: calls of fdatasync, an axis of its options, the page cache, and a limited rate.
+#: Only fio supports these: calls of fdatasync, an axis of its options, the page cache, and a limited rate.
 _OF_FIO = """
 [[workload]]
 name = "log"
@@ -107,9 +107,12 @@ _KINDS = [
 ]
 
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
+
 @pytest.fixture(scope="module", params=_KINDS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of profiles: a simulated drive, a file, and files of TKperf's tests of hard disks, made and recorded."""
+    """Return runs of profiles: a simulated drive, a file, and files of TKperf's hard disk tests, made and recorded."""
     folder: Path = tmp_path_factory.mktemp("profile")
     run, kind = folder / "run", request.param
     options = ("--run-dir", str(run), "--to", "csv,rst,json,ocp")
@@ -134,7 +137,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_data_are_those_of_the_answers(run: Path) -> None:
-    """Measurements and samples come out of the answers again, or each measurement out of the file."""
+    """Measurements and samples are recomputed from the answers, or each measurement from the file."""
     if is_imported(run):
         for row in rows(run, "measurements"):
             again = reported(run, row)
@@ -152,9 +155,10 @@ def test_points_are_those_of_the_answers(run: Path) -> None:
     for row in printed:
         again = profiles.figures(run, row)
         same(values(row, "iops", "mb_per_second"), [again["IOPS"], again["MB/s"]])
-        each = profiles.rates(run, row)
+        repeats = profiles.rates(run, row)
         same(
-            values(row, "minimum_iops", "maximum_iops", "spread_percent"), [each.min(), each.max(), again["Spread (%)"]]
+            values(row, "minimum_iops", "maximum_iops", "spread_percent"),
+            [repeats.min(), repeats.max(), again["Spread (%)"]],
         )
         times = [value / 1000 for value in values(row, "average_response_us", "two_nines_response_us")]
         same(times, [again["Average (ms)"], again["99 % (ms)"]])
@@ -173,7 +177,7 @@ def test_json_has_the_tables(run: Path) -> None:
 
 
 def test_every_table_is_recomputed(run: Path) -> None:
-    """There is a recomputation for every table of the report but those that have no measured numbers."""
+    """There is a recomputation for every table of the report that has measured numbers."""
     assert not unknown_tables(run)
 
 

@@ -21,6 +21,9 @@ _SETTINGS = (
 )
 
 
+pytestmark = pytest.mark.usefixtures("without_figures")
+
+
 @pytest.fixture(scope="module", params=["imported", pytest.param("simulated", marks=pytest.mark.long)])
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All tests of a simulated drive, and those of a file of TKperf, with their summary as text."""
@@ -37,7 +40,7 @@ def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def written(run: Path) -> float:
-    """Return the bytes that a run wrote; nan for an imported one that has no amounts."""
+    """Return the bytes that a run wrote; nan for an imported run without amounts."""
     about = facts(run)
     if about["dut.kind"] != "imported":
         return float(column(performed(run), "write_bytes").sum())

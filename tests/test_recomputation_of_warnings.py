@@ -1,14 +1,14 @@
-"""The figures of warnings once more, by the second implementation, from runs that something disturbed on purpose.
+"""The figures of warnings once more, by the second implementation, from runs that were disturbed on purpose.
 
-A simulated drive disturbs itself: I/Os stall, points take longer, mixes deviate, the host's clock is set, counters of
-the kernel differ, and more.  Every number in the text of a warning must be the recomputed one within half of its last
-digit, and a warning must be there exactly where the second implementation of its rule says so.
+The simulated drive is disturbed: I/Os stall, points take longer, mixes deviate, the host's clock is set, counters of
+the kernel differ, and more. Every number in the text of a warning must be the recomputed one within half of its last
+digit, and a warning must be there exactly where the second implementation of its rule requires it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
 from snia_pts.lab.simulated.responses import _UPPER
 from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.model.measurement import Measurement, Sample
-from snia_pts.model.telemetry import BlockStatistics, TelemetrySample
+from snia_pts.model.telemetry import BlockStatistics, ProcessIo, TelemetrySample
 from tests.recomputation.printed import printed_tables
 from tests.recomputation.tables import check_cells
+
+pytestmark = pytest.mark.usefixtures("without_figures")
 
 #: Each test with its settings, and the warnings that it must have.
 _RUNS: dict[str, tuple[Sequence[str], set[str]]] = {
@@ -43,6 +45,7 @@ _RUNS: dict[str, tuple[Sequence[str], set[str]]] = {
             "uncounted I/Os",
             "R/W mix",
             "other I/O on the drive",
+            "other processes",
             "other I/O while idle",
             "stolen CPU time",
             "CPU throttling",
@@ -56,13 +59,13 @@ _RUNS: dict[str, tuple[Sequence[str], set[str]]] = {
 
 
 class _Disturbance:
-    """What happens to the measurements of a simulated drive; the same for the same seed."""
+    """The changes of a simulated drive's measurements; the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
-        self.dice, self.idle_dice, self.message_dice = (random.Random(seed) for _ in range(3))
+        self.dice, self.idle_dice, self.message_dice, self.process_dice = (random.Random(seed) for _ in range(4))
 
     def measurement(self, original: Callable[..., Measurement]) -> Callable[..., Measurement]:
-        """Return a replacement of the laboratory's method that makes a measurement of what the drive did."""
+        """Return a replacement of the laboratory's method that makes a measurement of the drive's outcome."""
 
         def disturbed(lab: Any, stimulus: Any, result: Any, started_ns: int) -> Measurement:
             if stimulus.seconds and self.chance():
@@ -71,7 +74,7 @@ class _Disturbance:
                 result.seconds += late
             if stimulus.seconds == 0.1 and self.dice.random() < 0.5:
                 result.seconds *= self.dice.uniform(0.5, 0.9)
-            if self.chance():  # somebody suspends the host before the point
+            if self.chance():  # the host is suspended before the point
                 pause = self.dice.uniform(2, 300)
                 lab._advance(pause)
                 started_ns += round(1e9 * pause)
@@ -96,7 +99,7 @@ class _Disturbance:
         tally.sum_ns += nanoseconds
 
     def observed(self, lab: Any, done: Measurement) -> dict[str, Any]:
-        """Return what clocks, counters and the engine say beside the answer."""
+        """Return the observations of clocks, counters and engine for an answer."""
         changes: dict[str, Any] = {"telemetry": self.telemetry(done)}
         timing: dict[str, Any] = {"thread_spread_ms": self.dice.uniform(0, 400) if self.chance() else 0.5}
         if self.chance():
@@ -130,15 +133,22 @@ class _Disturbance:
             throttlings=self.dice.randint(1, 9) if self.chance() else 0,
             link_errors=self.dice.randint(1, 9) if self.chance() else 0,
             stolen_percent=self.dice.uniform(0, 99) if self.chance() else 0.0,
+            processes=tuple(self.processes()),
         )
 
+    def processes(self) -> Iterator[ProcessIo]:
+        for name in ("rsync", "[kworker/0:1]", "borg"):
+            if self.process_dice.random() < 0.7:
+                sizes = [self.process_dice.randint(0, 3 * 10**9) for _ in range(2)]
+                yield ProcessIo(pid=str(len(name)), name=name, read_bytes=sizes[0], written_bytes=sizes[1])
+
     def sample(self, original: Callable[..., Sample]) -> Callable[..., Sample]:
-        """Return a replacement of the function that makes a sample: some take long, of some the kernel counts more."""
+        """Return a replacement of the function that makes samples: some last long, for some the kernel counts more."""
 
         def disturbed(*facts: Any) -> Sample:
             made = original(*facts)
             counted = made.write_bytes * self.dice.choice((0.7, 1.3)) if self.chance() else made.write_bytes
-            # A long sample is no round.  The samples that are judged stay as they are: without one there is no window.
+            # A long sample is no round. The evaluated samples are unchanged, because without one there is no window.
             judged = made.number % 30 in (0, 1)
             seconds = made.seconds * self.dice.uniform(1.6, 3) if self.chance() and not judged else made.seconds
             reading = TelemetrySample(

@@ -1,4 +1,4 @@
-"""Recovery from random writes, and the return to a baseline after idle times: by definition, whatever the length."""
+"""Recovery from random writes, and the return to a baseline after idle times: by definition, for any length."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SPEEDS = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
 
 
 def dwelt(kept: Sequence[bool], seconds: float) -> bool:
-    """Tell whether the last of them are kept for 5 minutes, or for a quarter of all where that is shorter."""
+    """Return whether the last samples are kept for 5 minutes, or for a quarter of all if that is shorter."""
     last = next((place for place, item in enumerate(reversed(kept)) if not item), len(kept))
     return last * seconds >= min(300, 0.25 * len(kept) * seconds)
 
 
-def group(name: str, speeds: Sequence[float], *, seconds: float = 60.0, asked: Stimulus = SEQ) -> TimeLine:
-    """Return an access group of one sample a speed (MB/s), each of so many seconds."""
-    line = TimeLine(phase="stimulus", part=name, stimulus=asked)
+def group(name: str, speeds: Sequence[float], *, seconds: float = 60.0, request: Stimulus = SEQ) -> TimeLine:
+    """Return an access group with one sample per speed (MB/s), each of so many seconds."""
+    line = TimeLine(phase="stimulus", part=name, stimulus=request)
     line.add(
         [
             replace(
@@ -54,7 +54,7 @@ def groups(last: Sequence[float], *, seconds: float = 60.0) -> list[TimeLine]:
     """Return three access groups, the first at 100 MB/s throughout."""
     return [
         group("AG 1", [100] * 40, seconds=seconds),
-        group("AG 2", [30] * 30, seconds=seconds, asked=RND),
+        group("AG 2", [30] * 30, seconds=seconds, request=RND),
         group("AG 3", last, seconds=seconds),
     ]
 
@@ -63,8 +63,8 @@ def groups(last: Sequence[float], *, seconds: float = 60.0) -> list[TimeLine]:
 
 
 @given(SPEEDS, st.sampled_from([0.25, 1.0, 60.0]))
-def test_recovered_is_what_stays_at_the_threshold_to_the_end(speeds: list[int], seconds: float) -> None:
-    """Every sample from the recovery time on keeps to 90 % of the baseline, and the one before does not."""
+def test_recovered_samples_stay_above_the_threshold_to_the_end(speeds: list[int], seconds: float) -> None:
+    """From the recovery time on every sample has 90 % of the baseline, and the one before does not."""
     found = recovery.recovery(groups(speeds, seconds=seconds))
 
     assert found is not None
@@ -89,8 +89,8 @@ def test_depth_is_the_lowest_sample(speeds: list[int]) -> None:
     assert found.lowest_percent == pytest.approx(min(speeds))
 
 
-def test_a_late_dip_is_no_recovery_before_it() -> None:
-    """Having reached the threshold once is not recovery: a sample below it at the end says not recovered."""
+def test_a_late_dip_means_not_recovered() -> None:
+    """Having reached the threshold once is not recovery, if a sample at the end is below it."""
     found = recovery.recovery(groups([50, 95, 95, 95, 80]))
 
     assert found is not None
@@ -98,8 +98,8 @@ def test_a_late_dip_is_no_recovery_before_it() -> None:
     assert found.time.reached_seconds == 60
 
 
-def test_a_last_good_second_is_no_recovery() -> None:
-    """Recovered is what stays: the last second of ten is less than a quarter, the last minute of an hour than 5."""
+def test_a_single_good_second_at_the_end_is_no_recovery() -> None:
+    """The last second of ten is less than a quarter, and the last minute of an hour less than 5."""
     for bad, good, seconds, stayed in ((9, 1, 1.0, 1), (59, 1, 60.0, 60), (56, 4, 60.0, 240)):
         found = recovery.recovery(groups([50] * bad + [95] * good, seconds=seconds))
         assert found is not None
@@ -110,13 +110,13 @@ def test_a_last_good_second_is_no_recovery() -> None:
     assert found.time.seconds == pytest.approx(55 * 60)
 
 
-def test_just_the_threshold_is_recovered() -> None:
-    """90 % of the baseline is enough, a little less is not."""
+def test_exactly_the_threshold_is_recovered() -> None:
+    """90 % of the baseline is enough, slightly less is not."""
     assert [found.time.seconds for speed in (90.0, 89.9) if (found := recovery.recovery(groups([speed])))] == [0, None]
 
 
 def test_the_baseline_is_the_end_of_the_first_group() -> None:
-    """What a fresh drive did in the first seven hours is no baseline: the last hour is."""
+    """The baseline is the last hour, not the first seven hours of a fresh drive."""
     first = group("AG 1", [500] * 420 + [100] * 60)
     found = recovery.recovery([first, group("AG 3", [100])])
 
@@ -125,8 +125,8 @@ def test_the_baseline_is_the_end_of_the_first_group() -> None:
 
 
 @given(st.integers(1, 500), st.sampled_from([0.25, 1.0, 60.0]))
-def test_the_end_of_a_group_is_an_hour_and_no_more_than_a_quarter(count: int, seconds: float) -> None:
-    """It is made of whole samples, one at least, and of no more than it takes."""
+def test_the_end_of_a_group_is_an_hour_or_at_most_a_quarter(count: int, seconds: float) -> None:
+    """It consists of whole samples, at least one, and of no more than needed."""
     line = group("AG 1", range(1, count + 1), seconds=seconds)
     wanted = min(3600, 0.25 * count * seconds)
     taken = max(1, -(-wanted // seconds))
@@ -136,8 +136,8 @@ def test_the_end_of_a_group_is_an_hour_and_no_more_than_a_quarter(count: int, se
     assert recovery.mean_at_end(line) == pytest.approx(statistics.fmean(speeds), rel=1e-6)
 
 
-def test_a_stub_at_the_end_decides_nothing() -> None:
-    """A sample cut short to less than half is left out; a group that is no more than that is judged by it."""
+def test_a_short_last_sample_decides_nothing() -> None:
+    """A sample of less than half its length is ignored; a group with no other sample is evaluated by it."""
     last = group("AG 3", [95, 95])
     last.add([replace(sample(), seconds=5.0, ended_seconds=5.0, write_bytes=MB)], None)
     found = recovery.recovery([group("AG 1", [100] * 9), last])
@@ -151,7 +151,7 @@ def test_a_stub_at_the_end_decides_nothing() -> None:
     assert found.lowest_percent == pytest.approx(20)
 
 
-def test_what_is_too_short_for_a_rate_has_none() -> None:
+def test_samples_too_short_for_a_rate_do_not_count() -> None:
     """Less than 100 ms give no MB/s: neither a baseline, nor a lowest sample, nor a recovery."""
     assert recovery.recovery([group("AG 1", [100], seconds=0.05), group("AG 3", [100])]) is None
     found = recovery.recovery([group("AG 1", [100] * 9), group("AG 3", [100], seconds=0.05)])
@@ -165,20 +165,20 @@ def test_what_is_too_short_for_a_rate_has_none() -> None:
     [
         [],
         [group("AG 1", [100])],
-        [group("AG 1", [100]), group("AG 2", [30], asked=RND)],
+        [group("AG 1", [100]), group("AG 2", [30], request=RND)],
         [group("AG 1", []), group("AG 3", [100])],
         [group("AG 1", [0, 0]), group("AG 3", [100])],
     ],
     ids=["nothing", "one group", "no group repeated", "nothing measured in the first", "a dead first group"],
 )
 def test_without_a_baseline_there_is_no_recovery(lines: list[TimeLine]) -> None:
-    """Nothing is made up where no earlier group has the last one's stimulus, and some throughput."""
+    """The figures are n/a if no earlier group has the last one's stimulus and a throughput."""
     assert recovery.recovery(lines) is None
 
 
 @pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
-def test_of_the_standards_groups_the_third_recovers_to_the_first(pts: str) -> None:
-    """With the standard's own access groups, AG 3 is held against AG 1."""
+def test_the_third_standard_group_recovers_to_the_first(pts: str) -> None:
+    """With the standard's access groups, AG 3 is compared with AG 1."""
     found = recovery.recovery(samples.result_of("xsr", pts=pts).lines("stimulus"))
 
     assert found is not None
@@ -192,8 +192,8 @@ def test_of_the_standards_groups_the_third_recovers_to_the_first(pts: str) -> No
 
 
 @given(st.lists(st.integers(50, 150), min_size=1, max_size=20))
-def test_back_is_what_stays_within_ten_percent(minutes: list[int]) -> None:
-    """IOPS above the baseline are as little back as those below it; means are over a minute, not over 5 s."""
+def test_the_return_stays_within_ten_percent(minutes: list[int]) -> None:
+    """IOPS above the band are as far from the baseline as those below it; means are over a minute, not over 5 s."""
     line = group("Wait State 1", [rate for minute in minutes for rate in (minute - 20, minute + 20) * 6], seconds=5)
     stay = recovery.back_to_baseline(line, 100, 60)
 
@@ -210,8 +210,8 @@ def test_back_is_what_stays_within_ten_percent(minutes: list[int]) -> None:
     st.sampled_from([1.0, 4.99, 5.0, 5.01]),
     st.sampled_from([1, 12, 1000]),
 )
-def test_means_take_whole_samples(rates: list[int], seconds: float, together: int) -> None:
-    """So many samples as come nearest to the time are taken together; samples that run a little short join no other."""
+def test_means_use_whole_samples(rates: list[int], seconds: float, together: int) -> None:
+    """The number of samples nearest to the time is combined; slightly short samples do not add another one."""
     line = group("AG 1", rates, seconds=seconds)
     means = list(recovery.iops_means(line, together * round(seconds)))
 

@@ -1,4 +1,4 @@
-"""The response time histogram with its confidence levels: true to the bins, readable however close the markers lie."""
+"""The response time histogram with its confidence levels has the counts of the bins, and its labels do not overlap."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESULT: TestResult = samples.result_of("dirth")
 
 
 def line_of(bins: dict[int, int], *, maximum_ns: int | None = None, seconds: float = 600) -> TimeLine:
-    """Return a histogram stretch of 4 KiB writes whose response times were counted in ``bins``."""
+    """Return a histogram line of 4 KiB writes whose response times were counted in ``bins``."""
     ios = sum(bins.values())
     write = NO_TRANSFERS
     if ios:
@@ -45,7 +45,7 @@ def line_of(bins: dict[int, int], *, maximum_ns: int | None = None, seconds: flo
 
 
 def words_of(line: TimeLine) -> list[str]:
-    """Return the words of the drawn page's figure, none of which meet."""
+    """Return the texts of the drawn page's figure, none of which overlap."""
     (figure,) = (block for block in page_of(line).blocks if isinstance(block, Figure))
     with drawing.settings():
         drawn = figure.draw()
@@ -83,8 +83,8 @@ def test_drawing_loses_no_io(counted: dict[int, int]) -> None:
 
 
 @given(bins)
-def test_the_cumulative_line_rises_to_all(counted: dict[int, int]) -> None:
-    """Percents rise to 100, and the line passes through the marker of each percentile."""
+def test_the_cumulative_line_rises_to_100_percent(counted: dict[int, int]) -> None:
+    """The line passes through the marker of each percentile."""
     summary = confidence.confidence(line_of(counted))
     times, shares = confidence.cumulative(summary)
     assert times == sorted(times)
@@ -112,8 +112,8 @@ def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> Non
     st.lists(st.floats(0, 5), min_size=1, max_size=5).map(sorted),
     st.floats(0.1, 1.0),
 )
-def test_labels_are_apart_and_moved_no_farther_than_needed(places: list[float], least: float) -> None:
-    """Labels keep their order, their distance and the edges; with room enough they stay right over their markers."""
+def test_labels_do_not_overlap_and_stay_near_their_markers(places: list[float], least: float) -> None:
+    """Labels keep their order, distance and the edges; if there is space they are right above their markers."""
     low, high = -0.5, 5.5
     moved = confidence.spread_apart(places, least, low, high)
     assert all(after - before >= least - 1e-9 for before, after in itertools.pairwise(moved))
@@ -124,7 +124,7 @@ def test_labels_are_apart_and_moved_no_farther_than_needed(places: list[float], 
 
 
 def test_labels_that_share_a_place_spread_around_it() -> None:
-    """Three markers on one spot have their labels left of it, over it and right of it."""
+    """Three markers at one position have their labels left of it, above it and right of it."""
     assert confidence.spread_apart([2, 2, 2], 1, 0, 5) == pytest.approx([1, 2, 3])
     assert confidence.spread_apart([0, 0], 1, 0, 5) == pytest.approx([0, 1])
     assert confidence.spread_apart([5, 5], 1, 0, 5) == pytest.approx([4, 5])
@@ -142,8 +142,8 @@ SHAPES: dict[str, TimeLine] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_words_meet_however_the_markers_lie(shape: str) -> None:
-    """Whatever the response times, words are apart and inside, and each known marker is named once."""
+def test_no_labels_overlap_at_any_marker_positions(shape: str) -> None:
+    """With any response times, texts do not overlap, are inside, and each known marker has one label."""
     line = SHAPES[shape]
     words = words_of(line)
     for marker in confidence.confidence(line).known_markers:
@@ -161,28 +161,28 @@ def test_a_percentile_with_too_few_ios_is_not_marked() -> None:
     few, enough = line_of({100_000: 49_990, 900_000: 10}), line_of({100_000: 99_999, 900_000: 1})
     assert row_of(few)["99.999 % (ms)"] == "n/a"
     assert not any(word.startswith("99.999 %") for word in words_of(few))
-    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART, weighted by I/O (ms)"] == "0.100"
+    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART, weighted by I/O (ms)"] == "0.1000"
     assert any(word.startswith("99.999 %") for word in words_of(enough))
 
 
 def test_the_table_has_the_counts_of_the_engine() -> None:
-    """I/Os, IOPS and decimal MB/s of the stretch, ART, the nines and MRT."""
+    """I/Os, IOPS and decimal MB/s of the histogram's stimulus, ART, the nines and MRT."""
     row = row_of(line_of({1_000_000: 599_000, 4_000_000: 900, 8_000_000: 100}, maximum_ns=9_000_000))
     assert row == {
         "Stimulus": "RND 4 KiB 0/100, T1Q1",
         "I/Os": "600\N{NARROW NO-BREAK SPACE}000",
         "IOPS": "1\N{NARROW NO-BREAK SPACE}000",
-        "MB/s": "4.10",
-        "ART, weighted by I/O (ms)": "1.01",
-        "99.9 % (ms)": "4.00",
-        "99.99 % (ms)": "8.00",
-        "99.999 % (ms)": "8.00",
-        "MRT (ms)": "9.00",
+        "MB/s": "4.096",
+        "ART, weighted by I/O (ms)": "1.006",
+        "99.9 % (ms)": "4.000",
+        "99.99 % (ms)": "8.000",
+        "99.999 % (ms)": "8.000",
+        "MRT (ms)": "9.000",
     }
 
 
 def test_the_caption_names_pattern_demand_rates_and_bins() -> None:
-    """As the standard's reports title it: CLP., pattern, demand, IOPS, MB/s, MRT; and how it was binned."""
+    """As in the standard's reports: CLP., pattern, demand, IOPS, MB/s, MRT; and how the bins were made."""
     line = line_of({1_000_000: 599_000, 4_000_000: 1000})
     (figure,) = (block for block in page_of(line).blocks if isinstance(block, Figure))
     assert figure.caption.startswith(
@@ -192,15 +192,15 @@ def test_the_caption_names_pattern_demand_rates_and_bins() -> None:
     assert f"in {bins_drawn} bins, {confidence.BINS_PER_DECADE} per decade (recorded in 2 bins)" in figure.caption
 
 
-def test_a_dead_device_has_a_page_that_says_so() -> None:
-    """Without any I/O there is no figure, but the page and its reason."""
+def test_a_dead_device_has_a_page_with_the_reason() -> None:
+    """Without any I/O the page has no figure, but the reason."""
     page = page_of(line_of({}))
     assert all(isinstance(block, Prose) for block in page.blocks)
     assert "MRT = n/a ms" in page.blocks[0].text
 
 
-def test_bins_are_merged_over_reads_and_writes_and_stretches() -> None:
-    """Two stretches of one line count together: I/Os and bins add up, MRT is the greater."""
+def test_bins_of_reads_writes_and_several_stimuli_are_merged() -> None:
+    """Two stimuli of one line count together: I/Os and bins are added, MRT is the larger one."""
     one, other = line_of({1_000_000: 1000}), line_of({3_000_000: 1000})
     one.add((), other.measurements[0])
     summary = confidence.confidence(one)

@@ -1,4 +1,4 @@
-"""The page on how even a continuous stimulus is at its end."""
+"""The page on the consistency at the end of a continuous stimulus."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import statistics
 from typing import cast
 
 import pytest
+from scipy.stats import kendalltau
 
-from snia_pts.analysis.consistency import trend_percent
+from snia_pts.analysis.consistency import kendall_p_value, trend_percent
 from snia_pts.analysis.recovery import end_rows
 from snia_pts.model.steps import Stimulus
 from snia_pts.model.time_series import TimeLine
@@ -32,7 +33,7 @@ STIMULUS = Stimulus(
 
 
 def line(ios: list[int], seconds: float = 60.0) -> TimeLine:
-    """Return a time line of samples with so many I/Os each."""
+    """Return a time line whose samples have these numbers of I/Os."""
     samples_line = TimeLine(phase="stimulus", part="", stimulus=STIMULUS)
     for number, count in enumerate(ios, start=1):
         samples_line.add_sample(
@@ -48,8 +49,8 @@ def consistency(made: TimeLine) -> dict[str, str]:
     return {name: text.replace("\N{NARROW NO-BREAK SPACE}", "") for name, text in cast("Table", shown.blocks[1]).rows}
 
 
-def test_the_last_hour_alone_counts() -> None:
-    """Of four hours: mean, deviation and worst of the samples in the last one, as the statistics module has them."""
+def test_only_the_last_hour_counts() -> None:
+    """Of four hours, the page has mean, deviation and worst of the last, as the statistics module computes them."""
     last = [60_000 + 600 * (minute % 7) for minute in range(60)]
     texts = consistency(line([600_000] * 180 + last))
     iops = [count / 60 for count in last]
@@ -63,8 +64,8 @@ def test_the_last_hour_alone_counts() -> None:
     assert texts["Within 10 % of the mean"] == "100.0 % of the samples"
 
 
-def test_of_a_short_stimulus_it_is_the_last_quarter() -> None:
-    """The start shows the fresh drive, not the worn one: the end is the same as in the key figures."""
+def test_a_short_stimulus_is_evaluated_in_its_last_quarter() -> None:
+    """The start shows the fresh drive, not the worn one; the key figures use the same end."""
     samples_line = line([10**6] * 60 + [60_000] * 20)
     texts = consistency(samples_line)
     assert len(end_rows(samples_line)) == 20
@@ -84,7 +85,7 @@ def test_a_trend_is_no_consistency(step: int, word: str) -> None:
 @pytest.mark.parametrize("percent", [0.5, 2, 5, 9])
 @pytest.mark.parametrize("noise", [0, 0.25])
 def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, noise: float) -> None:
-    """However little they fall: a trend that the parts of the end show beyond chance is no spread."""
+    """A statistically significant trend counts as a trend, however small it is."""
     chance = random.Random(7)
     fall = [percent / 100 * (minute / 59 + noise * chance.gauss()) for minute in range(60)]
     texts = consistency(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
@@ -95,12 +96,28 @@ def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, no
 def test_noise_is_no_trend() -> None:
     """Of 300 drives that only scatter, at most ten are reported as rising or falling (1 % by the test)."""
     chance = random.Random(11)
-    told_so = [trend_percent([chance.gauss(1000, 20) for _ in range(60)]) is not None for _ in range(300)]
+    trends = [trend_percent([chance.gauss(1000, 20) for _ in range(60)]) is not None for _ in range(300)]
 
-    assert sum(told_so) <= 10
+    assert sum(trends) <= 10
 
 
-def test_a_hundredth_takes_a_hundred_samples() -> None:
+@pytest.mark.parametrize("count", [2, 3, 4, 10])
+def test_p_values_are_those_of_scipy(count: int) -> None:
+    """For random orders, and for orders with a trend in part."""
+    chance = random.Random(count)
+    for sorted_count in (0, 0, 0, count // 2, count - 1, count):
+        values = [chance.random() for _ in range(count)]
+        values[:sorted_count] = sorted(values[:sorted_count])
+        assert kendall_p_value(values) == pytest.approx(kendalltau(range(count), values, method="exact").pvalue)
+
+
+def test_equal_values_have_no_trend() -> None:
+    """Equal means count neither for a rise nor for a fall."""
+    assert kendall_p_value([5.0] * 10) == 1
+    assert kendall_p_value([5.0] * 9 + [6.0]) > 0.1
+
+
+def test_the_worst_percent_needs_a_hundred_samples() -> None:
     """The worst 1 % of 60 samples would be a single sample, and is not reported; of 400 it is the fourth."""
     assert "Worst 1 % of the samples" not in consistency(line([1000] * 180 + [60_000] * 60))
     rates = [1000 + 7 * number % 400 for number in range(400)]
@@ -110,7 +127,7 @@ def test_a_hundredth_takes_a_hundred_samples() -> None:
 
 @pytest.mark.parametrize("ios", [[60] * 10, [0] * 100])
 def test_too_few_samples_have_no_page(ios: list[int]) -> None:
-    """Nor have samples without any I/O."""
+    """Samples without any I/O have none either."""
     assert page(line(ios), title="WSAT") is None
 
 
@@ -122,7 +139,7 @@ def test_write_saturation_has_the_page() -> None:
 
 
 def test_a_sample_that_was_cut_short_does_not_count() -> None:
-    """A stimulus ends at its limit, in the midst of a sample, with fewer threads: that is not the drive's worst."""
+    """A stimulus ends at its limit, within a sample, with fewer threads: that is not the drive's worst."""
     samples_line = line([6_000_000] * 240)
     samples_line.add_sample(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
     texts = consistency(samples_line)

@@ -24,6 +24,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
 from snia_pts.files import UnbufferedFile, replace_file
 from snia_pts.model.measurement import METRICS
+from snia_pts.profiles.spec import ProfileSpec
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
@@ -32,8 +33,9 @@ from snia_pts.report.writing import forget, replace_files
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
 from snia_pts.text import printable
-from tests import samples
+from tests import profiles, samples
 from tests.drives import need_program
+from tests.strategies import block_statistics, vitals
 
 NS = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
 HOSTILE = '=HYPERLINK("http://x","y")\x07<b>|`&'
@@ -58,7 +60,7 @@ def _flat(values: tuple[object, ...]) -> list[float]:
 
 
 class Book:
-    """A workbook whose formulas are calculated from its numbers, by an implementation of our own."""
+    """A workbook whose formulas are calculated from its numbers, by an implementation of these tests."""
 
     def __init__(self, content: bytes) -> None:
         self._zip = zipfile.ZipFile(io.BytesIO(content))
@@ -79,7 +81,7 @@ class Book:
         return self._zip.namelist()
 
     def formulas(self) -> Iterator[tuple[tuple[str, str], float]]:
-        """Give each cell with a formula, and the number that is written beside it."""
+        """Yield each cell with a formula, and the number that is stored beside it."""
         for place, cell in self._cells.items():
             if cell.find("m:f", NS) is not None:
                 text = cell.findtext("m:v", "", NS)
@@ -126,21 +128,22 @@ RESULTS: dict[str, Callable[[], TestResult]] = {
     "stopped at once": lambda: samples.result_of("iops", stop_after=1, ending="interrupted"),
     "dead": lambda: samples.result_of("latency", scale=0.0),
     "repeated pass": with_a_repeated_pass,
+    "file matrix": lambda: profiles.result(profiles.shipped("file-matrix", range="4M")),
 }
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_every_formula_comes_to_the_suites_number(name: str) -> None:
+def test_every_formula_gives_the_suites_number(name: str) -> None:
     """A recalculated workbook gives the stored values, from counts and times to the verdict."""
     book = Book(xlsx.make(RESULTS[name]()))
     formulas = list(book.formulas())
-    for (sheet, place), told in formulas:
-        assert book.value(sheet, place) == pytest.approx(told, rel=1e-9, abs=1e-9, nan_ok=True), (sheet, place)
+    for (sheet, place), stored in formulas:
+        assert book.value(sheet, place) == pytest.approx(stored, rel=1e-9, abs=1e-9, nan_ok=True), (sheet, place)
     assert formulas or name == "stopped at once"
 
 
 def test_the_verdict_is_calculated_from_the_counts() -> None:
-    """A count that is changed in the sheet of measurements changes the determination: nothing between is a number."""
+    """A changed count in the sheet of measurements changes the determination: all steps between are formulas."""
     content = xlsx.make(samples.iops_result())
     before, after = Book(content), Book(content)
     place = next(cell for cell, _ in before.formulas() if cell[0] == "Steady state")
@@ -166,12 +169,41 @@ def test_a_run_without_a_rate_has_all_reports(test: str, tmp_path: Path, monkeyp
 
 
 def test_the_same_result_gives_the_same_workbook() -> None:
-    """Byte for byte."""
+    """The bytes are equal."""
     assert xlsx.make(samples.result_of("wsat")) == xlsx.make(samples.result_of("wsat"))
 
 
+def test_a_matrix_of_each_operation_has_a_chart_on_one_scale() -> None:
+    """Its rows and columns are file and record sizes, its cells the points' MB/s; all charts end at the same value."""
+    result = RESULTS["file matrix"]()
+    spec = result.facts.spec
+    assert isinstance(spec, ProfileSpec)
+    book, columns = Book(xlsx.make(result)), "BCDEF"
+    names = [workload.name for workload in spec.workload]
+    rates = {loop.part: loop.complete[0].measurements[0].mb_per_second for loop in result.loops}
+    top = {
+        cell: value
+        for cell, value in book.formulas()
+        if cell[0] == "Matrices" and int(re.sub("[A-Z]", "", cell[1])) < 21
+    }
+    charts = [book.part(name) for name in book.parts if name.startswith("xl/charts/chart")]
+    main_ns, chart_ns = NS["m"], "http://schemas.openxmlformats.org/drawingml/2006/chart"
+
+    labels = ("4 KiB", "16 KiB", "64 KiB", "256 KiB", "1024 KiB")
+    assert {cell: value for (_, cell), value in top.items()} == {
+        f"{column}{row}": pytest.approx(rates[f"write, over {size} MiB, {label}"])
+        for row, size in ((3, 1), (4, 4))
+        for column, label in zip(columns, labels, strict=True)
+    }
+    texts = [text.text for text in book.part("xl/sharedStrings.xml").iter(f"{{{main_ns}}}t")]
+    assert [name for name in names if f"{name}: MB/s" not in texts] == []
+    assert len(charts) == len(names) == 10
+    (maximum,) = {float(element.get("val", "")) for chart in charts for element in chart.iter(f"{{{chart_ns}}}max")}
+    assert max(rates.values()) <= maximum <= 2 * max(rates.values())
+
+
 def test_texts_of_devices_stay_texts() -> None:
-    """A model that would be a formula or a link in a spreadsheet is a cell of text, in CSV led by an apostrophe."""
+    """A model that would be a formula or a link in a spreadsheet is a text cell, in CSV with an apostrophe."""
     result = samples.result_of("iops", device=samples.dut(model=HOSTILE), operator=HOSTILE, command_line=["=1+1"])
     book = Book(xlsx.make(result))
     texts = "".join(book.part("xl/sharedStrings.xml").itertext())
@@ -207,6 +239,32 @@ def test_tables_have_the_exact_measured_values() -> None:
     assert len(rows) == len(measured)
 
 
+def test_the_table_iostat_has_a_row_for_each_measurement_with_readings() -> None:
+    """Of the target, or of the device below the file system of a file; n/a is empty, and columns have their units."""
+    result = samples.result_of("wsat")
+    line = result.time_lines[0]
+    assert "iostat" not in {table.name for table in data_tables(result)}
+    below = block_statistics(read_ios=300, read_bytes=300 * 8192, read_ms=9, device="dm-3")
+    changed = dataclasses.replace(line.measurements[0], telemetry=vitals(seconds=2.0, underlying=below))
+    shown = dataclasses.replace(result, time_lines=(dataclasses.replace(line, measurements=[changed]),))
+    (table,) = (table for table in data_tables(shown) if table.name == "iostat")
+    (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
+    units = {field["name"]: field["unit"] for field in json.loads(as_json((table,)))["tables"][0]["fields"]}
+
+    expected = {"device": "dm-3", "seconds": "2.0", "r/s": "150.0", "w/s": "500.0", "rkB/s": "1200.0"}
+    expected |= {
+        "wkB/s": "2000.0",
+        "rrqm/s": "0.0",
+        "wrqm/s": "3.5",
+        "w_await": "0.9",
+        "aqu-sz": "30.0",
+        "%util": "99.0",
+    }
+    assert "r_await" not in row  # 9 ms are too few for the kernel's clock
+    assert {name: row[name] for name in expected} == expected
+    assert (units["r/s"], units["wkB/s"], units["w_await"], units["%util"]) == ("1/s", "KiB/s", "ms", "%")
+
+
 @pytest.mark.parametrize("name", ["iops", "wsat", "dead"])
 def test_result_xml_has_the_measurements_of_the_tables(name: str) -> None:
     """Each attribute is the cell of the column with its name; a response time of no I/O is in neither."""
@@ -226,7 +284,7 @@ def test_result_xml_has_the_measurements_of_the_tables(name: str) -> None:
 
 
 def test_rounds_are_those_that_steady_state_was_judged_on() -> None:
-    """Each tracked variable of each complete round, with its window marked, is in the table of rounds."""
+    """The table of rounds has each tracked variable of each complete round, and marks its window."""
     result = samples.iops_result()
     (loop,) = result.loops
     table = next(table for table in data_tables(result) if table.name == "rounds")
@@ -268,7 +326,7 @@ def test_a_report_is_written_in_the_requested_formats(tmp_path: Path, capsys: py
 
 @pytest.mark.long
 def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
-    """LibreOffice, given the workbook without our numbers, calculates them."""
+    """LibreOffice recalculates the workbook without the suite's numbers."""
     need_program("soffice", "libreoffice-calc-nogui")
     path = write(samples.iops_result(), tmp_path, ("xlsx",))["xlsx"]
     bare = tmp_path / "bare.xlsx"
@@ -280,12 +338,12 @@ def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     calculated = dict(Book((tmp_path / "made" / "bare.xlsx").read_bytes()).formulas())
 
-    for place, told in Book(path.read_bytes()).formulas():
-        assert calculated[place] == pytest.approx(told, rel=1e-12), place
+    for place, stored in Book(path.read_bytes()).formulas():
+        assert calculated[place] == pytest.approx(stored, rel=1e-12), place
 
 
-def test_parts_with_odd_names_have_sheets_and_files_of_their_own() -> None:
-    """Names that a sheet or a file cannot have, or that are the same but for their letters, lose no table."""
+def test_parts_with_unusual_names_have_their_own_sheets_and_files() -> None:
+    """Invalid names, and names that differ in case only, lose no table."""
     sequence = [
         {
             "name": name,
@@ -321,7 +379,7 @@ def test_nothing_is_written_through_a_symlink(inside: str, formats: tuple[str, .
     assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"mine.csv": "mine", "mine.svg": "mine"}
 
 
-#: Files of the user in a run folder; some have the form of a figure, or the name of a table that this report lacks.
+#: Files of the user in a run folder; some are named like a figure, or like a table that this report lacks.
 KEPT = {
     "result.xml",
     "journal.jsonl",
@@ -354,33 +412,67 @@ def test_an_earlier_report_is_removed_completely(tmp_path: Path) -> None:
     assert files_in(tmp_path) == dict.fromkeys(KEPT, b"mine")
 
 
-@pytest.mark.parametrize(("name", "formats"), [("figures/matrix-3d.svg", ("rst",)), ("tables/run.csv", ("rst", "csv"))])
+@pytest.mark.parametrize(
+    ("name", "formats"),
+    [
+        ("figures/matrix-3d.svg", ("rst",)),
+        ("tables/run.csv", ("rst", "csv")),
+        ("report.json", ("rst", "json")),
+        ("SHA256SUMS", ("rst",)),
+    ],
+)
 def test_a_file_of_the_user_is_not_replaced(name: str, formats: tuple[str, ...], tmp_path: Path) -> None:
-    """Not one that was there before the first report, nor a report's that was edited: nothing is written or removed."""
-    (tmp_path / name).parent.mkdir()
+    """This holds for a file from before the first report, and for an edited report: nothing is written or removed."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     with pytest.raises(ReportError, match=rf"{Path(name).name} was not written by snia-pts, or was changed"):
         write(samples.iops_result(), tmp_path, formats)
     assert files_in(tmp_path) == {name: b"mine"}
 
 
-@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))])
-def test_a_table_that_was_edited_is_kept(again: Callable[[Path], object], tmp_path: Path) -> None:
-    """The next report, or a resume, says which file is in the way before it writes or removes anything."""
-    write(samples.iops_result(stop_after=120), tmp_path, ("csv", "json"))
-    (tmp_path / "tables/run.csv").write_text("annotated")
+@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(), folder, ("rst", "csv", "json"))])
+@pytest.mark.parametrize("name", ["tables/run.csv", "report.rst", "report.json", "SHA256SUMS"])
+def test_a_report_file_that_was_edited_is_kept(name: str, again: Callable[[Path], object], tmp_path: Path) -> None:
+    """The next report, or a resume, names the conflicting file before it writes or removes anything."""
+    write(samples.iops_result(stop_after=120), tmp_path, ("rst", "csv", "json"))
+    (tmp_path / name).write_text("annotated")
     before = files_in(tmp_path)
-    with pytest.raises(ReportError, match=r"run\.csv was not written by snia-pts, or was changed"):
+    with pytest.raises(ReportError, match=rf"{Path(name).name} was not written by snia-pts, or was changed"):
         again(tmp_path)
     assert files_in(tmp_path) == before
 
 
+def test_a_conflicting_file_is_reported_before_a_resume(tmp_path: Path) -> None:
+    """A file with a report's name that no report wrote is refused now, not at the end of the resumed run."""
+    write(samples.iops_result(stop_after=120), tmp_path, ("json",))
+    (tmp_path / "report.pdf").write_text("mine")
+    before = files_in(tmp_path)
+    with pytest.raises(ReportError, match=r"report\.pdf was not written by snia-pts"):
+        forget(tmp_path)
+    assert files_in(tmp_path) == before
+
+
+def test_other_formats_keep_an_edited_report_and_the_list_of_files(tmp_path: Path) -> None:
+    """Only the formats of --to are written; the next report still knows which other files it wrote."""
+    result = samples.iops_result(stop_after=120)
+    write(result, tmp_path, ("json", "junit"))
+    (tmp_path / "report.json").write_text("annotated")
+    write(result, tmp_path, ("junit",))
+    assert (tmp_path / "report.json").read_text() == "annotated"
+    write(samples.iops_result(stop_after=60), tmp_path, ("junit",))
+    with pytest.raises(ReportError, match=r"report\.json was not written by snia-pts, or was changed"):
+        write(result, tmp_path, ("json",))
+    (tmp_path / "report.json").rename(tmp_path / "annotated.json")
+    write(result, tmp_path, ("json",))
+    subprocess.run(["sha256sum", "--check", "--quiet", "report.sha256"], cwd=tmp_path, check=True)
+
+
 @pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))])
 @pytest.mark.parametrize("command", ["sha256sum *.csv >SHA256SUMS", "sha256sum notes.csv >>SHA256SUMS"])
-def test_checksums_of_the_user_make_no_file_the_reports_own(
+def test_checksums_of_the_user_do_not_mark_files_as_the_reports(
     command: str, again: Callable[[Path], object], tmp_path: Path
 ) -> None:
-    """Whoever archives a folder writes such a list; the next report removes nothing because of it."""
+    """A user may create such a list for an archive; the next report removes nothing because of it."""
     write(samples.iops_result(stop_after=60), tmp_path, ("csv",))
     (tmp_path / "tables/notes.csv").write_text("mine")
     subprocess.run(["sh", "-c", command], cwd=tmp_path / "tables", check=True)
@@ -391,7 +483,7 @@ def test_checksums_of_the_user_make_no_file_the_reports_own(
 
 
 def test_new_files_that_do_not_all_fit_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is left that may be taken for the whole, or that is in the way when there is room."""
+    """No incomplete report remains that could be mistaken for a complete one, or hinder the next one."""
     write_whole, disk = UnbufferedFile.write, [5]
 
     def write_until_full(file: UnbufferedFile, content: bytes) -> int:
@@ -414,7 +506,7 @@ def test_new_files_that_do_not_all_fit_are_removed(tmp_path: Path, monkeypatch: 
 
 
 def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed after any file, it left old and new ones: both are the report's own."""
+    """A report killed after any file leaves old and new ones: the next report recognises both as its own."""
     write(samples.iops_result(stop_after=60), tmp_path, ("csv",))
     written = list[Path]()
 
@@ -435,7 +527,7 @@ def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, mo
 
 
 def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:
-    """A day of seconds is thinned in the workbook, which is made with every report; CSV and JSON have all of it."""
+    """A day of seconds is thinned in the workbook, which every report includes; CSV and JSON have all samples."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
     result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
     (thinned,) = (table for table in data_tables(result, max_samples=10_000) if table.name.startswith("samples-"))

@@ -1,4 +1,4 @@
-"""The report of the demand intensity and composite workload tests: every plot of the standard, true and readable."""
+"""The report of the demand intensity and composite workload tests: every plot of the standard, correct and readable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from snia_pts.analysis.operating_points import demand_means, operating_points
 from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS
-from snia_pts.report.figures import columns, demand_figures, surface
+from snia_pts.report.figures import columns_3d, demand_figures, surface_3d
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures.figure import Side
 from snia_pts.report.pages import Figure, Page, Prose, Report
@@ -25,7 +25,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from tests import samples
-from tests.courses import whole_runs
+from tests.procedure_runs import whole_runs
 from tests.test_demand import RULE
 from tests.test_report_figures import check, lines
 
@@ -64,7 +64,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-#: What is drawn otherwise than what is steady: a class has other titles alone, and a run fewer figures before its end.
+#: Figures differ from those of a steady run only here: a class has other titles, and a stopped run fewer figures.
 DRAWN = [shape for shape in SHAPES if shape not in ("client", "interrupted before a histogram")]
 
 
@@ -112,7 +112,7 @@ def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts:
 
 @pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
 def test_no_texts_of_any_figure_overlap(test: str, shape: str) -> None:
-    """In every figure of every kind of result, all words are apart and inside; axes have names."""
+    """In every figure of every kind of result, no texts overlap and all are inside; axes have names."""
     planned = list(build(result_of(test, shape)).figures)
     assert planned
     with drawing.settings():
@@ -149,6 +149,28 @@ def test_demand_intensity_shows_the_means_the_ceiling_and_the_operating_points()
     for point in operating_points(means, RULE):
         assert drawn[f"{point.name}\n{point.demand.label}"] == [(point.iops, point.art_ms)]
     assert figure.axes[0].get_yscale() == "log"
+
+
+def test_the_legend_of_thread_counts_is_ascending() -> None:
+    """This holds in all figures, for any values."""
+    result = result_of("composite")
+    for name in ("demand-variation", "demand-intensity", "total-oio"):
+        legend = figure_of(result, name).axes[0].get_legend()
+        assert legend is not None
+        texts = [text.get_text().removeprefix("TC ") for text in legend.get_texts()]
+        assert texts[: len(COUNTS)] == [str(count) for count in sorted(COUNTS)]
+
+
+@pytest.mark.parametrize("limit", [0.5, 2.0, 5.0, 5.1])
+def test_the_limit_and_the_rings_have_space(limit: float) -> None:
+    """The line of the limit is inside the axes, not on its edge, and no ring is cut off."""
+    result = samples.result_of("dirth", overrides=[("operating_points.maximum_art_ms", limit)])
+    (axes,) = figure_of(result, "demand-intensity").axes
+    low, high = axes.get_ylim()
+    assert low * 1.05 <= limit <= high / 1.05
+    rings = [line for line in axes.lines if "IOPS" in str(line.get_label())]
+    assert rings
+    assert not any(ring.get_clip_on() for ring in rings)
 
 
 def test_the_limit_of_the_specification_moves_the_ceiling() -> None:
@@ -191,7 +213,7 @@ def test_total_oio_shows_iops_above_and_response_times_below() -> None:
 
 @pytest.mark.parametrize("shape", ["steady", "PTS 1.1, not steady"])
 def test_the_inter_round_plot_shows_every_rounds_pre_write(shape: str) -> None:
-    """P3: all samples of all rounds' pre-writes end to end, and none of the operating points'."""
+    """P3 has the samples of all rounds' pre-writes in sequence, and none of the operating points' pre-writes."""
     result = result_of("dirth", shape)
     loop = result.loop()
     assert loop is not None
@@ -203,8 +225,8 @@ def test_the_inter_round_plot_shows_every_rounds_pre_write(shape: str) -> None:
     assert minutes == pytest.approx(list(range(1, 5 * len(drawn) + 1)))
 
 
-def test_the_preconditioning_plot_marks_the_samples_that_were_judged() -> None:
-    """P1: a dot on the curve at minutes 1, 31, 61, ..., as many as rounds were judged."""
+def test_the_preconditioning_plot_marks_the_samples_used_as_rounds() -> None:
+    """P1 has a dot on the curve at minutes 1, 31, 61, ..., for each evaluated round."""
     result = result_of("dirth")
     line, sampling = result.time_line("PC"), result.sampling
     assert line is not None
@@ -216,8 +238,8 @@ def test_the_preconditioning_plot_marks_the_samples_that_were_judged() -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 5, 100])
-def test_judged_samples_are_found_by_their_time(missing: int) -> None:
-    """P1: where a sample is missing, as where the host was halted, the dots after it stay at their minutes."""
+def test_samples_used_as_rounds_are_found_by_their_time(missing: int) -> None:
+    """P1: if a sample is missing, because the host was suspended, the dots after it stay at their minutes."""
     result = result_of("dirth")
     line, sampling = result.time_line("PC"), result.sampling
     assert line is not None
@@ -265,29 +287,29 @@ def side(title: str, count: int) -> Side:
 
 
 def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
-    """One patch between four neighbours, at their heights in the columns' projection; none in front of a nearer one."""
+    """Four neighbours have one patch at their heights; no patch hides a nearer one."""
     across, deep, values = side("Queue Depth", 4), side("Thread Count", 4), grid(4)
     with drawing.settings():
-        figure = surface.surface(values, across, deep, heading="IOPS")
+        figure = surface_3d.surface(values, across, deep, heading="IOPS")
         check(figure)
     patches = [patch for patch in figure.axes[0].patches if patch.get_zorder() >= 1]
     assert len(patches) == 9
     order = [patch.get_zorder() for patch in patches]
     assert order == sorted(order)
-    projection = columns.Projection(columns=4, rows=4, top=10.0)
+    projection = columns_3d.Projection(columns=4, rows=4, top=10.0)
     nearest: Any = patches[-1]
     corners = [place for corner in nearest.get_xy()[:4] for place in corner]
     wanted = projection.strip((2.5, 0.5, 0), (3.5, 0.5, 0), (3.5, 1.5, 3), (2.5, 1.5, 2))
     assert corners == pytest.approx([place for corner in wanted for place in corner])
 
 
-def test_a_surface_needs_two_keys_a_side_and_all_values() -> None:
-    """One row is no surface, nor is one with a hole: then there is the line plot alone."""
+def test_a_surface_needs_two_keys_per_axis_and_all_values() -> None:
+    """A single row, or a missing value, gives no surface: then there is only the line plot."""
     two, one = side("x", 2), side("x", 1)
     whole = grid(2)
-    assert surface.has_surface(whole, two, two)
-    assert not surface.has_surface(whole, two, one)
-    assert not surface.has_surface({key: value for key, value in whole.items() if key != (1, 1)}, two, two)
+    assert surface_3d.has_surface(whole, two, two)
+    assert not surface_3d.has_surface(whole, two, one)
+    assert not surface_3d.has_surface({key: value for key, value in whole.items() if key != (1, 1)}, two, two)
     report = build(result_of("dirth", "one Thread Count, one Queue Depth"))
     assert len(plots(report)["P6"]) == 1
     assert len(plots(build(result_of("dirth")))["P6"]) == 2
@@ -385,7 +407,7 @@ def header(result: TestResult) -> dict[str, list[str]]:
 
 
 def test_the_header_names_pattern_pre_writes_and_operating_points() -> None:
-    """As the standard's report pages do: preconditioning, inter-round pre-write, stimulus, loops, Min, Mid and Max."""
+    """As in the standard's report pages: preconditioning, inter-round pre-write, stimulus, loops, Min, Mid and Max."""
     heading = header(result_of("composite"))
     assert heading["Pre Condition 1"] == ["RND 0.5 - 64 KiB mix 0/100"]
     assert heading["TOIO - TC/QD"] == ["1024 (TC 32/QD 32)"] * 2
@@ -420,7 +442,7 @@ def test_the_order_of_the_loop_is_in_the_header() -> None:
     assert heading["TC & QD Loops"] == ["TC outer, QD inner"]
 
 
-def test_a_surface_and_lines_of_a_lone_point_are_drawn() -> None:
+def test_a_loop_of_one_point_has_its_plots() -> None:
     """A loop of one Thread Count and one Queue Depth has a demand intensity plot, of one point."""
     result = result_of("dirth", "one Thread Count, one Queue Depth")
     loop = result.loop()

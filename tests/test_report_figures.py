@@ -12,16 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawn
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from snia_pts.analysis.steady_state import determine
 from snia_pts.model.measurement import METRICS
-from snia_pts.report.figures import axes, columns, matrices, style
+from snia_pts.report.figures import axes, columns_3d, matrices, style
 from snia_pts.report.figures import figure as figures
 from snia_pts.report.figures import render as drawing
+from snia_pts.report.pages import Figure
 from snia_pts.report.registry import build
+from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from snia_pts.spec import IopsSpec
 from snia_pts.spec.reader import read_specification
@@ -34,7 +36,7 @@ SIZES = [512, 4096, 8192, 16384, 32768, 65536, 131072, 1048576]
 MIXES = [0, 5, 35, 50, 65, 95, 100]
 
 
-def texts(figure: Figure) -> list[tuple[str, Bbox]]:
+def texts(figure: Drawn) -> list[tuple[str, Bbox]]:
     """Return all visible texts of a figure, with their boxes in pixels."""
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
@@ -47,7 +49,7 @@ def texts(figure: Figure) -> list[tuple[str, Bbox]]:
     return visible
 
 
-def check(figure: Figure) -> list[str]:
+def check(figure: Drawn) -> list[str]:
     """Assert that no texts overlap and all are inside the figure; return the texts."""
     visible = texts(figure)
     edge = figure.bbox
@@ -59,7 +61,7 @@ def check(figure: Figure) -> list[str]:
     return [word for word, _ in visible]
 
 
-def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
+def lines(figure: Drawn) -> dict[str, list[tuple[float, float]]]:
     """Return the points of every line by its label."""
     drawn: Any = figure.axes[0].lines
     return {line.get_label(): [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)] for line in drawn}
@@ -124,13 +126,13 @@ def test_no_texts_of_any_figure_overlap(shape: str) -> None:
 
 
 def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:
-    """Lines have the measured values; the legend lists them by their last value, highest first."""
+    """Lines have the measured values; the legend has the order of the series, not of their values."""
     given = {"0.5 KiB": {1: 10.0, 2: 9.0}, "4 KiB": {1: 100.0, 2: 90.0}, "8 KiB": {1: 50.0, 2: 200.0}}
     with drawing.settings():
-        figure = figures.convergence(given, (1, 2), metric=IOPS, legend="Block size")
+        figure = figures.convergence(given, (1, 2), heading="IOPS", legend="Block size")
         words = check(figure)
     assert lines(figure)["4 KiB"] == [(1, 100.0), (2, 90.0)]
-    assert [word for word in words if word.endswith(" KiB")] == ["8 KiB", "4 KiB", "0.5 KiB"]
+    assert [word for word in words if word.endswith(" KiB")] == ["0.5 KiB", "4 KiB", "8 KiB"]
     assert figure.axes[0].get_yscale() == "log"
     assert [word for word in words if word in ("1", "2")] == ["1", "2"]
 
@@ -165,6 +167,73 @@ def test_the_window_plot_draws_the_least_squares_line_and_the_band() -> None:
     assert fit != [determination.values[0], determination.values[-1]]
 
 
+@pytest.mark.parametrize("values", [[287.6, 287.36, 285.91, 272.66, 278.9], [0.0101, 0.0102, 0.01, 0.0099, 0.0098]])
+def test_steady_windows_have_the_same_percent_axis(values: list[float]) -> None:
+    """The right axis of every window within the band is labelled 90, 95, 100, 105, 110, at the same heights."""
+    determination = determine(values, RULE)
+    with drawing.settings():
+        left, right = figures.measurement_window(determination, 20, metric=IOPS).axes
+    assert [label.get_text() for label in right.get_yticklabels()] == ["90", "95", "100", "105", "110"]
+    assert right.get_ylim() == pytest.approx((88.8, 111.2))
+    assert left.get_ylim() == pytest.approx([limit * determination.average / 100 for limit in right.get_ylim()])
+
+
+def test_a_wide_window_has_few_percent_ticks_with_the_average() -> None:
+    """If values are far outside the band, ticks are wider apart, and 100 % is one of them."""
+    with drawing.settings():
+        figure = figures.measurement_window(determine([1.0, 9.0, 1.0, 9.0, 1.0], RULE), 20, metric=IOPS)
+        check(figure)
+    ticks = list(figure.axes[1].get_yticks())
+    assert 100 in ticks
+    assert 4 <= len(ticks) <= 8
+
+
+def test_tracked_variables_converge_in_percent_of_their_window() -> None:
+    """The convergence page has every tracked variable in every round, in percent of its average in the window."""
+    result: TestResult = samples.iops_result(rounds=7)
+    (page,) = (page for page in build(result).pages if "Convergence" in page.title)
+    names = ["RND 4 KiB 0/100", "RND 64 KiB 65/35", "RND 1024 KiB 100/0"]
+    with drawing.settings():
+        drawn = lines({figure.name: figure for figure in build(result).figures}["convergence-tracked"].draw())
+    for name, at in zip(names, [(4096, 0), (65536, 65), (1048576, 100)], strict=True):
+        rounds = series(result, at)
+        average = statistics.fmean(iops for _, iops in rounds[-5:])
+        assert [number for number, _ in drawn[name]] == [number for number, _ in rounds]
+        assert [percent for _, percent in drawn[name]] == pytest.approx([100 * iops / average for _, iops in rounds])
+    assert {y for name in ("110 %", "90 %") for _, y in drawn[name]} == {110, 90}
+    assert [block.name for block in page.blocks if isinstance(block, Figure)] == ["convergence", "convergence-tracked"]
+
+
+def test_the_window_of_all_block_sizes_has_their_excursions() -> None:
+    """Average and excursions of every block size come from the window's rounds; only those tracked are marked."""
+    result: TestResult = samples.iops_result(rounds=7)
+    (page,) = (page for page in build(result).pages if page.title.endswith("Measurement Window - All Block Sizes"))
+    (table,) = (block for block in page.blocks if isinstance(block, Table))
+    with drawing.settings():
+        drawn = lines({figure.name: figure for figure in build(result).figures}["window-all"].draw())
+    assert [row[0] for row in table.rows] == [f"{size / 1024:g} KiB" for size in SIZES]
+    assert [row[0] for row in table.rows if row[-1] == "yes"] == ["4 KiB"]
+    for size, row in zip(SIZES, table.rows, strict=True):
+        rounds = series(result, (size, 0))[-5:]
+        state = determine([iops for _, iops in rounds], RULE, first_round=3)
+        assert drawn[row[0]] == rounds
+        assert float(row[1].replace("\N{NARROW NO-BREAK SPACE}", "")) == pytest.approx(state.average, rel=1e-3)
+        assert row[2:4] == state.percent_texts(decimals=2)
+
+
+def test_only_an_axis_that_does_not_start_at_zero_is_noted() -> None:
+    """The caption of a steady window has the note; that of a window with values near zero does not."""
+    note = "Y axis does not start at zero."
+    steady, scattered = (samples.iops_result(steady=steady) for steady in (True, False))
+    captions = [figure.caption for figure in build(steady).figures if figure.name.startswith("window-rnd")]
+    assert captions
+    assert all(note in caption for caption in captions)
+    with drawing.settings():
+        for figure in (*build(steady).figures, *build(scattered).figures):
+            if figure.name.startswith(("window-rnd", "convergence-tracked")):
+                assert (note in figure.caption) == (figure.draw().axes[0].get_ylim()[0] > 0)
+
+
 def test_a_changed_rule_changes_the_band() -> None:
     """The band is half the allowed data excursion up and down, from the specification."""
     determination = determine([100.0] * 5, RULE)
@@ -191,7 +260,7 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
 def test_high_columns_are_drawn_behind_low_ones() -> None:
     """Columns are drawn in order from back to front; the axis lists 0/100 first and 100/0 last."""
     with drawing.settings():
-        figure = columns.columns(matrix(), *SIDES, heading="IOPS")
+        figure = columns_3d.columns(matrix(), *SIDES, heading="IOPS")
         words = check(figure)
     order = [patch.get_zorder() for patch in figure.axes[0].patches[1:]]
     assert len(order) == 3 * len(SIZES) * len(MIXES)
@@ -204,11 +273,59 @@ def test_the_lowest_columns_are_in_front() -> None:
     """If reads have the lowest columns, these are in front, and they keep the colour of their mix."""
     inverted = {at: 1 / value for at, value in matrix().items()}
     with drawing.settings():
-        figure = columns.columns(inverted, *SIDES, heading="Average response time (ms)")
+        figure = columns_3d.columns(inverted, *SIDES, heading="Average response time (ms)")
         words = check(figure)
     assert next(word for word in words if "/" in word) == "100/0"
     front: Any = figure.axes[0].patches[-1]
     assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.series_styles(MIXES)[100].colour))
+
+
+@pytest.mark.parametrize("corner", [(4096, 0), (4096, 100), (1048576, 0), (1048576, 100)])
+def test_the_highest_corner_hides_no_column(corner: tuple[int, int]) -> None:
+    """Whichever corner of the matrix is the highest, the view has it where it covers no other column."""
+    across, deep = SIDES
+    values = {
+        (size, share): 1e6 / (1 + 40 * abs(math.log2(size / corner[0]))) / (1 + 0.2 * abs(share - corner[1]))
+        for size in SIZES
+        for share in MIXES
+    }
+    given = columns_3d.hidden(values, across, deep, top=1e6)
+    best = columns_3d.hidden(values, *columns_3d.best_view([values], across, deep), top=1e6)
+    assert best <= min(2, given)
+    with drawing.settings():
+        check(columns_3d.columns(values, across, deep, heading="IOPS"))
+
+
+def test_few_columns_have_their_values_on_top() -> None:
+    """Nine columns are labelled, also those behind others, with the mark of a host-limited one; 56 are not."""
+    sides = [figures.Side(title="", keys=(1, 2, 3), labels=("a", "b", "c")) for _ in range(2)]
+    values = {(column, row): 10.0 * row + column for column in (1, 2, 3) for row in (1, 2, 3)}
+    with drawing.settings():
+        few = check(columns_3d.columns(values, sides[0], sides[1], heading="IOPS", marked=[(2, 3)]))
+        many = check(columns_3d.columns(matrix(), *SIDES, heading="IOPS"))
+    expected = {f"{value:.1f}" for value in values.values()} - {"32.0"} | {f"{matrices.MARK} 32.0"}
+    assert expected <= set(few)
+    assert not {f"{value:,.0f}" for value in matrix().values()} & set(many)
+
+
+def test_a_column_covers_what_is_behind_it() -> None:
+    """A high column in front covers a low one behind it; the reverse covers nothing."""
+    wide = figures.Side(title="", keys=tuple(range(8)), labels=("",) * 8)
+    rows = figures.Side(title="", keys=tuple(range(7)), labels=("",) * 7)
+    front = {(at, depth): 9.0 if depth == 0 else 1.0 for at in wide.keys for depth in rows.keys}
+    behind = {(at, depth): 9.0 if depth == 6 else 1.0 for at in wide.keys for depth in rows.keys}
+    assert columns_3d.hidden(front, wide, rows, top=9.0) > 10
+    assert columns_3d.hidden(behind, wide, rows, top=9.0) == 0
+
+
+@pytest.mark.parametrize(("highest", "labels"), [(1e6, ["100 000", "1 000 000"]), (1e8, ["100 000", "1 M", "100 M"])])
+def test_an_axis_has_one_style_of_units(highest: float, labels: list[str]) -> None:
+    """Numbers below ten millions are written out on every axis, as in the tables."""
+    shown = [axes.tick_label(value, highest) for value in (1e5, 1e6, 1e8) if value <= highest]
+    assert [label.replace("\N{NARROW NO-BREAK SPACE}", " ") for label in shown] == labels
+    linear = [label.replace("\N{NARROW NO-BREAK SPACE}", " ") for label in axes.tick_labels([0.0, 4e5, 8e5])]
+    assert linear == ["0", "400 000", "800 000"]
+    assert axes.tick_labels([0.0, 5e6, 1e7])[-1] == "10.0 M"
 
 
 def test_a_series_has_one_style_that_differs_in_grey() -> None:
@@ -243,7 +360,7 @@ def test_linear_ticks_enclose_and_are_few(low: float, span: float) -> None:
 @pytest.mark.parametrize(("highest", "has_room"), [(249_900.0, True), (250_000.0, True), (230_000.0, False)])
 def test_the_axis_has_room_for_a_marker_near_the_last_tick(highest: float, has_room: bool) -> None:
     """The axis extends beyond the last tick if a value is close to it, because markers are cut at the axis end."""
-    plot = Figure().subplots()
+    plot = Drawn().subplots()
     axes.set_linear_y(plot, [0.0, highest])
     axes.set_linear_x(plot, [0.0, highest])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import pytest
@@ -15,9 +16,10 @@ from snia_pts.model.steps import Stimulus
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report.figures import matrices
 from snia_pts.report.figures import render as drawing
+from snia_pts.report.figures.figure import Side
 from snia_pts.report.pages import Prose
 from snia_pts.report.registry import build
-from snia_pts.report.tables import Table
+from snia_pts.report.tables import NOT_APPLICABLE, Table
 from snia_pts.results.result import TestResult
 from snia_pts.results.warnings import run_warnings
 from tests import samples
@@ -56,10 +58,10 @@ def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
         ("dirth", lambda item: item.total_oio >= 512, 3, 3),
     ],
 )
-def test_what_the_host_set_is_marked(
+def test_host_limited_points_are_marked(
     test: str, limited: Callable[[Stimulus], bool], count: int, matrices_of_them: int
 ) -> None:
-    """Each matrix marks the points that the host set and no other, a foot explains it, the first warning names them."""
+    """Each matrix marks exactly the host-limited points, a footnote explains it, the first warning names them."""
     result = host_limited(test, limited)
     pages = build(result).pages
     cells = [
@@ -110,8 +112,8 @@ def test_a_figure_marks_host_limited_points() -> None:
         assert matrices.MARK in figure.caption
 
 
-def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
-    """The number of points by judgement with the reasons, and the calibration, or that there was none."""
+def test_the_provenance_has_the_ceiling_of_the_host() -> None:
+    """It has the number of points by judgement with the reasons, and the calibration, or that there was none."""
 
     def tables(result: TestResult) -> dict[str, Table]:
         return {block.title: block for block in build(result).pages[-1].blocks if isinstance(block, Table)}
@@ -134,7 +136,7 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
 
 
 def test_continuous_stimuli_have_their_reasons() -> None:
-    """The reasons are those of all points judged: of rounds, and of continuous stimuli."""
+    """The reasons are those of all evaluated points: of rounds, and of continuous stimuli."""
     (judged,) = (
         {row[0]: row[1] for row in block.rows}
         for block in build(samples.result_of("wsat")).pages[-1].blocks
@@ -145,7 +147,7 @@ def test_continuous_stimuli_have_their_reasons() -> None:
 
 
 def test_result_xml_flags_each_measurement_and_point() -> None:
-    """Ceilings, and a flag for every measurement and every point of the window; none of a simulated drive."""
+    """It has ceilings, and a flag for every measurement and point of the window; a simulated drive has none."""
     result = host_limited("iops", lambda item: item.largest_block_bytes == 4096)
     root = etree.fromstring(result_xml(result))
     simulated = etree.fromstring(result_xml(samples.result_of("iops", device=samples.dut(kind="simulated"))))
@@ -155,3 +157,15 @@ def test_result_xml_flags_each_measurement_and_point() -> None:
         assert (flags.count("true"), flags.count("false")) == (count // 8, count - count // 8)
     assert [element.get("side") for element in root.iterfind("ceiling")] == ["read"] + 8 * ["write"]
     assert not simulated.xpath("//@host_limited | //ceiling")
+
+
+def test_a_cell_without_a_number_has_no_mark() -> None:
+    """A host-limited point with too few I/Os for a percentile has n/a alone."""
+    side = Side(title="", keys=(1, 2), labels=("a", "b"))
+    places = [(row, column) for row in side.keys for column in side.keys]
+    values = dict.fromkeys(places, 5.0) | {places[0]: math.nan}
+    (table,) = matrices.matrix_tables(values, side, side, title="99.999 % response time (ms)", marked=frozenset(places))
+    cells = [cell for row in table.rows for cell in row[1:]]
+
+    assert cells[0] == NOT_APPLICABLE
+    assert all(cell.startswith(f"{matrices.MARK} ") for cell in cells[1:])

@@ -77,7 +77,7 @@ def test_the_header_appears_once_without_page_numbers() -> None:
     assert text.count("SNIA SSS TWG") == 1
     assert "###" not in text
     reader = Reader(text)
-    assert len(reader.all("h2")) + len(reader.all("h1")) == 11
+    assert len(reader.all("h2")) + len(reader.all("h1")) == 12
     assert "IOPS Test Report: EXAMPLE MZ7L3960HCJR-00A07" in reader.words
 
 

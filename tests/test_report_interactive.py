@@ -18,9 +18,9 @@ from snia_pts.report import USUAL
 from snia_pts.report.formats import interactive
 from snia_pts.results.attributes import window_points
 from snia_pts.results.result import TestResult
+from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, Notice
 from snia_pts.runner.resume import available_formats
-from snia_pts.runner.run import Caller
 from snia_pts.spec import SPEC_TYPES
 from tests import samples
 
@@ -29,7 +29,7 @@ HOSTILE = "</script><script>alert(1)</script>\u2028<b>&amp;"
 
 @pytest.fixture(autouse=True)
 def _short_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five megabytes a page are not looked at again for every test."""
+    """Replace the library of five megabytes, so that not every test reads it."""
     monkeypatch.setattr(interactive, "_library", lambda: "/* plotly */")
 
 
@@ -44,7 +44,7 @@ def figures(result: TestResult) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_test_has_figures_with_values(test: str) -> None:
-    """Each with a value; the same result gives the same bytes."""
+    """Each figure has values, and the same result gives the same bytes."""
     result = samples.result_of(test)
     plots = figures(result)
     assert plots
@@ -56,7 +56,7 @@ def test_every_test_has_figures_with_values(test: str) -> None:
 
 
 def test_surfaces_are_the_window() -> None:
-    """IOPS, MB/s and ART in ms of every point, at its block size and R/W mix."""
+    """They have IOPS, MB/s and ART in ms of every point, at its block size and R/W mix."""
     result = samples.iops_result()
     surfaces = [figure["data"][0] for figure in figures(result) if figure["data"][0]["type"] == "surface"]
     points = dict(window_points(result, result.loops[0]))
@@ -78,14 +78,14 @@ def test_surfaces_are_the_window() -> None:
 
 
 def test_a_demand_matrix_is_a_surface_too() -> None:
-    """Over thread count and queue depth."""
+    """Its axes are thread count and queue depth."""
     surfaces = [figure for figure in figures(samples.result_of("dirth")) if figure["data"][0]["type"] == "surface"]
     assert surfaces
     assert {surface["layout"]["scene"]["xaxis"]["title"]["text"] for surface in surfaces} == {"Thread count"}
 
 
-def test_time_lines_are_all_their_samples() -> None:
-    """None is left out or taken together for a figure that can be zoomed."""
+def test_time_lines_have_all_their_samples() -> None:
+    """No sample is omitted or combined, because the figure can be zoomed."""
     result = samples.result_of("wsat")
     line = result.time_line("stimulus")
     assert line is not None
@@ -113,13 +113,13 @@ def test_texts_of_a_device_are_texts() -> None:
 
 
 def test_a_run_that_stopped_at_once_has_a_page() -> None:
-    """With the verdict, and no figure."""
+    """It has the verdict, and no figure."""
     page = interactive.make(samples.iops_result(stop_after=1, ending="interrupted")).decode("utf-8")
     assert "INCOMPLETE" in page
 
 
-def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an extra; who has not installed it reads how."""
+def test_without_plotly_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message explains how to install the extra."""
     monkeypatch.undo()
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     with pytest.raises(ReportError, match="plotly") as raised:
@@ -127,7 +127,7 @@ def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     assert f"{sys.executable} -m pip install 'plotly>=6'" in raised.value.hint
 
 
-def test_a_run_that_could_not_be_reported_does_not_begin(
+def test_a_run_that_could_not_be_reported_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missing packages are reported before the run starts, not after hours."""
@@ -144,7 +144,7 @@ def test_a_run_that_could_not_be_reported_does_not_begin(
 def test_a_resumed_run_without_plotly_names_the_formats_it_writes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the run was begun with and cannot be made any more stops nothing, and is not exchanged without a word."""
+    """Formats of the stored run that are unavailable here do not prevent the resume, and are not replaced silently."""
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     events: list[Event] = []
     options = RunOptions(test="iops", target="/dev/sdx", formats=("pdf", "interactive"))
@@ -156,7 +156,7 @@ def test_a_resumed_run_without_plotly_names_the_formats_it_writes(
 
 
 def test_the_page_includes_the_complete_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one file, which no tag of its own breaks."""
+    """It is in the same file, and none of its tags breaks the page."""
     pytest.importorskip("plotly")
     monkeypatch.undo()
     page = interactive.make(samples.iops_result(stop_after=1, ending="interrupted")).decode("utf-8")

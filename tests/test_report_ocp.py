@@ -19,7 +19,7 @@ from snia_pts.spec.limits import Limit
 from tests import samples
 
 HOSTILE = 'a\x1b[31m\u202e\udcff\n"{}'
-#: What there is of the two kinds of artifacts, in the grammar of ocp-diag-core.
+#: The members of the two kinds of artifacts, in the grammar of ocp-diag-core.
 RUN = {"testRunStart", "testRunEnd", "log", "error"}
 STEP = {
     "testStepStart",
@@ -46,7 +46,7 @@ def steps(result: TestResult) -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_line_has_its_number_time_and_one_artifact(test: str) -> None:
-    """From the version of the schema to the end of the run; every step and every series begins and ends once."""
+    """The lines go from the schema version to the end of the run; every step and series begins and ends once."""
     records = lines(samples.result_of(test))
     open_steps, closed = list[str](), set[str]()
     for number, line in enumerate(records):
@@ -73,7 +73,7 @@ def test_every_line_has_its_number_time_and_one_artifact(test: str) -> None:
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "dirth"])
 def test_a_series_has_the_measured_values(test: str) -> None:
-    """Every point of every round is in a series of its own, with the round's number and its start time."""
+    """Every point of every round is in its own series, with the round's number and its start time."""
     result = samples.result_of(test)
     outcome, counts = steps(result), Counter[str]()
     elements = [item for kind, item in outcome if kind == "measurementSeriesElement"]
@@ -108,7 +108,7 @@ def test_a_point_without_ios_has_no_response_time() -> None:
 
 
 def test_key_figures_have_their_limits() -> None:
-    """With the tolerance applied: a validator for each bound, a diagnosis for each limit, and the run's result."""
+    """Limits include the tolerance: each bound has a validator, each limit a diagnosis, and the run a result."""
     result = samples.result_of("iops")
     figure = next(figure for figure in key_figures(result) if figure.metric == "iops")
     facts: dict[str, Any] = {"test": "iops", "metric": "iops", "at": figure.at, "unit": "IOPS"}
@@ -125,7 +125,7 @@ def test_key_figures_have_their_limits() -> None:
         expected += [("LESS_THAN_OR_EQUAL", 3.0)] if "maximum" in bounds else []
         assert [(item["type"], item["value"]) for item in selected["validators"]] == expected
         assert (selected["name"], selected["value"], selected["unit"]) == ("iops", figure.value, "IOPS")
-        verdicts = {each["verdict"]: each["type"] for kind, each in artifacts if kind == "diagnosis"}
+        verdicts = {content["verdict"]: content["type"] for kind, content in artifacts if kind == "diagnosis"}
         assert (verdicts[limit.name], verdicts["steady state"], verdicts["test"]) == (passed, "PASS", "PASS")
         assert lines(outcome)[-1]["testRunArtifact"]["testRunEnd"]["result"] == passed
 
@@ -137,7 +137,7 @@ def test_key_figures_have_their_limits() -> None:
         ({"stop_after": 1, "ending": "device failed"}, {"status": "ERROR", "result": "NOT_APPLICABLE"}),
     ],
 )
-def test_what_did_not_go_well_does_not_pass(how: dict[str, Any], end: dict[str, str]) -> None:
+def test_an_unsteady_or_stopped_test_does_not_pass(how: dict[str, Any], end: dict[str, str]) -> None:
     """A test that is not steady fails; an unfinished one has the reason and no result."""
     records = lines(samples.result_of("iops", ending_detail="it is gone" if "ending" in how else "", **how))
     assert records[-1]["testRunArtifact"]["testRunEnd"] == end
@@ -146,7 +146,7 @@ def test_what_did_not_go_well_does_not_pass(how: dict[str, Any], end: dict[str, 
 
 
 def test_deviations_and_warnings_are_logged() -> None:
-    """None of them is left out."""
+    """None of them is omitted."""
     result = samples.result_of("iops", found=samples.deviations(3))
     logs = [line["testRunArtifact"]["log"] for line in lines(result) if "log" in line.get("testRunArtifact", {})]
     assert {"severity": "WARNING", "message": "PTS conformant: NO, 3 deviations"} in [item for _, item in steps(result)]
@@ -180,11 +180,11 @@ def test_validators_are_those_of_the_figures_unit() -> None:
         ("GREATER_THAN_OR_EQUAL", 0.0),
         ("LESS_THAN_OR_EQUAL", 9e9),
     ]
-    assert [each["type"] for kind, each in artifacts if kind == "diagnosis"][-3:] == ["FAIL", "PASS", "PASS"]
+    assert [content["type"] for kind, content in artifacts if kind == "diagnosis"][-3:] == ["FAIL", "PASS", "PASS"]
 
 
 def test_an_interrupted_run_is_not_complete() -> None:
-    """The interrupted step is an error; steady state and the test, which cannot be evaluated, are unknown."""
+    """The interrupted step is an error; steady state and test result cannot be evaluated, and are unknown."""
     result = samples.result_of("iops", stop_after=150, ending="device failed", ending_detail="it is gone")
     assert not result.loops[0].rounds[-1].complete
     artifacts = steps(result)

@@ -23,7 +23,7 @@ from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.profiles.procedure import Point
 from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.profiles.report.axes import axis_pages
-from snia_pts.profiles.report.figures import Step, entry, response_over_iops
+from snia_pts.profiles.report.figures import Step, response_over_iops
 from snia_pts.profiles.report.pages import overview, setup
 from snia_pts.profiles.report.points import group_by_workload, is_quantity, placed_points
 from snia_pts.profiles.report.reductions import IOPS
@@ -32,6 +32,7 @@ from snia_pts.profiles.report.zones import quartiles
 from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import writing
+from snia_pts.report.figures.figure import legend_text
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import interactive, junit, ocp, xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
@@ -72,6 +73,7 @@ def texts(figure: Figure) -> list[str]:
 
 TITLES = {
     "etcd-fsync": ["Synchronizing Calls"],
+    "etcd-node": ["Results", "IOPS and Throughput by Point", "Synchronizing Calls"],
     "file-matrix": [
         "Results",
         *(
@@ -107,9 +109,9 @@ TITLES = {
 
 
 @pytest.mark.parametrize("name", builtin_profiles())
-def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) -> None:
-    """Lines over one quantity, surfaces over two, curves over zones, bars over none; and no report is too long."""
-    result = profiles.result(profiles.shipped(name), sync_us=5000.0 if name == "etcd-fsync" else 0.0)
+def test_every_shipped_profile_has_the_pages_of_its_axes(name: str) -> None:
+    """One quantity gives lines, two surfaces, zones curves, none bars; and no report is too long."""
+    result = profiles.result(profiles.shipped(name), sync_us=5000.0)
     report = build(result)
 
     assert [item.title for item in report.pages][1:-1] == TITLES[name]
@@ -122,8 +124,8 @@ def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) ->
 @pytest.mark.parametrize(
     ("limited", "host", "state"), [(True, True, False), (False, False, True), (None, True, True)], ids=str
 )
-def test_a_curve_that_runs_back_is_blamed_on_who_did_it(limited: bool | None, host: bool, state: bool) -> None:
-    """The caption names the host, the drive's state, or both if unknown; nothing if no curve runs back."""
+def test_the_caption_explains_a_curve_that_turns_back(limited: bool | None, host: bool, state: bool) -> None:
+    """It names the host, the drive's state, or both if the cause is unknown; other curves have no such caption."""
 
     def caption(of: profiles.Rate) -> str:
         result = profiles.result(profiles.shipped("queue-depth"), of)
@@ -139,7 +141,7 @@ def test_a_curve_that_runs_back_is_blamed_on_who_did_it(limited: bool | None, ho
 
 
 def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile's pages ask the result itself whether the host set a point."""
+    """A profile's pages take the judgement whether the host limited a point from the result."""
     outcome = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
     assert "the host limited the IOPS." in figures(outcome)["response-1-1"].caption
@@ -160,7 +162,7 @@ def test_repeats_with_more_passes_are_one_point() -> None:
 
 
 def test_host_limited_points_are_marked_in_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The matrices of a profile mark the points that the host limited, and no other."""
+    """The matrices of a profile mark exactly the points that the host limited."""
     profile = profiles.spec(axes=[axis("queue_depth", 1, 4), axis("block_size", "4 KiB", "16 KiB")])
     outcome = profiles.result(profile)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: measured[0].stimulus.queue_depth == 4)
@@ -169,8 +171,8 @@ def test_host_limited_points_are_marked_in_a_matrix(monkeypatch: pytest.MonkeyPa
     assert "\N{DAGGER} Limited by the host" in str(page(outcome, "Matrix: Queue Depth x Block Size").blocks)
 
 
-def test_a_simulated_drive_has_no_host_that_limits_it() -> None:
-    """Where the IOPS of a simulated drive fall, the caption names only the state of the drive."""
+def test_a_simulated_drive_is_not_host_limited() -> None:
+    """If the IOPS of a simulated drive fall, the caption names only the state of the drive."""
     device = dataclasses.replace(samples.dut(), kind="simulated")
     falling = profiles.result(
         profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio, device=device
@@ -180,8 +182,8 @@ def test_a_simulated_drive_has_no_host_that_limits_it() -> None:
     assert "host" not in caption
 
 
-def test_what_is_a_quantity() -> None:
-    """Sizes, depths, shares and times are; engines, schedulers and switches of 0 and 1 are choices."""
+def test_which_axes_are_quantities() -> None:
+    """Sizes, depths, shares and times are quantities; engines, schedulers and switches of 0 and 1 are choices."""
     quantities = [axis("block_size", "4K", "8K"), axis("read_percent", 0, 100), axis("fio.rate_iops", 10, 20)]
     choices = [axis("fio.direct", 0, 1), axis("fio.ioengine", "sync", "libaio"), axis("host.scheduler", "none", "bfq")]
     assert all(map(is_quantity, quantities))
@@ -189,7 +191,7 @@ def test_what_is_a_quantity() -> None:
 
 
 def test_points_are_reported_with_their_repeats() -> None:
-    """A point's row has the mean of its repeats, the spread in percent of that, and each of them."""
+    """A point's row has the mean of its repeats, their spread in percent of the mean, and each repeat."""
     profile = profiles.spec(profiles.workload(), profiles.workload("other", read_percent=0), repeats=3)
     result = profiles.result(profile, lambda point, number: {1: 1000, 2: 1200, 3: 800}[number])
     means, *_ = (table for table in tables(page(result, "Summary")) if table.title == "Means of 3 repeats")
@@ -221,7 +223,7 @@ def header(result: TestResult[Any], name: str) -> str:
 
 
 def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> None:
-    """The engine is that of the run only where no option chooses another; values of an axis are all told."""
+    """The engine of the run is given unless an option selects another; all values of an axis are listed."""
     profile = profiles.spec(
         profiles.workload("plain"),
         profiles.workload("cached", fio={"ioengine": "posixaio", "direct": 0}),
@@ -246,7 +248,7 @@ def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> No
 
 
 def test_the_engine_of_a_run_is_that_of_all_points() -> None:
-    """If all points have the same other engine, only that is stated; without options, there is no table of them."""
+    """If all points use the same other engine, only that one is stated; without options, they have no table."""
     cached = profiles.spec(profiles.workload(fio={"ioengine": "mmap"}))
     result = with_engine(profiles.result(cached), "io_uring, fixed buffers, random buffers scrambled")
     assert facts_of(result, "Provenance", "Run")["Engine"] == "fio 3.33, mmap, random buffers scrambled"
@@ -261,7 +263,7 @@ def with_engine(result: TestResult, io_engine: str) -> TestResult:
 
 
 def test_the_header_names_other_data_and_the_page_cache() -> None:
-    """RND stands only for random data; the page cache is not called unused where points use it."""
+    """RND means random data only; the page cache is not reported as unused if points use it."""
     zeros = profiles.workload("zeros", fio={"zero_buffers": 1, "direct": 0})
     half = profiles.workload("half", fio={"buffer_compress_percentage": 50})
     plain = profiles.workload("plain", fio={"zero_buffers": 0, "refill_buffers": 1})
@@ -277,7 +279,7 @@ def test_the_header_names_other_data_and_the_page_cache() -> None:
 
 
 def test_points_that_measure_memory_or_a_limit_have_a_warning() -> None:
-    """Of the page cache, and of a limited rate; shipped profiles that use the page cache on purpose have it, too."""
+    """The causes are the page cache and a limited rate; profiles that use the page cache on purpose have it, too."""
 
     def kinds(profile: ProfileSpec) -> dict[str, str]:
         found = {warning.what: warning.detail for warning in run_warnings(profiles.result(profile))}
@@ -289,7 +291,7 @@ def test_points_that_measure_memory_or_a_limit_have_a_warning() -> None:
         "pause between I/Os or wait until fewer I/Os are outstanding: the drive may do more"
     }
     own = {name: kinds(profiles.shipped(name)) for name in builtin_profiles()}
-    assert {name for name, found in own.items() if found} == {"etcd-fsync", "file-matrix", "page-cache"}
+    assert {name for name, found in own.items() if found} == {"etcd-fsync", "etcd-node", "file-matrix", "page-cache"}
     assert own["page-cache"]["page cache"].startswith(
         "2 of 6 points (the first is write, sync engine, direct=0) used the page cache of the host: the numbers are "
     )
@@ -312,7 +314,7 @@ def matrix_result(slow: float = 0.1) -> TestResult:
 
 
 def test_all_surfaces_of_a_report_have_one_scale() -> None:
-    """A workload of a tenth of the IOPS is drawn on the scale, and in the view, of the fastest."""
+    """A workload with a tenth of the IOPS has the scale and the view of the fastest one."""
     plots = figures(matrix_result())
     first, second = (texts(plots[f"matrix-1-{number}"]) for number in (1, 2))
     assert first == second
@@ -320,7 +322,7 @@ def test_all_surfaces_of_a_report_have_one_scale() -> None:
     assert "The scale is the same" in plots["matrix-1-2"].caption
 
 
-def test_a_matrix_is_read_by_its_two_sides() -> None:
+def test_the_axes_of_a_matrix() -> None:
     """Ranges go down, block sizes to the right; a block larger than its range is n/a; columns replace the surface."""
     profile = profiles.spec(axes=[axis("range", "16 KiB", "1 MiB"), axis("block_size", "64 KiB", "4 KiB")])
     result = profiles.result(profile, lambda point, _: point.workload.block_size_bytes / 64)
@@ -332,8 +334,8 @@ def test_a_matrix_is_read_by_its_two_sides() -> None:
     assert figures(result)["matrix-1-1"].alt.startswith("Columns")
 
 
-def course(seed: int) -> list[Step]:
-    """Return a curve: one that turns back, crowds together, and has points of the same place."""
+def curve(seed: int) -> list[Step]:
+    """Return a curve that turns back, has points close together, and points at the same position."""
     chance = random.Random(seed)
     return [
         Step(
@@ -347,23 +349,38 @@ def course(seed: int) -> list[Step]:
 
 
 @pytest.mark.parametrize("seed", [1, 5, 9])
-def test_demands_beside_a_curve_never_overlap(seed: int) -> None:
-    """Wherever the points are, their labels do not overlap and are within the figure, and some are shown."""
+def test_demand_labels_on_a_curve_never_overlap(seed: int) -> None:
+    """At any positions, the labels do not overlap and are within the figure, and some are shown."""
     with settings():
-        curves = {f"series {number}": course(seed + number) for number in range(3)}
+        curves = {f"series {number}": curve(seed + number) for number in range(3)}
         figure = response_over_iops(curves, legend="Series")
         FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
         boxes = [text.get_window_extent() for text in figure.axes[0].texts if isinstance(text, Annotation)]
     assert len(boxes) > 6
     for one, other in itertools.combinations(boxes, 2):
         assert not (one.x0 < other.x1 and other.x0 < one.x1 and one.y0 < other.y1 and other.y0 < one.y1)
-    whole = figure.bbox
-    assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+    whole = figure.axes[0].bbox
+    assert all(box.x0 >= whole.x0 and box.y0 >= whole.y0 for box in boxes)
+    assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
 
 
-def test_a_long_legend_keeps_the_words_that_tell_series_apart() -> None:
-    """What is left out of an entry is its middle."""
-    one, other = (entry(f"a workload of a name that goes on and on, as some do, engine={word}") for word in "xy")
+def test_every_step_of_two_curves_has_its_label() -> None:
+    """A read curve that begins with points close together, and a write curve that falls back, have all labels."""
+    depths = [2**power for power in range(9)]
+    reads = [Step(demand=f"Q{depth}", iops=12e3 * depth, average_ms=0.08, most_ms=0.09) for depth in depths[:7]]
+    writes = [
+        Step(demand=f"Q{depth}", iops=iops, average_ms=depth / iops * 1000, most_ms=2 * depth / iops * 1000)
+        for depth, iops in zip(depths, [75e3, 152e3, 303e3, 586e3, 587e3, 165e3, 147e3, 149e3, 156e3], strict=True)
+    ]
+    with settings():
+        figure = response_over_iops({"read": reads, "write": writes}, legend="Series")
+        shown = [text.get_text() for text in figure.axes[0].texts if isinstance(text, Annotation)]
+    assert sorted(shown) == sorted(step.demand for step in (*reads, *writes))
+
+
+def test_a_long_legend_keeps_the_distinguishing_words() -> None:
+    """The middle of an entry is omitted."""
+    one, other = (legend_text(f"a workload of a name that goes on and on, as some do, engine={word}") for word in "xy")
     assert one != other
     assert one.startswith("a workload")
     assert max(map(len, one.split("\n"))) <= 21
@@ -374,7 +391,7 @@ def test_a_long_legend_keeps_the_words_that_tell_series_apart() -> None:
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
 def test_quartiles_are_of_type_7(values: list[float]) -> None:
-    """They are NumPy's own, which interpolates between neighbours."""
+    """They are those of NumPy, which interpolates between neighbours."""
     assert quartiles(values) == pytest.approx(tuple(np.percentile(values, [25, 50, 75])), abs=1e-6)
 
 
@@ -413,8 +430,8 @@ def staged_result(repeats: int = 3) -> TestResult[Any]:
     return profiles.result(profile, rate)
 
 
-def test_an_effect_is_of_one_setting_alone() -> None:
-    """With everything else equal, the governor makes half the IOPS at depth 1, and a quarter at depth 8."""
+def test_an_effect_is_that_of_one_setting() -> None:
+    """With all else equal, the governor halves the IOPS at depth 1, and quarters them at depth 8."""
     result = staged_result()
     (family,) = group_by_workload(result)
     (choice,) = family.choices
@@ -432,7 +449,7 @@ def test_an_effect_is_of_one_setting_alone() -> None:
     assert alone[0].rows[0][5:7] == ("-50.0", "n/a"), "one repeat tells nothing of chance"
 
 
-def test_what_the_host_was_set_to_is_in_every_form() -> None:
+def test_host_settings_are_in_every_form() -> None:
     """Report, result.xml and tables of data have each setting as read back, and its original value."""
     result = staged_result()
     (table,) = tables(page(result, "Host Settings"))
@@ -452,8 +469,8 @@ def test_what_the_host_was_set_to_is_in_every_form() -> None:
 
 
 @pytest.mark.parametrize(("sync_us", "met"), [(4_900.0, True), (9_000.0, False)])
-def test_a_limit_on_synchronizing_calls_is_drawn_and_judged(sync_us: float, met: bool) -> None:
-    """etcd wants 99 % within 10 ms: of calls that take 9 ms, 2 of 100 twice as long, that is missed."""
+def test_a_limit_on_synchronizing_calls_is_drawn_and_evaluated(sync_us: float, met: bool) -> None:
+    """etcd requires 99 % within 10 ms: calls of 9 ms, of which 2 in 100 take twice as long, miss that."""
     outcome = profiles.shipped("etcd-fsync")
     result = profiles.result(outcome, lambda *_: 4000, sync_us=sync_us)
     figure = figures(result)["sync"]
@@ -515,15 +532,15 @@ def long_names() -> Iterator[TestResult]:
 
 
 def test_tables_fit_a_terminal() -> None:
-    """However long names are, no line of a table is wider than 100 letters, and no word of a name is lost."""
+    """However long names are, no line of a table is longer than 100 characters, and no word of a name is lost."""
     for result in long_names():
         lines = [line for line in result_lines(result) if line.startswith("  ")]
-        wide = [line for line in lines if len(line) > 104]  # a number may stand where the room was not enough
+        wide = [line for line in lines if len(line) > 104]  # a number may replace a name that does not fit
         assert not wide
         assert any("may well be: 0002" in line for line in lines)
 
 
-def test_a_report_is_made_again_byte_by_byte() -> None:
+def test_a_report_is_reproducible() -> None:
     """Two figures are on one page, and all files of the same result are identical."""
     pypdf = pytest.importorskip("pypdf")
     profile = profiles.spec(profiles.workload("random", zones=5), repeats=2)
@@ -536,11 +553,10 @@ def test_a_report_is_made_again_byte_by_byte() -> None:
         False,
         True,
         False,
-        False,
     ]
 
 
-def test_figures_to_turn_and_zoom_are_there_for_profiles() -> None:
+def test_interactive_figures_exist_for_profiles() -> None:
     """Surfaces share the range of their heights; lines have their demands."""
     pytest.importorskip("plotly")
     result = matrix_result()

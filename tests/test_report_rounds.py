@@ -11,6 +11,7 @@ from typing import Any
 
 import pypdf
 import pytest
+from matplotlib.colors import to_hex
 
 from snia_pts.analysis.window import last_window
 from snia_pts.record.result_xml import result_xml
@@ -129,7 +130,7 @@ def test_only_flowing_pages_take_several_pdf_pages(kind: str) -> None:
     report, reader = typeset(result)
     pages = report.pages
     flowing = sum(page.flows for page in pages)
-    assert len(pages) <= len(reader.pages) <= len(pages) + flowing
+    assert len(reader.pages) <= len(pages) + flowing
     text = [page.extract_text() for page in reader.pages]
     assert all(result.facts.spec.title in page for page in text)
 
@@ -173,7 +174,44 @@ def test_throughput_is_in_decimal_megabytes_per_second() -> None:
             shown = plot(result, f"convergence-{part.replace(' ', '-').lower()}-{share}")[part]
             assert shown == pytest.approx(rates)
             assert float(table[size][column]) == pytest.approx(statistics.fmean(rates[-5:]), abs=0.5)
-            assert plot(result, "matrix-2d")[part][column] == pytest.approx(statistics.fmean(rates[-5:]))
+            assert bars(result)[part][1][column] == pytest.approx(statistics.fmean(rates[-5:]))
+
+
+def bars(result: TestResult) -> dict[str, tuple[str, list[float]]]:
+    """Return the colour and the heights of the bars of each block size."""
+    (figure,) = (figure for figure in build(result).figures if figure.name == "matrix-2d")
+    with drawing.settings():
+        drawn: Any = figure.draw().axes[0].containers
+    return {
+        part.get_label(): (to_hex(part[0].get_facecolor()), [bar.get_height() for bar in part.patches])
+        for part in drawn
+    }
+
+
+def test_a_block_size_has_one_colour_in_the_whole_report() -> None:
+    """Also where it is the only series of a figure; the legend has the order of the axis."""
+    result = result_of("TP")
+    colours = {part: colour for part, (colour, _) in bars(result).items()}
+    assert list(colours) == ["128 KiB", "1024 KiB"]
+    assert len(set(colours.values())) == 2
+    with drawing.settings():
+        for figure in build(result).figures:
+            if figure.name.startswith("convergence-"):
+                drawn: Any = figure.draw().axes[0].lines[0]
+                assert drawn.get_color() == colours[drawn.get_label()]
+
+
+def test_bars_have_their_values_on_top() -> None:
+    """Each value is inside the axes, above its bar, and overlaps nothing."""
+    (figure,) = (figure for figure in build(result_of("TP")).figures if figure.name == "matrix-2d")
+    with drawing.settings():
+        drawn = figure.draw()
+        words = check(drawn)
+    (axes,) = drawn.axes
+    assert len([text for text in axes.texts if text.get_text()]) == 4
+    for text in axes.texts:
+        assert text.get_text() in words
+        assert axes.bbox.y1 >= text.get_window_extent().y1
 
 
 def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
@@ -215,6 +253,7 @@ def test_the_latency_report_has_the_standards_pages() -> None:
         "Summary",
         "Latency Steady State Convergence Plot - Average Response Time, R/W 0/100",
         "Latency Steady State Convergence Plot - Maximum Response Time, R/W 0/100",
+        "Latency Steady State Measurement Window - All Block Sizes",
         "Latency Steady State Measurement Window - RND/4KiB RW0",
         "Tracked Variables by Round",
         "Latency - All RW Mix & BS - Tabular Data",
@@ -272,7 +311,7 @@ def test_the_average_of_a_mixed_point_is_weighted_by_ios() -> None:
 def test_the_latency_window_is_in_milliseconds() -> None:
     """The steady state determination has the ART of RND 4 KiB writes in ms, with six digits."""
     result = result_of("LAT")
-    rows = tables(result, "Measurement Window")["Steady State Determination Data"]
+    rows = tables(result, "Measurement Window - RND")["Steady State Determination Data"]
     tracked = [
         measurement.average_response_us / 1000 for measurement in matrices.over(loop_of(result).rounds[-5:], (4096, 0))
     ]
@@ -393,14 +432,14 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
 
 
 def test_idle_times_with_io_of_other_programs_are_not_reported_as_idle() -> None:
-    """The provenance, the page of the wait states and result.xml have the number of disturbed idle times."""
+    """The provenance, the first page and result.xml have the number of disturbed idle times."""
     result = samples.result_of("hir")
     index = next(index for index, gap in enumerate(result.gaps) if gap.requested_seconds == 25)
     gaps = [dataclasses.replace(gap, disturbed=number == index) for number, gap in enumerate(result.gaps)]
     disturbed = dataclasses.replace(result, gaps=tuple(gaps))
     row = tables(disturbed, "Provenance")["Procedure"]["Idle for 25 s"][0]
-    (page,) = (page for page in build(disturbed).pages if page.title == "HIR - All Wait States - Tabular Data")
-    (note,) = (block.text for block in page.blocks if isinstance(block, Prose))
+    page = build(disturbed).pages[0]
+    (note,) = (block.text for block in page.blocks if isinstance(block, Prose) and "Baseline:" in block.text)
     groups = re.findall(r'<gaps [^>]* disturbed="(\d+)"', result_xml(disturbed).decode())
 
     assert row.startswith("360 times without I/O of the test: ")

@@ -12,13 +12,16 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
 from snia_pts.analysis.steady_state import determine
 from snia_pts.cli.text.formatting import excursions
 from snia_pts.cli.text.result import result_lines
+from snia_pts.model.annotations import Annotations
 from snia_pts.model.measurement import METRICS, Measurement
 from snia_pts.model.run_options import RunOptions
 from snia_pts.report.figures import matrices
+from snia_pts.report.formats import junit
 from snia_pts.report.header import MAX_VALUE_EM, loop_rounds, short, when, width_em
 from snia_pts.report.pages import Page, Prose
 from snia_pts.report.registry import build
@@ -26,7 +29,7 @@ from snia_pts.report.sections import summary
 from snia_pts.report.sections.steady_state import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, thousands
 from snia_pts.results.result import Loop, RunWarning, TestResult
-from snia_pts.spec import Deviation, IopsSpec
+from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
 from snia_pts.spec.reader import read_specification
 from snia_pts.units import number
 from tests import samples
@@ -74,13 +77,13 @@ def test_missing_numbers_are_shown_as_n_a() -> None:
 
 
 def test_a_table_whose_rows_do_not_fit_is_refused() -> None:
-    """Every row has a cell a column."""
+    """Every row must have as many cells as there are columns."""
     with pytest.raises(ValueError, match="every row has 2 cells"):
         Table(kind="facts", columns=(Column(), Column()), rows=(("a",),))
 
 
-def test_the_determination_block_tells_the_published_figures() -> None:
-    """The block of golden case G3 (TP 128K W) carries its published average, excursions and best fit."""
+def test_the_determination_block_has_the_published_figures() -> None:
+    """The block of golden case G3 (TP 128K W) has its published average, excursions and best fit."""
     determination = determine([262.69, 269.38, 271.73, 272.63, 273.07], RULE)
     rows = {row[0]: row[1:] for row in determination_table(determination, RULE, MB_S, "1 - 5").rows}
     assert rows["Average"] == ("269.900", "100", "")
@@ -91,14 +94,14 @@ def test_the_determination_block_tells_the_published_figures() -> None:
 
 
 def test_the_best_fit_is_the_least_squares_line() -> None:
-    """The formula is the published one of golden case G4's kind: not the line from the first to the last point."""
+    """The formula is that of golden case G4's kind, not the line from the first to the last point."""
     determination = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE)
     assert line(determination) == "-3.210 x R + 292.116"
     assert (determination.values[-1] - determination.values[0]) / 4 != pytest.approx(determination.slope, rel=0.1)
 
 
 def test_allowed_excursions_come_from_the_specification() -> None:
-    """A changed rule is the rule that the block prints and judges by."""
+    """The block prints and applies a changed rule."""
     rule = dataclasses.replace(RULE, data_excursion_percent=3.0)
     determination = determine([262.69, 269.38, 271.73, 272.63, 273.07], rule)
     rows = {row[0]: row[1:] for row in determination_table(determination, rule, MB_S, "1 - 5").rows}
@@ -114,8 +117,8 @@ def test_allowed_excursions_come_from_the_specification() -> None:
         ("slope", [95.0, 97.5, 100.0, 102.5, 105.00000001], 10),
     ],
 )
-def test_an_excursion_just_above_its_bound_is_printed_unlike_it(kind: str, values: list[float], bound: int) -> None:
-    """A FAIL beside the digits of its bound would be a contradiction, in the report and in the terminal."""
+def test_an_excursion_just_above_its_limit_is_printed_differently(kind: str, values: list[float], bound: int) -> None:
+    """A FAIL beside the digits of the limit would be a contradiction, in report and terminal."""
     determination = determine(values, RULE)
     rows = {row[0]: row[1:] for row in determination_table(determination, RULE, IOPS, "1 - 5").rows}
     measured, percent, verdict = rows[f"Measured {kind} excursion"]
@@ -139,7 +142,7 @@ def test_an_excursion_just_above_its_bound_is_printed_unlike_it(kind: str, value
 
 
 def test_a_window_without_an_average_is_not_evaluable() -> None:
-    """A device that did nothing gives no figures, and no verdict but NOT ACHIEVED."""
+    """A device without I/O has no figures, and the verdict NOT ACHIEVED."""
     table = determination_table(determine([0.0] * 5, RULE), RULE, IOPS, "1 - 5")
     assert "NOT ACHIEVED (not evaluable" in table.rows[-1][1]
 
@@ -149,6 +152,7 @@ def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
     assert titles(samples.iops_result(rounds=9)) == [
         "Summary",
         "IOPS Steady State Convergence Plot - All Block Sizes",
+        "IOPS Steady State Measurement Window - All Block Sizes",
         "IOPS Steady State Measurement Window - RND/4KiB RW0",
         "IOPS Steady State Measurement Window - RND/64KiB RW65",
         "IOPS Steady State Measurement Window - RND/1024KiB RW100",
@@ -163,7 +167,7 @@ def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
 
 def test_pts_1_1_has_one_window_page() -> None:
     """PTS 1.1 tracks one variable."""
-    windows = [title for title in titles(samples.iops_result(pts="1.1")) if "Measurement Window" in title]
+    windows = [title for title in titles(samples.iops_result(pts="1.1")) if "Window - RND" in title]
     assert windows == ["IOPS Steady State Measurement Window - RND/4KiB RW0"]
 
 
@@ -175,8 +179,10 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
     assert loop_rounds(result) == "21 - 25 (NOT ACHIEVED)"
     assert any("21 - 25 (NOT ACHIEVED)" in row for row in report.header.blocks.rows)
     windows = [page for page in report.pages if "Measurement Window" in page.title]
-    assert len(windows) == 3
-    assert all(page.title.endswith("NOT ACHIEVED") and "STEADY STATE NOT ACHIEVED" in words(page) for page in windows)
+    assert len(windows) == 4
+    assert all(page.title.endswith("NOT ACHIEVED") for page in windows)
+    assert any("NOT ACHIEVED" in figure.caption for figure in report.figures if figure.name == "window-all")
+    assert all("STEADY STATE NOT ACHIEVED" in words(page) for page in windows[1:])
     tables = [page for page in report.pages if "Tabular Data" in page.title]
     assert all("rounds 21 - 25, NOT ACHIEVED" in words(page) for page in tables)
 
@@ -234,6 +240,28 @@ def test_a_run_that_is_not_steady_has_nothing_green_on_its_summary(test: str) ->
     assert [block.text for block in page.blocks if isinstance(block, Prose) and block.kind == "good"] == []
 
 
+def test_write_saturation_without_steady_state_has_one_verdict_everywhere() -> None:
+    """First page, header, terminal and JUnit say NOT ACHIEVED; none is green or passed, and none failed."""
+    result = samples.result_of("wsat", steady=False)
+    report = build(result)
+    (verdict,) = (block for block in report.pages[0].blocks if isinstance(block, Prose) and "COMPLETE" in block.text)
+    suite = etree.fromstring(junit.make(result)).find("testsuite")
+    assert suite is not None
+    assert "steady state NOT ACHIEVED" in verdict.text
+    assert verdict.kind == "lead"
+    assert "NOT ACHIEVED" in " ".join(cell for row in report.header.blocks.rows for cell in row)
+    assert any("steady state NOT ACHIEVED" in text for text in result_lines(result))
+    assert [case.get("name") for case in suite.iterfind("testcase")] == ["the run finishes"]
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_no_table_is_in_a_report_twice(test: str) -> None:
+    """The figures of the first page are not printed again on a later one."""
+    report = build(samples.result_of(test))
+    tables = [block.rows for page in report.pages for block in page.blocks if isinstance(block, Table)]
+    assert len(set(tables)) == len(tables)
+
+
 def test_the_verdict_names_an_unsteady_preconditioning_once() -> None:
     """The verdict of host idle recovery is followed by its last window, with its part."""
     assert summary.verdict(samples.result_of("hir", steady=False)) == (
@@ -264,7 +292,7 @@ def test_the_matrix_is_the_mean_of_the_window_in_the_standards_order() -> None:
 
 
 def test_response_times_are_weighted_by_count_and_throughput_is_bytes_over_time() -> None:
-    """ART of two measurements of 1 and 3 I/Os lies nearer the second; MB/s come from totals."""
+    """The ART of two measurements of 1 and 3 I/Os is nearer to the second; MB/s come from totals."""
     one = loop_of(samples.iops_result()).rounds[0].measurements[0]
     write = dataclasses.replace(one.read, ios=3, response_mean_ns=4e6, transferred_bytes=6 * 10**6, runtime_ms=2000)
     read = dataclasses.replace(one.read, ios=1, response_mean_ns=8e6, transferred_bytes=2 * 10**6, runtime_ms=2000)
@@ -276,7 +304,7 @@ def test_response_times_are_weighted_by_count_and_throughput_is_bytes_over_time(
 
 
 def test_a_device_without_io_has_no_response_times() -> None:
-    """Without one I/O there is no ART and no MRT: the cells are n/a, not 0."""
+    """Without any I/O there is no ART and no MRT: the cells are n/a, not 0."""
     page = next(page for page in build(samples.iops_result(scale=0.0)).pages if "Response Time" in page.title)
     for title in ("Average response time", "Maximum response time"):
         assert {cell for row in cells_of(page, title) for cell in row[1:]} == {"n/a"}
@@ -290,8 +318,8 @@ def test_percentiles_come_from_merged_bins() -> None:
     assert matrices.percentile_response_ms(measured, 99.999) <= matrices.maximum_response_ms(measured)
 
 
-def test_the_rounds_table_judges_the_window_that_ends_with_each_round() -> None:
-    """The first rounds have no window; only the last one ends a steady one: there the test ended."""
+def test_the_rounds_table_has_the_window_that_ends_with_each_round() -> None:
+    """The first rounds end no window; only the last one ends a steady window, where the test ended."""
     result = samples.iops_result(rounds=9)
     page = next(page for page in build(result).pages if page.title == "Tracked Variables by Round")
     rows = next(block.rows for block in page.blocks if isinstance(block, Table))
@@ -304,7 +332,7 @@ def test_the_rounds_table_judges_the_window_that_ends_with_each_round() -> None:
 
 
 def test_written_data_counts_everything_since_the_purge() -> None:
-    """What the whole run wrote holds preconditioning and incomplete rounds too."""
+    """The bytes of the whole run include preconditioning and incomplete rounds."""
     result = samples.iops_result(stop_after=2 + 56 + 3, ending="interrupted")
     measured: list[Measurement] = [
         measurement for measured_round in loop_of(result).rounds for measurement in measured_round.measurements
@@ -317,7 +345,7 @@ def test_written_data_counts_everything_since_the_purge() -> None:
 
 
 def test_a_simulated_drive_s_time_is_called_virtual() -> None:
-    """The duration of a simulated run is not reported as time that somebody waited."""
+    """The duration of a simulated run is not reported as real time."""
     for kind, virtual in (("simulated", True), ("drive", False)):
         result = samples.iops_result(device=samples.dut(kind=kind))
         rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
@@ -341,10 +369,29 @@ def test_the_header_invents_nothing() -> None:
 
 @given(st.text())
 def test_header_values_are_short(text: str) -> None:
-    """No value takes more than its room in the header, and none is empty."""
+    """Every value fits in its cell of the header, and none is empty."""
     shown = short(text)
     assert shown
     assert sum(map(width_em, shown)) <= MAX_VALUE_EM
+
+
+def test_no_value_of_the_header_is_lost() -> None:
+    """A value that is truncated in the header is in full on the page Provenance."""
+    names = ("vendor", "hba", "nand_type", "operator", "motherboard", "cpu", "operating_system")
+    long = {name: " ".join([f"the {name} has a name longer than its cell of the header"] * 2) for name in names}
+    about = Annotations(vendor=long["vendor"], hba=long["hba"], nand_type=long["nand_type"], operator=long["operator"])
+    host = samples.platform(**{name: long[name] for name in names[4:]})
+    result = samples.result_of("iops", host=host)
+    result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, about=about))
+    last = " ".join(words(build(result).pages[-1]).split())
+    assert [name for name, value in long.items() if value not in last] == []
+
+
+def test_a_version_is_in_the_header_once() -> None:
+    """A simulated drive has the version of the suite."""
+    result = samples.result_of("iops", host=samples.platform(suite_version="0.9", engine_version="0.9"))
+    rows = [row for row in build(result).header.blocks.rows if row[0] == "Test SW ver"]
+    assert [row[1] for row in rows] == ["0.9"]
 
 
 def test_times_are_shown_with_their_zone() -> None:
@@ -375,7 +422,7 @@ def test_times_are_shown_with_their_zone() -> None:
 )
 @pytest.mark.parametrize("several", [False, True])
 def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, several: bool) -> None:
-    """They name no folder, which would be there already, and the run's own seed; of several tests this one alone."""
+    """They name no existing folder, the run's own seed, and of several tests only this one."""
     result = samples.iops_result()
     run_id = "all-x/iops" if several else "iops-x"
     facts = dataclasses.replace(result.facts, options=options.stored(), seed=7, run_id=run_id)
@@ -386,8 +433,8 @@ def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, seve
 
 
 @pytest.mark.parametrize("simulated", [False, True])
-def test_only_a_real_device_is_to_be_taken_and_overwritten(simulated: bool) -> None:
-    """The steps to repeat a simulated run name its preset, and speak of no device that would lose everything."""
+def test_only_a_real_device_is_to_be_claimed_and_overwritten(simulated: bool) -> None:
+    """The steps to repeat a simulated run name its preset, and no device that would lose its data."""
     device = samples.dut()
     if simulated:
         device = dataclasses.replace(device, kind="simulated", path="sim:optane")

@@ -29,7 +29,7 @@ from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from snia_pts.spec import TestClass
 from tests import samples
-from tests.courses import whole_runs
+from tests.procedure_runs import whole_runs
 from tests.strategies import sample, stimulus
 from tests.test_report_figures import check
 
@@ -76,7 +76,7 @@ def line_of(ios: Sequence[int], seconds: float = 1.0, **changes: Any) -> TimeLin
     """Return a time line with one sample for each count of writes."""
     line = TimeLine(phase="stimulus", part="", stimulus=stimulus())
     numbered = (replace(sample(number, count), **changes) for number, count in enumerate(ios, start=1))
-    line.add([replace(each, seconds=seconds, ended_seconds=each.number * seconds) for each in numbered], None)
+    line.add([replace(sample, seconds=seconds, ended_seconds=sample.number * seconds) for sample in numbered], None)
     return line
 
 
@@ -461,7 +461,7 @@ def test_an_unsteady_baseline_is_marked() -> None:
 def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
     """Each wait state has its requested and its measured idle time, and IOPS next to the baseline."""
     result = samples.result_of("hir")
-    (table,) = tables(page(build(result).pages, "All Wait States - Tabular Data"))
+    (table,) = (table for page_ in build(result).pages for table in tables(page_) if table.title == "Wait states")
 
     assert cells(table, "Wait state") == [f"Wait State {number}" for number in (1, 2, 3, 5, 10)]
     assert cells(table, "Idle requested (s)") == ["5", "10", "15", "25", "50"]
@@ -480,7 +480,7 @@ def test_recovery_is_reported_with_its_definition(stop_after: int | None, messag
     """The page states that the drive recovered, did not recover, or was not measured, and defines recovery."""
     ending = "interrupted" if stop_after else "finished"
     result = samples.result_of("xsr", stop_after=stop_after, ending=ending)  # type: ignore[arg-type]
-    by_group = page(build(result).pages, "Summary by Access Group")
+    by_group = build(result).pages[0]
     text = " ".join(cell for table in tables(by_group) for row in table.rows for cell in row)
 
     assert message.lower() in text.lower()

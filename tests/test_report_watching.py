@@ -29,8 +29,8 @@ from tests.test_report_figures import check
 COURSE, HEALTH = "Drive and Host vs Time", "Drive Health"
 
 
-def warmth(seconds: float) -> float:
-    """A drive that warms up to 68 degrees in some minutes."""
+def heating_drive(seconds: float) -> float:
+    """Return a drive that heats up to 68 degrees in some minutes."""
     return 68 - 30 * math.exp(-seconds / 600)
 
 
@@ -41,7 +41,7 @@ def _warm_point(measurement: Measurement) -> Measurement:
         cpu_percent=12.0,
         busiest_cpu_percent=61.0,
         block=block_statistics(queue=queue),
-        celsius=warmth(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
+        celsius=heating_drive(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
     )
     return replace(measurement, telemetry=outcome)
 
@@ -49,14 +49,14 @@ def _warm_point(measurement: Measurement) -> Measurement:
 def _warm_line(line: TimeLine) -> TimeLine:
     began = (line.start_ns or 0) / 1e9 - 1000
     columns: dict[str, list[float]] = {
-        "celsius": [warmth(began + second) for second in line.ended_seconds],
+        "celsius": [heating_drive(began + second) for second in line.ended_seconds],
         "cpu_percent": [9 + 3 * math.sin(place) for place in range(len(line))],
         "busiest_cpu_percent": [55 + 9 * math.sin(place / 7) for place in range(len(line))],
         "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
         "busy_percent": [99.0] * len(line),
     }
-    told: dict[str, Any] = {name: array("d", columns[name]) for name in TELEMETRY_COLUMNS}
-    return replace(line, **told)
+    values: dict[str, Any] = {name: array("d", columns[name]) for name in TELEMETRY_COLUMNS}
+    return replace(line, **values)
 
 
 def watched(result: TestResult) -> TestResult:
@@ -113,7 +113,7 @@ def cells(found: Page | None) -> dict[str, tuple[str, ...]]:
 
 
 def words(found: Page | None) -> Sequence[str]:
-    """Draw a page's figure; return its words."""
+    """Draw a page's figure; return its texts."""
     assert found
     (figure,) = (block for block in found.blocks if isinstance(block, Figure))
     with drawing.settings():
@@ -134,7 +134,7 @@ def words(found: Page | None) -> Sequence[str]:
     ],
 )
 def test_telemetry_is_plotted_over_the_time_of_the_run(test: str, changes: dict[str, Any]) -> None:
-    """One page of every test: IOPS, temperature, queue and CPU above one another; no words of it meet."""
+    """Every test has one page with IOPS, temperature, queue and CPU above one another; no texts overlap."""
     text = words(page(watched(samples.result_of(test, **changes)), COURSE))
 
     assert {"°C", "in flight", "CPU (%)", "all CPUs", "busiest CPU"} <= set(text)
@@ -142,22 +142,22 @@ def test_telemetry_is_plotted_over_the_time_of_the_run(test: str, changes: dict[
 
 
 def test_without_telemetry_there_is_no_page() -> None:
-    """A simulated drive, and a file, have no temperature and no queue: no empty plots."""
+    """A simulated drive, or a file, has no temperature and no queue: there are no empty plots."""
     result = samples.result_of("wsat")
 
     assert page(result, COURSE) is None
     assert page(result, HEALTH) is None
 
 
-def test_a_plot_that_has_no_data_is_left_out() -> None:
-    """A drive without a thermometer has queue and CPU, and no empty plot for its temperature."""
+def test_a_plot_without_data_is_omitted() -> None:
+    """A drive without a thermometer has plots of queue and CPU, and no empty plot of its temperature."""
     result = watched(samples.result_of("wsat"))
     cold = [replace(line, celsius=array("d", [math.nan] * len(line))) for line in result.time_lines]
 
     assert "°C" not in words(page(replace(result, time_lines=tuple(cold)), COURSE))
 
 
-def test_the_temperature_is_where_the_iops_are() -> None:
+def test_all_curves_share_the_time_axis() -> None:
     """All plots of the page have the same time axis, and each curve has a value where another has one."""
     shown = page(watched(samples.result_of("wsat")), COURSE)
     assert shown
@@ -171,9 +171,9 @@ def test_the_temperature_is_where_the_iops_are() -> None:
 
 
 def test_a_sampled_point_is_drawn_once() -> None:
-    """As a line for each repeat, which leads across nothing else that ran; a point of a profile without samples as one.
+    """Each repeat is a line that does not cross other steps; a point of a profile without samples has one too.
 
-    A single sample goes from its beginning to its end.
+    A single sample is a line from its start to its end.
     """
     profile = profiles.spec(
         *(profiles.workload(name, seconds=10.0, sample_seconds=item) for name, item in (("a", 1.0), ("b", 10.0))),
@@ -194,7 +194,7 @@ def test_a_sampled_point_is_drawn_once() -> None:
         assert all(60 * (piece[-1][0] - piece[0][0]) < 10.1 for piece in pieces)
 
 
-def test_times_of_an_interruption_are_left_out() -> None:
+def test_times_of_an_interruption_are_omitted() -> None:
     """After a reboot of the host its clock starts at 0; the plot continues at the interruption."""
     result = watched(samples.result_of("iops", rounds=7))
     (loop,) = result.loops
@@ -228,8 +228,8 @@ def test_times_of_an_interruption_are_left_out() -> None:
     assert ends[1] == pytest.approx(ends[0], abs=0.01)
 
 
-def test_the_health_page_tells_before_after_and_difference() -> None:
-    """Each figure of the drive's log with its unit, the write amplification with where both numbers come from."""
+def test_the_health_page_has_before_after_and_difference() -> None:
+    """Each figure of the log has its unit, and the write amplification names the sources of both numbers."""
     result = samples.result_of("wsat")
     result = replace(result, facts=replace(result.facts, health=BEFORE), health_after=AFTER)
     texts = cells(page(result, HEALTH))
@@ -243,7 +243,7 @@ def test_the_health_page_tells_before_after_and_difference() -> None:
 
 
 def test_unchanged_log_texts_are_shown_once() -> None:
-    """A firmware that was updated during the run has another label after it."""
+    """Firmware that was updated during the run has another label afterwards."""
 
     def with_texts(reading: Health, label: str) -> Health:
         texts = (("DSSD Firmware Build Label", label), ("DSSD Firmware Revision", "2.5.1"))
@@ -263,7 +263,7 @@ def test_unchanged_log_texts_are_shown_once() -> None:
     ("ending", "why"), [("unfinished", "not read: the run did not end"), ("interrupted", "not read")]
 )
 def test_a_missing_reading_is_reported(ending: Any, why: str) -> None:
-    """A killed run has no reading afterwards; the reason of a missing reading is shown once."""
+    """A killed run has no reading at its end; the reason of a missing reading is shown once."""
     silent = health(unread=("nvme ocp smart-add-log: it gave no JSON", "x"))
     result = samples.result_of("wsat", stop_after=30, ending=ending)
     texts = cells(page(replace(result, facts=replace(result.facts, health=silent)), HEALTH))

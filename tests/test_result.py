@@ -1,4 +1,4 @@
-"""A result is folded from what was asked and what came back, as far as it came."""
+"""A result is built from the steps and their outcomes, as far as the run came."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ from snia_pts.results.result import Ending, Gap, RunWarning, TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Deviation, TestClass
 from tests import samples
-from tests.courses import Behaviour, Course, ScriptedDrive, brief, constant, course, noisy, whole_runs, wild
+from tests.procedure_runs import (
+    Behaviour,
+    ProcedureRun,
+    ScriptedDrive,
+    brief,
+    constant,
+    noisy,
+    run_procedure,
+    unsteady,
+    whole_runs,
+)
 from tests.strategies import EVERY, PURGED, dut, measurement, spec_of, stimulus
 
 SHORTENED = Deviation(what="rounds.point_seconds", standard="60", actual="1", clause="x")
@@ -31,8 +41,8 @@ which = pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 
 
 @cache
-def iops_course(iops: Behaviour = constant) -> Course:
-    return course(spec_of("iops"), iops=iops)
+def iops_course(iops: Behaviour = constant) -> ProcedureRun:
+    return run_procedure(spec_of("iops"), iops=iops)
 
 
 def iops_result(**changes: Any) -> TestResult:
@@ -44,7 +54,7 @@ def iops_result(**changes: Any) -> TestResult:
 
 
 def unsteady_parts(test: str, pts: str, test_class: TestClass) -> tuple[str, ...]:
-    """Return what is not steady of a test on a drive that never is."""
+    """Return the parts of a test that are not steady on a drive that never is."""
     sizes = ("1024 KiB",) if (pts, test_class) == ("1.1", "client") else ("1024 KiB", "128 KiB")
     return {
         "iops": ("test loop",),
@@ -58,34 +68,35 @@ def unsteady_parts(test: str, pts: str, test_class: TestClass) -> tuple[str, ...
 
 @which
 def test_steady_run(test: str, pts: str, test_class: TestClass) -> None:
-    """A constant drive is steady wherever the test asks for it, at the first window."""
-    result = course(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS)).result()
+    """A constant drive is steady at the first window of each part."""
+    result = run_procedure(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS)).result()
     verdict = "COMPLETE (this test does not require steady state)" if test == "xsr" else "STEADY STATE"
 
     early = "fills of the ActiveRange" if result.sampling else ""
     assert result.verdict.startswith(verdict)
     assert early in result.verdict
     assert early or result.verdict == verdict
-    assert (result.unsteady, result.steady) == ((), True)
+    assert (result.unsteady, result.steady_so_far) == ((), True)
+    assert result.steady is (None if test == "xsr" else True)
     assert result.achieved
     assert all(loop.window is not None and loop.window.numbers == (1, 2, 3, 4, 5) for loop in result.loops)
     assert (result.sampling is not None) == (test in ("wsat", "hir", "dirth", "composite"))
 
 
 @which
-def test_run_that_is_never_steady(test: str, pts: str, test_class: TestClass) -> None:
-    """A finished run without steady state says so, and where; it has all 25 rounds, and the last five as its window."""
-    result = course(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS), wild).result()
-    unsteady = unsteady_parts(test, pts, test_class)
-    where = f" ({', '.join(unsteady)})" if unsteady != ("test loop",) else ""
+def test_a_run_that_is_never_steady(test: str, pts: str, test_class: TestClass) -> None:
+    """A finished run without steady state has all 25 rounds, the last five as window, and names unsteady parts."""
+    result = run_procedure(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS), unsteady).result()
+    parts = unsteady_parts(test, pts, test_class)
+    where = f" ({', '.join(parts)})" if parts != ("test loop",) else ""
     hours = "6 h 00 min" if pts == "2.0.2" else "1 d 00 h"
     verdict = {
         "xsr": "COMPLETE (this test does not require steady state)",
-        "wsat": f"COMPLETE: {hours} elapsed, steady state not reached",
+        "wsat": f"COMPLETE: {hours} elapsed, steady state NOT ACHIEVED",
     }.get(test, f"STEADY STATE NOT ACHIEVED{where}")
 
-    assert (result.verdict, result.unsteady) == (verdict, unsteady)
-    assert result.steady == (test == "xsr")
+    assert (result.verdict, result.unsteady) == (verdict, parts)
+    assert result.steady is (None if test == "xsr" else False)
     assert result.achieved == (test in ("xsr", "wsat"))
     for loop in result.loops:
         assert [measured.number for measured in loop.rounds] == list(range(1, 26))
@@ -93,13 +104,15 @@ def test_run_that_is_never_steady(test: str, pts: str, test_class: TestClass) ->
 
 
 @which
-@pytest.mark.parametrize("iops", [constant, wild])
-def test_conformance_does_not_ask_for_steadiness(test: str, pts: str, test_class: TestClass, iops: Behaviour) -> None:
+@pytest.mark.parametrize("iops", [constant, unsteady])
+def test_conformance_does_not_depend_on_steady_state(
+    test: str, pts: str, test_class: TestClass, iops: Behaviour
+) -> None:
     """A finished run without deviations is conformant, steady or not."""
-    assert course(brief(spec_of(test, pts, test_class)), iops=iops).result().conformant
+    assert run_procedure(brief(spec_of(test, pts, test_class)), iops=iops).result().conformant
 
 
-def test_parts_of_a_whole_run() -> None:
+def test_parts_of_a_complete_run() -> None:
     """A finished run has its purge, its preconditioning, its rounds and its window."""
     result = iops_result()
     loop, wipc = result.loop(), result.time_line("WIPC")
@@ -115,30 +128,30 @@ def test_parts_of_a_whole_run() -> None:
 
 
 def test_window_is_the_procedure_s() -> None:
-    """Folding what happened gives the same window as the procedure concluded while it ran."""
+    """The result built from the outcomes has the window at which the procedure stopped."""
     for device in (dut(capacity_bytes=ENDLESS), dut(capacity_bytes=10**10)):
-        for iops in (constant, wild, noisy(1, 0.15)):
-            run = course(spec_of("wsat"), device, iops)
+        for iops in (constant, unsteady, noisy(1, 0.15)):
+            run = run_procedure(spec_of("wsat"), device, iops)
             sampling = run.result().sampling
             assert isinstance(run.conclusion, SaturationEnd)
             assert (sampling.window if sampling else None) == run.conclusion.window
 
 
 @pytest.mark.parametrize("altered", ["steady_state.data_excursion_percent", "settling.stride_samples"])
-def test_steady_by_other_rules_is_not_plainly_steady(altered: str) -> None:
-    """Where the rule's numbers are not the standard's, the verdict says so, steady or not."""
+def test_steady_by_other_rules_is_marked(altered: str) -> None:
+    """If the rule's numbers are not the standard's, the verdict says so, steady or not."""
     other = Deviation(what=altered, standard="20", actual="50", clause="x")
 
     assert iops_result(deviations=(other,)).verdict == "STEADY STATE BY ALTERED RULES"
-    assert iops_course(wild).result(deviations=(other,)).verdict == "STEADY STATE NOT ACHIEVED BY ALTERED RULES"
+    assert iops_course(unsteady).result(deviations=(other,)).verdict == "STEADY STATE NOT ACHIEVED BY ALTERED RULES"
     assert iops_result(deviations=(SHORTENED,)).verdict == "STEADY STATE"
 
 
 # -- runs that did not finish ----------------------------------------------------------------------------------------
 
 
-def counted(steps: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
-    """Return the bytes written, from the wholes, and from the samples of a stretch that has no whole."""
+def written_bytes(steps: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
+    """Return the bytes written, from the totals, and from the samples of a stimulus without a total."""
     total = 0
     for _, outcomes in steps:
         wholes = [outcome for outcome in outcomes if isinstance(outcome, Measurement)]
@@ -149,7 +162,7 @@ def counted(steps: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
     return total
 
 
-behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.12])) | st.just(wild)
+behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.12])) | st.just(unsteady)
 
 
 @whole_runs
@@ -157,55 +170,56 @@ behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05,
 def test_any_beginning_of_a_run_is_a_result(
     entry: tuple[str, str, TestClass], iops: Behaviour, share: float, ending: Ending, capacity_bytes: int
 ) -> None:
-    """However many outcomes came before it was stopped, the run folds, is INCOMPLETE, and counts what it wrote."""
-    run = course(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes), iops)
-    outcomes = round(share * sum(len(item) for _, item in run.told))
+    """A run stopped after any number of outcomes has a result, which is INCOMPLETE and has the written bytes."""
+    run = run_procedure(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes), iops)
+    outcomes = round(share * sum(len(item) for _, item in run.performed))
     result = run.result(ending, outcomes)
 
     assert result.verdict == f"INCOMPLETE ({ending})"
     assert not result.conformant
     assert not result.achieved
-    assert result.written_bytes == counted(list(beginning(run, outcomes)))
+    assert result.written_bytes == written_bytes(list(beginning(run, outcomes)))
     assert result.read_bytes >= 0
-    assert isinstance(result.steady, bool)
+    assert result.steady is (None if entry[0] == "xsr" else False)
     assert set(result.unsteady) <= {"test loop", "preconditioning", "1024 KiB", "128 KiB"}
     assert len(list(result.measurements)) <= len(run.measurements)
     assert {warning.what for warning in run_warnings(result)} <= {"stall"}
 
 
-def beginning(run: Course, outcomes: int) -> Iterator[tuple[Step, Sequence[Outcome]]]:
-    """Give the first so many outcomes of a run, with their steps."""
-    for step, item in run.told:
+def beginning(run: ProcedureRun, outcomes: int) -> Iterator[tuple[Step, Sequence[Outcome]]]:
+    """Yield the first outcomes of a run, with their steps."""
+    for step, item in run.performed:
         yield step, item[:outcomes]
         outcomes = max(0, outcomes - len(item))
 
 
 @whole_runs
 @given(st.sampled_from(EVERY), behaviours)
-def test_written_bytes_of_a_whole_run(entry: tuple[str, str, TestClass], iops: Behaviour) -> None:
-    """All that was written since the first purge is counted once: preconditioning, loops, stretches and histograms."""
-    run = course(brief(spec_of(*entry)), iops=iops)
+def test_written_bytes_of_a_complete_run(entry: tuple[str, str, TestClass], iops: Behaviour) -> None:
+    """All writes since the first purge count once: preconditioning, loops, continuous stimuli and histograms."""
+    run = run_procedure(brief(spec_of(*entry)), iops=iops)
     result = run.result()
 
     assert result.written_bytes == sum(item.write.transferred_bytes for item in run.measurements)
-    assert result.read_bytes == sum(each.read.transferred_bytes for each in run.measurements)
-    assert sorted(id(each) for each in result.measurements) == sorted(id(each) for each in run.measurements)
+    assert result.read_bytes == sum(item.read.transferred_bytes for item in run.measurements)
+    assert sorted(id(item) for item in result.measurements) == sorted(id(item) for item in run.measurements)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_run_that_did_not_finish(ending: Ending) -> None:
-    """A run that ended early says how, keeps its window, and is not conformant, steady or not."""
+def test_a_run_that_did_not_finish(ending: Ending) -> None:
+    """A run that ended early gives the reason, keeps its window, and is neither steady nor conformant."""
     result = iops_course().result(ending)
 
     assert result.verdict == f"INCOMPLETE ({ending})"
-    assert result.steady
+    assert result.steady is False
+    assert result.steady_so_far
     assert not result.conformant
 
 
 @pytest.mark.parametrize("done", [1, 30, 55])
-def test_partial_round_is_kept_and_judged_by_nobody(done: int) -> None:
-    """What was measured of a cut-off round stays, marked not complete, and no window reaches into it."""
-    result = iops_course(wild).result("interrupted", outcomes=2 + 6 * 56 + done)
+def test_a_partial_round_is_kept_but_not_evaluated(done: int) -> None:
+    """The measurements of a partial round are kept, marked as incomplete, and belong to no window."""
+    result = iops_course(unsteady).result("interrupted", outcomes=2 + 6 * 56 + done)
     loop = result.loop()
 
     assert loop is not None
@@ -216,7 +230,7 @@ def test_partial_round_is_kept_and_judged_by_nobody(done: int) -> None:
 
 
 @pytest.mark.parametrize("rounds", range(5))
-def test_run_without_a_window(rounds: int) -> None:
+def test_a_run_without_a_window(rounds: int) -> None:
     """A run that stopped before its fifth round has no window and is not steady."""
     result = iops_course().result("interrupted", outcomes=2 + rounds * 56)
     loop = result.loop()
@@ -229,17 +243,17 @@ def test_run_without_a_window(rounds: int) -> None:
 @pytest.mark.parametrize("test", ["throughput", "dirth"])
 def test_every_part_must_be_steady(test: str) -> None:
     """A run that is steady in one part and was stopped before another is not steady."""
-    run = course(brief(spec_of(test)))
-    first = next(place for place, (step, _) in enumerate(run.told) if step.kind == "round" and step.number == 5)
-    outcomes = sum(len(item) for _, item in run.told[: first + (test == "throughput")])
+    run = run_procedure(brief(spec_of(test)))
+    first = next(place for place, (step, _) in enumerate(run.performed) if step.kind == "round" and step.number == 5)
+    outcomes = sum(len(item) for _, item in run.performed[: first + (test == "throughput")])
 
     assert run.result("interrupted", outcomes).unsteady == ("128 KiB" if test == "throughput" else "test loop",)
     assert not run.result("interrupted", outcomes).steady
 
 
-def test_step_without_outcome() -> None:
-    """A purge or preconditioning that was asked for and never answered did not happen."""
-    (purge, _), (wipc, _) = iops_course().told[:2]
+def test_a_step_without_an_outcome() -> None:
+    """A purge or preconditioning without an outcome is not in the result."""
+    (purge, _), (wipc, _) = iops_course().performed[:2]
     facts = samples.run_facts(spec_of("iops"))
     result = fold(facts, [(purge, ()), (wipc, ())], ending="interrupted", ending_detail="", finished="")
     line = result.time_line("WIPC")
@@ -257,8 +271,10 @@ def test_step_without_outcome() -> None:
     st.sampled_from([("wsat", "stimulus"), ("hir", "PC"), ("dirth", "PC")]),
     st.lists(st.integers(1, 200), min_size=1, max_size=6),
 )
-def test_rounds_are_counted_over_all_stretches(which_phase: tuple[str, Any], lengths: list[int]) -> None:
-    """However a stimulus is cut into stretches, its minutes 1, 31, 61, ... stand for rounds, and no others."""
+def test_samples_used_as_rounds_are_counted_over_all_continuous_stimuli(
+    which_phase: tuple[str, Any], lengths: list[int]
+) -> None:
+    """However a stimulus is divided, its minutes 1, 31, 61, ... are the rounds, and no others."""
     test, phase = which_phase
     folding, drive = ResultBuilder(samples.run_facts(spec_of(test))), ScriptedDrive(lambda step, item, number: number)
     for minutes in lengths:
@@ -268,12 +284,12 @@ def test_rounds_are_counted_over_all_stretches(which_phase: tuple[str, Any], len
 
     assert sampling is not None
     assert [entry.minute for entry in sampling.rounds] == list(range(1, sum(lengths) + 1, 30))
-    assert [each.sample.iops for each in sampling.rounds] == [each.minute for each in sampling.rounds]
+    assert [item.sample.iops for item in sampling.rounds] == [item.minute for item in sampling.rounds]
     assert (sampling.window is None) == (len(sampling.rounds) < 5)
 
 
 def test_a_long_stimulus_has_all_its_samples_and_rounds() -> None:
-    """5000 minutes are 5000 samples, and hold 167 rounds."""
+    """5000 minutes are 5000 samples, of which 167 are used as rounds."""
     folding, drive = ResultBuilder(samples.run_facts(spec_of("wsat"))), ScriptedDrive(lambda step, item, number: number)
     step = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=5000 * 60.0), sample_seconds=60)
     folding.add(step, drive(step))
@@ -286,18 +302,18 @@ def test_a_long_stimulus_has_all_its_samples_and_rounds() -> None:
     assert [entry.sample.iops for entry in sampling.rounds] == list(range(1, 5001, 30))
 
 
-def test_other_phases_are_not_judged() -> None:
-    """Samples of pre-writes, of the return to baseline, and histograms stand for no round."""
+def test_other_phases_have_no_rounds() -> None:
+    """Samples of pre-writes, of the return to baseline, and of histograms are not used as rounds."""
     for test in ("hir", "dirth", "wsat"):
-        run = course(brief(spec_of(test)), dut(capacity_bytes=ENDLESS))
+        run = run_procedure(brief(spec_of(test)), dut(capacity_bytes=ENDLESS))
         sampling = run.result().sampling
         assert sampling is not None
         assert (sampling.phase, len(sampling.rounds)) == ("stimulus" if test == "wsat" else "PC", 5)
 
 
-def test_a_stopped_stretch_keeps_its_samples() -> None:
-    """The samples of a stretch that was stopped are in the time line and are judged as far as they came."""
-    run = course(spec_of("wsat"), dut(capacity_bytes=ENDLESS))
+def test_a_stopped_continuous_stimulus_keeps_its_samples() -> None:
+    """Its samples are in the time line, and those used as rounds are evaluated."""
+    run = run_procedure(spec_of("wsat"), dut(capacity_bytes=ENDLESS))
     result = run.result("interrupted", outcomes=1 + 70)
     line = result.time_line("stimulus")
 
@@ -311,14 +327,16 @@ def test_a_stopped_stretch_keeps_its_samples() -> None:
 # -- deviations ------------------------------------------------------------------------------------------------------
 
 
-def test_every_deviation_spoils_conformance() -> None:
-    """Deviations known from the start and those that came with a purge are all in the result, in that order, once."""
+def test_every_deviation_prevents_conformance() -> None:
+    """Deviations known at the start and those of a purge are all in the result, once, in that order."""
     unproven = PurgeOutcome(
         method="none", samples=0, survivors=0, started="", seconds=0, evidence="", deviations=(UNPROVEN,)
     )
-    run = course(spec_of("throughput"))
-    told = tuple((step, (unproven,) if step.kind == "purge" else outcomes) for step, outcomes in run.told)
-    with_purges = replace(run, told=told)
+    run = run_procedure(spec_of("throughput"))
+    texts_by_subject = tuple(
+        (step, (unproven,) if step.kind == "purge" else outcomes) for step, outcomes in run.performed
+    )
+    with_purges = replace(run, performed=texts_by_subject)
 
     assert not iops_result(deviations=(SHORTENED,)).conformant
     assert not with_purges.result().conformant
@@ -330,8 +348,8 @@ def test_every_deviation_spoils_conformance() -> None:
 # -- warnings --------------------------------------------------------------------------------------------------------
 
 
-def test_warnings_do_not_spoil_conformance() -> None:
-    """A warning is in the result and leaves a run conformant."""
+def test_warnings_do_not_prevent_conformance() -> None:
+    """A warning is in the result, which is still conformant."""
     warning = RunWarning(what="idle gap", detail="300 ms")
     result = iops_result(warnings=(warning,))
 
@@ -339,45 +357,55 @@ def test_warnings_do_not_spoil_conformance() -> None:
     assert result.conformant
 
 
-def told(result: TestResult) -> dict[str, str]:
-    """Return a result's warnings by what they are about."""
+def texts_by_subject(result: TestResult) -> dict[str, str]:
+    """Return the texts of a result's warnings by subject."""
     return {warning.what: warning.detail for warning in run_warnings(result)}
 
 
-def with_first_point(run: Course, **changes: Any) -> TestResult:
-    """Return the result of a run whose first point was measured otherwise."""
-    step, (first, *others) = run.told[2]
-    return replace(run, told=(*run.told[:2], (step, (replace(first, **changes), *others)), *run.told[3:])).result()
+def with_first_point(run: ProcedureRun, **changes: Any) -> TestResult:
+    """Return the result of a run with changes of its first measurement."""
+    step, (first, *others) = run.performed[2]
+    return replace(
+        run,
+        performed=(
+            *run.performed[:2],
+            (step, (replace(first, **changes), *others)),
+            *run.performed[3:],
+        ),
+    ).result()
 
 
-def test_what_a_run_should_not_do_is_warned_of() -> None:
-    """A long pause, a point that took too long, and one that left its mix are told; a clean run has no warning."""
+def test_disturbances_have_warnings() -> None:
+    """A long pause, a point that took too long, and one with another mix have warnings; an undisturbed run has none."""
     run = iops_course()
     point = run.measurements[1]
     late_clock = replace(point.timing, idle_gap_ms=12_006.0, suite_gap_us=1.0)
 
     assert run_warnings(iops_result()) == ()
     assert run_warnings(with_first_point(run, write=replace(point.read, ios=1))) == ()
-    assert "for up to 12 s" in told(with_first_point(run, timing=late_clock))["pause"]
-    assert "1.50 times" in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
+    assert "for up to 12 s" in texts_by_subject(with_first_point(run, timing=late_clock))["pause"]
+    assert (
+        "1.50 times"
+        in texts_by_subject(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
+    )
     assert (
         "1 min 30 s instead of 1 min 00 s"
-        in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
+        in texts_by_subject(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
     )
-    stalled = told(with_first_point(run, read=replace(point.read, response_max_ns=5_000_000_000)))
+    stalled = texts_by_subject(with_first_point(run, read=replace(point.read, response_max_ns=5_000_000_000)))
     assert f"up to 5 s, in {point.stimulus.label}" in stalled["stall"]
-    assert point.stimulus.label in told(with_first_point(run, write=point.read))["R/W mix"]
+    assert point.stimulus.label in texts_by_subject(with_first_point(run, write=point.read))["R/W mix"]
     rejected = RejectedAttempt(reason="count lost", seconds=60.1, evidence="00007-x", evidence_sha256="0" * 64)
-    again = told(with_first_point(run, rejected=(rejected,)))["remeasured"]
+    again = texts_by_subject(with_first_point(run, rejected=(rejected,)))["remeasured"]
     assert all(words in again for words in ("00007-x", "count lost", "1 min 00 s"))
-    assert "last 4 I/Os" in told(with_first_point(run, uncounted_ios=4))["uncounted I/Os"]
+    assert "last 4 I/Os" in texts_by_subject(with_first_point(run, uncounted_ios=4))["uncounted I/Os"]
 
 
-def test_pause_that_was_asked_for_is_no_warning() -> None:
-    """The idle times of host idle recovery are kept as gaps with what was asked, and are not warned of."""
-    run = course(brief(spec_of("hir")), dut(capacity_bytes=10**9))
+def test_a_requested_pause_has_no_warning() -> None:
+    """The idle times of host idle recovery are kept as gaps with their request, and have no warning."""
+    run = run_procedure(brief(spec_of("hir")), dut(capacity_bytes=10**9))
     waited: list[tuple[Step, tuple[Outcome, ...]]] = []
-    for (before, _), (step, outcomes) in zip(run.told, run.told[1:], strict=False):
+    for (before, _), (step, outcomes) in zip(run.performed, run.performed[1:], strict=False):
         whole = outcomes[-1]
         if isinstance(whole, Measurement):
             idle_ms = 1000 * before.seconds + 60 if before.kind == "idle" else 60
@@ -385,33 +413,33 @@ def test_pause_that_was_asked_for_is_no_warning() -> None:
             waited.append((step, (*outcomes[:-1], replace(whole, timing=clock))))
         else:
             waited.append((step, outcomes))
-    result = replace(run, told=(run.told[0], *waited)).result()
-    asked = [gap for gap in result.gaps if gap.requested_seconds is not None]
+    result = replace(run, performed=(run.performed[0], *waited)).result()
+    gaps = [gap for gap in result.gaps if gap.requested_seconds is not None]
 
-    assert [gap.requested_seconds for gap in asked] == [item for item in (5, 10, 15, 25, 50) for _ in range(2)]
-    assert asked[0] == Gap(part="Wait State 1", requested_seconds=5, idle_ms=5060, suite_us=900)
-    assert "pause" not in told(result)
+    assert [gap.requested_seconds for gap in gaps] == [item for item in (5, 10, 15, 25, 50) for _ in range(2)]
+    assert gaps[0] == Gap(part="Wait State 1", requested_seconds=5, idle_ms=5060, suite_us=900)
+    assert "pause" not in texts_by_subject(result)
 
 
 def test_the_gap_after_a_purge_is_not_kept() -> None:
-    """What lies between a purge and the first stimulus is the purge's, and no pause."""
+    """The time between a purge and the first stimulus belongs to the purge, and is no pause."""
     clock = replace(measurement().timing, idle_gap_ms=60_000.0, suite_gap_us=1.0)
-    (purge, purged), (step, outcomes), *rest = course(spec_of("wsat")).told
+    (purge, purged), (step, outcomes), *rest = run_procedure(spec_of("wsat")).performed
     whole = outcomes[-1]
     assert isinstance(whole, Measurement)
     changed = (purge, purged), (step, (*outcomes[:-1], replace(whole, timing=clock))), *rest
-    result = replace(course(spec_of("wsat")), told=changed).result()
+    result = replace(run_procedure(spec_of("wsat")), performed=changed).result()
 
     assert result.gaps == ()
 
 
 @pytest.mark.parametrize("test", ["wsat", "hir", "dirth", "composite"])
 @pytest.mark.parametrize(("fills", "words"), [(0.5, "0.50 fills"), (1.001, "1.00 fills"), (1.999, "1.99"), (2.01, "")])
-def test_the_verdict_tells_how_little_was_written(test: str, fills: float, words: str) -> None:
-    """A steady state that was found before the ActiveRange was written twice is told where the verdict is."""
+def test_the_verdict_says_how_little_was_written(test: str, fills: float, words: str) -> None:
+    """If the steady state was found before the ActiveRange was written twice, the verdict says so."""
     spec = brief(spec_of(test))
-    block = course(spec).stretches()[0].stimulus.largest_block_bytes
-    result = course(spec, dut(capacity_bytes=int(121 * 60 * 1000 * block / fills))).result()
+    block = run_procedure(spec).continuous_stimuli()[0].stimulus.largest_block_bytes
+    result = run_procedure(spec, dut(capacity_bytes=int(121 * 60 * 1000 * block / fills))).result()
 
     assert result.steady
     assert ("fills of the ActiveRange" in result.verdict) == bool(words)
@@ -421,9 +449,11 @@ def test_the_verdict_tells_how_little_was_written(test: str, fills: float, words
 @pytest.mark.parametrize(
     ("share", "words"), [(1.0, "0.5 x"), (0.9, "0.4500 of 0.5 x"), (0.999_99, "0.4999 of 0.5 x"), (1.1, "0.5 x")]
 )
-def test_the_amount_that_ended_it_is_not_more_than_was_written(share: float, words: str) -> None:
+def test_the_amount_at_the_end_is_not_more_than_was_written(share: float, words: str) -> None:
     """A mix writes slightly less than its amount: the text says so, however little is missing."""
-    run = course(spec_of("wsat", saturation__capacities=0.5, saturation__until_steady=False), dut(capacity_bytes=2**30))
+    run = run_procedure(
+        spec_of("wsat", saturation__capacities=0.5, saturation__until_steady=False), dut(capacity_bytes=2**30)
+    )
     result = replace(run, device=dut(capacity_bytes=round(2**30 / share))).result()
 
     assert result.verdict.startswith(f"COMPLETE: {words} user capacity written")
@@ -431,18 +461,18 @@ def test_the_amount_that_ended_it_is_not_more_than_was_written(share: float, wor
 
 @pytest.mark.parametrize(("fills", "minutes"), [(1.001, 121), (0.999, 151), (0.51, 241)])
 def test_steady_state_waits_until_the_range_was_written(fills: float, minutes: int) -> None:
-    """An even drive is not steady before it has written the ActiveRange once: the next sample decides again."""
+    """A constant drive is not steady before it has written the ActiveRange once: the next sample decides again."""
     capacity_bytes = int(121 * 60 * 1000 * 4096 / fills)
-    run = course(spec_of("wsat", settling__minimum_fills=1.0), dut(capacity_bytes=capacity_bytes))
+    run = run_procedure(spec_of("wsat", settling__minimum_fills=1.0), dut(capacity_bytes=capacity_bytes))
     (line,) = run.result().lines("stimulus")
 
     assert (len(line), run.result().steady) == (minutes, True)
 
 
-def test_25_samples_end_it_where_the_range_was_not_written() -> None:
-    """An even drive that is too large to be written once in 25 samples ends them without steady state."""
+def test_25_samples_end_it_if_the_range_was_not_written() -> None:
+    """A constant drive that cannot be written once in 25 samples ends them without steady state."""
     device = dut(capacity_bytes=ENDLESS)
-    result = course(brief(spec_of("hir", settling__minimum_fills=1.0)), device).result()
+    result = run_procedure(brief(spec_of("hir", settling__minimum_fills=1.0)), device).result()
 
     assert result.sampling is not None
     assert len(result.sampling.rounds) == 25
@@ -453,10 +483,10 @@ def test_25_samples_end_it_where_the_range_was_not_written() -> None:
     assert "at least 1 are required" in result.verdict
 
 
-def test_latency_is_not_judged_by_what_it_does_not_track() -> None:
-    """The result finds a variable by its key: a wild neighbour of the tracked cell does not make it unsteady."""
+def test_latency_depends_on_its_tracked_variables_only() -> None:
+    """The result finds a variable by its key: a neighbour that varies does not make it unsteady."""
 
     def response_us(step: Step, request: Stimulus, number: int) -> float:
         return 10 * number**3 if request.label == "RND 8 KiB 0/100" else 100
 
-    assert course(spec_of("latency"), response_us=response_us).result().verdict == "STEADY STATE"
+    assert run_procedure(spec_of("latency"), response_us=response_us).result().verdict == "STEADY STATE"

@@ -20,6 +20,7 @@ from snia_pts.analysis.steady_state import determine
 from snia_pts.errors import RecordError
 from snia_pts.model.health import HealthText
 from snia_pts.model.measurement import average_response_us, percentile_response_us
+from snia_pts.model.telemetry import ProcessIo
 from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from snia_pts.record import result_xml as result_xml_module
 from snia_pts.record.document import parse
@@ -32,8 +33,8 @@ from snia_pts.runner.verification import check_evidence
 from snia_pts.spec import SPEC_TYPES, DemandSpec
 from snia_pts.spec.reader import SPECS, numbers, read_specification
 from tests import samples
+from tests.command_line import ROOT
 from tests.drives import special
-from tests.operating import ROOT
 from tests.strategies import block_statistics, vitals
 from tests.test_report_watching import AFTER, BEFORE, watched
 
@@ -118,7 +119,7 @@ def test_determinations_are_exact(test: str) -> None:
 
 
 def test_a_determination_names_its_tracked_variable() -> None:
-    """Just the keys that a tracked variable has are given: sizes and mixes, or a demand, or none."""
+    """It has exactly the keys of its tracked variable: sizes and mixes, or a demand, or none."""
     for test, names in {
         "iops": {"metric", "read_percent", "block_size_bytes"},
         "throughput": {"metric", "read_percent"},
@@ -136,7 +137,7 @@ def test_a_determination_names_its_tracked_variable() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_time_lines_are_exact(test: str) -> None:
-    """Every sample of every time line, and every measurement of a stretch, is in the document to the last bit."""
+    """Every sample of every time line, and every measurement of a continuous stimulus, is stored to the last bit."""
     result, document = of(test)
     elements = parse(document, "").findall("time_line")
 
@@ -158,7 +159,14 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
     result = watched(samples.result_of("wsat"))
     first = replace(
         result.time_lines[0].measurements[0],
-        telemetry=vitals(celsius=41.5, link_errors=2, block=block_statistics(queue=31.25)),
+        telemetry=vitals(
+            celsius=41.5,
+            link_errors=2,
+            block=block_statistics(queue=31.25),
+            underlying=block_statistics(device="dm-3", discarded_bytes=512),
+            processes=(ProcessIo(pid="7", name="rsync", read_bytes=1, written_bytes=2_000_000),),
+            unreadable_processes=3,
+        ),
     )
     line = replace(result.time_lines[0], measurements=[first, *result.time_lines[0].measurements[1:]])
     document = parse(result_xml(replace(result, time_lines=(line, *result.time_lines[1:]))), "")
@@ -172,9 +180,22 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
         "write_ios": "1000",
         "read_bytes": "0",
         "write_bytes": "4096000",
+        "read_merges": "0",
+        "write_merges": "7",
+        "read_ms": "0",
+        "write_ms": "900",
         "queue": "31.25",
         "busy_percent": "99",
+        "device": "sda",
+        "unreadable_processes": "3",
     }
+    underlying, process = outcome
+    assert (underlying.get("device"), underlying.get("discarded_bytes"), underlying.get("write_ms")) == (
+        "dm-3",
+        "512",
+        "900",
+    )
+    assert dict(process.attrib) == {"pid": "7", "name": "rsync", "read_bytes": "1", "written_bytes": "2000000"}
     for name in TELEMETRY_COLUMNS:
         stored = [float(text) for text in (document.findtext(f"time_line/samples/{name}") or "").split()]
         assert stored == list(getattr(line, name))
@@ -431,15 +452,15 @@ def test_a_verdict_is_not_read_after_a_document_type(encoding: str, offset: int,
         DOCUMENT.replace(b"</read_ios>", b"x</read_ios>"),
     ],
 )
-def test_what_is_no_result_is_refused(document: bytes) -> None:
-    """What is not a valid result gives a sentence with the reason."""
+def test_other_documents_are_refused(document: bytes) -> None:
+    """A document that is not a valid result is refused with the reason."""
     with pytest.raises(RecordError, match=r"evil\.xml"):
         parse(document, "evil.xml")
 
 
 @given(st.data())
-def test_damage_gives_a_sentence_or_a_valid_document(data: st.DataObject) -> None:
-    """Bytes changed anywhere give RecordError, or a document that is still valid against the schema."""
+def test_damage_is_refused_or_gives_a_valid_document(data: st.DataObject) -> None:
+    """Bytes changed anywhere give RecordError, or a document that is valid against the schema."""
     place = data.draw(st.integers(0, len(DOCUMENT) - 1))
     junk = data.draw(st.binary(max_size=20))
     try:
@@ -462,7 +483,7 @@ def test_any_text_of_a_device_fits(text: str) -> None:
 
 
 def test_a_window_that_is_not_evaluable_is_valid() -> None:
-    """Figures that do not exist are NaN, which the schema takes."""
+    """Figures that do not exist are NaN, which the schema accepts."""
     (loop,) = RESULT.loops
     assert loop.window is not None
     rule = read_specification("iops", "2.0.2", "enterprise").spec.steady_state  # type: ignore[attr-defined]
@@ -475,7 +496,7 @@ def test_a_window_that_is_not_evaluable_is_valid() -> None:
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
 def test_a_special_file_is_no_result(target: str, tmp_path: Path) -> None:
-    """What could not be read to its end in time and memory is refused at once."""
+    """A file that cannot be read to its end in limited time and memory is refused at once."""
     special(tmp_path / "result.xml", target)
 
     with pytest.raises(RecordError, match=r"it is (not a regular file|larger than 256 MiB)"):
@@ -500,7 +521,7 @@ def test_special_evidence_is_reported(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "..", "a\0b"])
 def test_evidence_outside_its_folder_is_not_opened(name: str, tmp_path: Path) -> None:
-    """A name that leads out of evidence/ is a difference, even where a file of that name has the right content."""
+    """A name that leads out of evidence/ is a difference, even if the file there has the right content."""
     folder = RunFolder.create(tmp_path / "run")
     (tmp_path / "run" / "outside.json").touch()
     result = samples.iops_result(ending="interrupted", stop_after=3)

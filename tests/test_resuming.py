@@ -1,4 +1,4 @@
-"""A run that was stopped goes on: nothing is lost, and no result claims more than was measured in one piece."""
+"""Stopped runs are resumed: nothing is lost, and no result claims more than was measured without interruption."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ from snia_pts.record.journal import Journal
 from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.replay import assess, inspect_run, parse_time
 from snia_pts.record.suite import SuiteFolder
+from snia_pts.report.writing import replace_files
 from snia_pts.results.interruption import ResumePolicy, resumable_step_count
+from snia_pts.results.result import RunWarning
 from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.resume import ResumeOptions, resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
-from tests.courses import answered
 from tests.drives import filled, need_program, special
+from tests.procedure_runs import answered
 from tests.samples import remove_later_evidence
 
 TESTS = tuple(killing.BRIEF)
@@ -58,7 +60,7 @@ TESTS = tuple(killing.BRIEF)
 
 @pytest.fixture(scope="module")
 def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[killing.Reference, Path]]:
-    """Run each test once without interruption, when it is asked for."""
+    """Run each test once without interruption, when a test needs it."""
     home, known = tmp_path_factory.mktemp("references"), {}
 
     def reference(test: str) -> tuple[killing.Reference, Path]:
@@ -74,37 +76,37 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("test", TESTS)
-def test_a_run_killed_anywhere_goes_on(test: str, seed: int, references: Any, tmp_path: Path) -> None:
-    """Killed at a random byte of its journal, perhaps again and again, a run loses no entry and measures the same."""
+def test_a_run_killed_at_any_byte_is_resumed(test: str, seed: int, references: Any, tmp_path: Path) -> None:
+    """Killed at random bytes of its journal, perhaps repeatedly, a run loses no entry and measures the same."""
     reference, home = references(test)
     policy: ResumePolicy = ("rule", "continue", "purge")[seed % 3]
     killing.kill_and_resume(reference, home, tmp_path / "killed", 100 + seed, policy)
 
 
 @pytest.mark.parametrize("test", ["wsat", "hir", "xsr"])
-def test_what_has_no_rounds_begins_again_and_gives_the_same(test: str, references: Any, tmp_path: Path) -> None:
-    """A continuous test begins again at its purge; but for the interruption its result is that of one in one piece."""
+def test_a_test_without_rounds_restarts_and_gives_the_same(test: str, references: Any, tmp_path: Path) -> None:
+    """Except for the interruption, the result is that of an uninterrupted run."""
     reference, home = references(test)
     half = reference.journal[: len(reference.journal) // 2]
 
-    result = killing.went_on(killed := killing.killed(home, tmp_path / "killed", half), "rule")
+    result = killing.resume_killed(killed := killing.killed(home, tmp_path / "killed", half), "rule")
 
     (interruption,) = result.interruptions
     assert interruption.next_step == "Purge"
     assert interruption.discarded_outcomes > 1
     assert interruption.discarded_bytes > 0
-    assert [step for step, _ in answered(JournalReader(killed.journal))] == [step for step, _ in reference.course]
+    assert [step for step, _ in answered(JournalReader(killed.journal))] == [step for step, _ in reference.performed]
     assert result.verdict == reference.result.verdict
     assert result.written_bytes == reference.result.written_bytes
 
 
-def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references: Any, tmp_path: Path) -> None:
-    """Rounds before the interruption, and the one it fell into, are kept and shown; the window comes after them."""
+def test_a_round_continues_with_its_next_point_and_counts_for_no_window(references: Any, tmp_path: Path) -> None:
+    """Rounds up to the interrupted one are kept and shown; the window comes after them."""
     reference, home = references("iops")
     last = 4
     folder = killing.killed(home, tmp_path / "killed", _until(reference, last, points=4))
 
-    result = killing.went_on(folder, "rule")
+    result = killing.resume_killed(folder, "rule")
 
     (loop,) = result.loops
     assert result.interruptions[0].next_step == f"Round {last}, point 5 of 9"
@@ -117,33 +119,33 @@ def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references
 
 
 def test_an_interruption_between_rounds_breaks_none(references: Any, tmp_path: Path) -> None:
-    """Stopped after a whole round, the next one is the first that may be in a window."""
+    """If the run was stopped after a complete round, the next round is the first that may be in a window."""
     reference, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=9))
 
-    (loop,) = killing.went_on(folder, "rule").loops
+    (loop,) = killing.resume_killed(folder, "rule").loops
 
     assert loop.window is not None
     assert loop.window.numbers == (3, 4, 5, 6, 7)
 
 
-def test_a_run_without_room_for_a_window_begins_again(references: Any, tmp_path: Path) -> None:
-    """When the rounds that are left make no window, going on could only end unsteady: it begins at the purge."""
+def test_a_run_with_too_few_rounds_for_a_window_restarts(references: Any, tmp_path: Path) -> None:
+    """If the remaining rounds are too few, the run could only end unsteady: it restarts at the purge."""
     reference, home = references("throughput")
     short = dataclasses.replace(reference.facts.spec.rounds, maximum=5)
     spec = dataclasses.replace(reference.facts.spec, rounds=short)
     folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=1))
 
     lines = list(_entries(folder))
-    asked = [entry.step for entry in lines if isinstance(entry, StepEntry)]
-    broken = asked.pop()
+    steps = [entry.step for entry in lines if isinstance(entry, StepEntry)]
+    broken = steps.pop()
 
-    assert resumable_step_count(spec, asked, broken, "rule", started=True) == 0
-    assert resumable_step_count(reference.facts.spec, asked, broken, "rule", started=True) == len(asked) + 1
+    assert resumable_step_count(spec, steps, broken, "rule", started=True) == 0
+    assert resumable_step_count(reference.facts.spec, steps, broken, "rule", started=True) == len(steps) + 1
 
 
 def _until(link: killing.Reference, number: int, points: int) -> bytes:
-    """Return the journal until so many points of the first round of that number came."""
+    """Return the journal up to a number of points of a round."""
     kept, count = b"", None
     for line in link.journal.splitlines(keepends=True):
         entry = json.loads(line)["entry"]
@@ -166,7 +168,7 @@ def _entries(folder: RunFolder) -> Iterator[Entry]:
 
 
 def _course(test: str, references: Any) -> list[Step]:
-    return [step for step, _ in references(test)[0].course]
+    return [step for step, _ in references(test)[0].performed]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +185,8 @@ def _course(test: str, references: Any) -> list[Step]:
         ("dirth", "histogram", "purge", "here"),
     ],
 )
-def test_what_the_standard_wants_in_one_piece_begins_at_the_purge(
-    test: str, phase: str, rule: str, continuing: str, references: Any
-) -> None:
-    """Of each phase: where the rule has it go on, and where the operator may want it to."""
+def test_the_resume_point_of_each_phase(test: str, phase: str, rule: str, continuing: str, references: Any) -> None:
+    """For each phase: where the rule and the operator may continue, and where the run restarts at the purge."""
     spec, steps = references(test)[0].facts.spec, _course(test, references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, ContinuousStimulus) and step.phase == phase)
     for policy, where in (("rule", rule), ("continue", continuing), ("purge", "purge")):
@@ -194,23 +194,23 @@ def test_what_the_standard_wants_in_one_piece_begins_at_the_purge(
         assert kept == (at if where == "here" else 0), policy
 
 
-def test_an_operating_point_is_no_part_of_the_loop(references: Any) -> None:
-    """What is written before an operating point is not written before a round: it begins at the purge."""
+def test_an_interrupted_operating_point_restarts_at_the_purge(references: Any) -> None:
+    """The writes before an operating point are not those before a round."""
     spec, steps = references("dirth")[0].facts.spec, _course("dirth", references)
     at = next(place for place, step in enumerate(steps) if step.part == "Max IOPS")
     assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=False) == 0
 
 
-def test_a_part_begins_again_at_its_own_purge(references: Any) -> None:
-    """The second block size of a throughput test leaves the first alone."""
+def test_a_part_restarts_at_its_own_purge(references: Any) -> None:
+    """Restarting the second block size of a throughput test keeps the first."""
     spec, steps = references("throughput")[0].facts.spec, _course("throughput", references)
     second = [place for place, step in enumerate(steps) if isinstance(step, Purge)][1]
     assert resumable_step_count(spec, steps[: second + 1], steps[second + 1], "rule", started=True) == second
     assert resumable_step_count(spec, steps[:second], steps[second], "rule", started=True) == second
 
 
-def test_an_idle_time_is_of_the_stimulus(references: Any) -> None:
-    """An idle time that was interrupted is none of the asked length: the test begins again, or repeats it."""
+def test_an_interrupted_idle_time_is_repeated_or_restarts(references: Any) -> None:
+    """It is shorter than requested: the test restarts at the purge, or repeats the idle time."""
     spec, steps = references("hir")[0].facts.spec, _course("hir", references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, Idle))
     assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=True) == 0
@@ -220,22 +220,22 @@ def test_an_idle_time_is_of_the_stimulus(references: Any) -> None:
 # -- the journal ------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_crash_left_of_a_line_is_cut_off_and_told(references: Any, tmp_path: Path) -> None:
-    """The torn line is gone, the reason tells of it, and the journal reads from end to end."""
+def test_a_torn_line_is_removed_and_reported(references: Any, tmp_path: Path) -> None:
+    """The line is removed, the reason mentions it, and the journal is complete again."""
     reference, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", reference.journal[:-100])
     assert " bytes ignored)" in inspect_run(folder, "rule").reason
 
-    result = killing.went_on(folder, "rule")
+    result = killing.resume_killed(folder, "rule")
 
     assert JournalReader(folder.journal).torn_bytes == 0
     assert not result.interruptions or "while it wrote a line" in result.interruptions[0].reason
 
 
-def test_a_torn_resume_entry_is_stated_and_truncated(
+def test_a_torn_resume_entry_is_reported_and_truncated(
     references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """assess and status say how many bytes are ignored, and so does the interruption of the next resume."""
+    """assess and status give the number of ignored bytes, and so does the interruption of the next resume."""
     reference, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=3))
     stopped = inspect_run(folder, "rule")
@@ -249,7 +249,7 @@ def test_a_torn_resume_entry_is_stated_and_truncated(
     for verb in ("assess", "status"):
         main([verb, str(folder.path)])
         assert f"Ctrl-C; {note}" in capsys.readouterr().out
-    result = killing.went_on(folder, "rule")
+    result = killing.resume_killed(folder, "rule")
 
     assert [interruption.reason for interruption in result.interruptions] == [f"interrupted: Ctrl-C; {note}"]
     assert JournalReader(folder.journal).torn_bytes == 0
@@ -271,8 +271,8 @@ def test_bytes_after_the_end_of_a_finished_run_are_refused(
     assert "7 bytes after its end entry: the file was altered after the run" in output.out + output.err
 
 
-def test_nothing_is_written_before_the_first_step_is_performed(references: Any, tmp_path: Path) -> None:
-    """A drive that is not the run's is noticed while the journal is gone through, which stays as it is."""
+def test_nothing_is_written_before_the_first_new_step(references: Any, tmp_path: Path) -> None:
+    """If the drive is not the run's, that is noticed while the journal is replayed, and the journal is unchanged."""
     reference, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", _until(reference, 2, points=3))
     before = folder.journal.read_bytes()
@@ -284,8 +284,8 @@ def test_nothing_is_written_before_the_first_step_is_performed(references: Any, 
     assert folder.journal.read_bytes() == before
 
 
-def test_an_existing_journal_takes_nothing_before_it_is_known_where_it_ends(references: Any, tmp_path: Path) -> None:
-    """An entry appended blindly would spoil the checksums of the journal."""
+def test_an_existing_journal_is_not_appended_before_its_end_is_known(references: Any, tmp_path: Path) -> None:
+    """An entry without the right position would break the checksums of the journal."""
     reference, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", reference.journal)
     with Journal(folder.journal, existing=True) as journal, pytest.raises(RuntimeError, match="continue_after"):
@@ -293,35 +293,35 @@ def test_an_existing_journal_takes_nothing_before_it_is_known_where_it_ends(refe
     assert folder.journal.read_bytes() == reference.journal
 
 
-def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path: Path) -> None:
+def test_a_journal_in_use_is_not_resumed(references: Any, tmp_path: Path) -> None:
     """Two processes never write one journal."""
     reference, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", reference.journal[: len(reference.journal) // 2])
     with Journal(folder.journal, existing=True), pytest.raises(NotResumable, match="still in progress"):
-        killing.went_on(folder, "rule")
+        killing.resume_killed(folder, "rule")
 
 
 def test_a_run_is_not_resumed_while_its_report_is_made(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Otherwise the report of the stopped run would replace that of the finished one.  A run in progress has none."""
+    """Otherwise the report of the stopped run would replace that of the finished one. A run in progress has none."""
     reference, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", reference.journal[: len(reference.journal) // 2])
 
     def resume_meanwhile(*_: object) -> dict[str, Path]:
         with pytest.raises(NotResumable, match="or its report is being made"):
-            killing.went_on(folder, "rule")
+            killing.resume_killed(folder, "rule")
         return {}
 
-    monkeypatch.setattr("snia_pts.cli.commands.stored.write", resume_meanwhile)
+    monkeypatch.setattr("snia_pts.api.report.write", resume_meanwhile)
     assert main(["report", str(folder.path)]) == 0
     with Journal(folder.journal, existing=True):
         assert main(["report", str(folder.path)]) == RecordError.exit_code
     assert "still in progress" in capsys.readouterr().err
 
 
-def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references: Any, tmp_path: Path) -> None:
-    """What would continue with other steps than the operator saw is refused."""
+def test_a_journal_that_changed_since_its_inspection_is_refused(references: Any, tmp_path: Path) -> None:
+    """The run would continue with other steps than the operator saw."""
     reference, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", reference.journal[: len(reference.journal) // 2])
     resume_plan = inspect_run(folder, "rule")
@@ -331,21 +331,21 @@ def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references:
 
 
 @pytest.mark.parametrize("kept", [-1, 4, 99])
-def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, references: Any, tmp_path: Path) -> None:
+def test_a_resume_entry_that_keeps_too_many_steps_is_refused(kept: int, references: Any, tmp_path: Path) -> None:
     """A journal cannot claim more steps than it has."""
     reference, _ = references("wsat")
     (tmp_path / "run").mkdir()
     folder = RunFolder(path=tmp_path / "run")
     with Journal(folder.journal, durable=False) as journal:
         journal.append(StartEntry(facts=reference.facts))
-        for step, outcomes in reference.course[:2]:
+        for step, outcomes in reference.performed[:2]:
             journal.append(StepEntry(step=step))
             for outcome in outcomes:
                 journal.append(OutcomeEntry(outcome=outcome))
         journal.append(
             ResumeEntry(kept_steps=kept, policy="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=())
         )
-        journal.append(StepEntry(step=reference.course[0][0]))
+        journal.append(StepEntry(step=reference.performed[0][0]))
     with pytest.raises(
         RecordError, match=r"more steps than the journal has|which steps are valid|greater than or equal"
     ):
@@ -356,8 +356,8 @@ def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, refere
 
 
 @pytest.mark.parametrize("test", ["iops", "wsat"])
-def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references: Any, tmp_path: Path) -> None:
-    """The point, or sample, that runs is kept; the run is stopped by its operator, and goes on as if killed."""
+def test_a_run_with_a_stop_request_ends_after_its_point(test: str, references: Any, tmp_path: Path) -> None:
+    """The current point or sample is kept; the run ends as stopped by the operator, and can be resumed."""
     reference, _ = references(test)
     folder = RunFolder.create(tmp_path / "run")
     simulated, count = killing.laboratory(reference.facts, folder), 0
@@ -377,11 +377,11 @@ def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references:
     stopped = assess(folder)
     assert stopped.ending == "interrupted"
     assert sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))) == 6
-    assert killing.went_on(folder, "rule").ending == "finished"
+    assert killing.resume_killed(folder, "rule").ending == "finished"
 
 
 def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(references: Any, tmp_path: Path) -> None:
-    """What was read when the run was stopped stays in its result, beside what is read at its end."""
+    """The values read at the stop stay in the result, beside those read at the end."""
     reference, _ = references("iops")
     folder = RunFolder.create(tmp_path / "run")
     simulated = killing.laboratory(reference.facts, folder)
@@ -398,20 +398,20 @@ def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(re
             folder,
             lambda _: None,
             now=simulated.now,
-            setting_changes=lambda: ("the cache is on",),
+            end_warnings=lambda: (RunWarning(what="changed during the run", detail="the cache is on"),),
         )
 
     (warning,) = [item for item in run_warnings(assess(folder)) if item.what == "changed during the run"]
-    assert warning.detail.endswith(": the cache is on")
-    result = killing.went_on(folder, "rule")
+    assert warning.detail == "the cache is on"
+    result = killing.resume_killed(folder, "rule")
     assert warning in run_warnings(result)
     assert warning.detail in folder.result.read_text()
 
 
-def test_a_disk_without_room_stops_the_run_before_the_next_point(
+def test_a_full_disk_stops_the_run_before_the_next_point(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Space is looked at ahead: the run ends between two points, with a sentence, and what came is kept."""
+    """Space is checked in advance: the run ends between two points with a message, and its outcomes are kept."""
     reference, _ = references("iops")
     folder = RunFolder.create(tmp_path / "run")
     simulated, real, looks = killing.laboratory(reference.facts, folder), shutil.disk_usage, 0
@@ -436,7 +436,7 @@ RUN = ["iops", *SIMULATED, "--point-seconds", "2", "--max-rounds", "8", "--to", 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a simulated run from the command line."""
+    """Return the folder of a simulated run from the command line."""
     place = tmp_path_factory.mktemp("cli") / "run"
     assert main([*RUN, "--run-dir", str(place)]) == 0
     return place
@@ -453,12 +453,10 @@ def cut(finished: Path, place: Path, share: float = 0.5) -> Path:
     return place
 
 
-def test_the_command_line_resumes_what_it_began(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """resume says where it was stopped and goes on with, ends as the run would, and the report states it."""
+def test_the_command_line_resumes_its_run(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """resume says where the run was stopped and where it continues, ends as the run would, and the report states it."""
     place = cut(finished, tmp_path / "run")
-    (place / "report.ocp.jsonl").write_text("of what there was before")
+    replace_files(place, {"report.ocp.jsonl": b"of what there was before"})
 
     assert main(["resume", str(place)]) == 0
     assert not (place / "report.ocp.jsonl").exists()
@@ -471,10 +469,10 @@ def test_the_command_line_resumes_what_it_began(
 
 
 @pytest.mark.root
-def test_a_journal_that_only_grows_can_be_resumed(
+def test_an_append_only_journal_can_be_resumed(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An administrator protects a record so; an incomplete last line is in the way, and the report is kept then."""
+    """An administrator may protect a record so; an incomplete last line prevents it, and the report is kept."""
     need_program("chattr", "e2fsprogs")
     torn, complete = cut(finished, tmp_path / "torn"), cut(finished, tmp_path / "complete")
     journal = complete / "journal.jsonl"
@@ -483,7 +481,7 @@ def test_a_journal_that_only_grows_can_be_resumed(
         if subprocess.run(["chattr", "+a", place / "journal.jsonl"], capture_output=True, check=False).returncode:
             pytest.skip("this file system has no append-only files")
         try:
-            (place / "report.html").write_text("the stopped run")
+            replace_files(place, {"report.html": b"the stopped run"})
             assert main(["resume", str(place), "--progress", "none"]) == code
             assert message in capsys.readouterr().err
             report = place / "report.html"
@@ -493,14 +491,14 @@ def test_a_journal_that_only_grows_can_be_resumed(
 
 
 @pytest.mark.root
-def test_a_report_that_cannot_be_removed_refuses_the_resume(
+def test_a_report_that_cannot_be_removed_prevents_the_resume(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is added to the journal then."""
+    """Nothing is added to the journal."""
     need_program("chattr", "e2fsprogs")
     place = cut(finished, tmp_path / "run")
     journal = killing.whole_lines((place / "journal.jsonl").read_bytes())
-    (place / "report.html").write_text("the stopped run")
+    replace_files(place, {"report.html": b"the stopped run"})
     if subprocess.run(["chattr", "+i", place / "report.html"], capture_output=True, check=False).returncode:
         pytest.skip("this file system has no immutable files")
     try:
@@ -522,14 +520,14 @@ def test_a_setting_that_a_killed_run_lost_is_in_the_report(
     assert "run: on" in (place / "report.rst").read_text()
 
 
-def test_a_run_that_is_at_its_end_is_not_resumed(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_is_not_resumed(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is its own, and the remedy names the report."""
     assert main(["resume", str(finished)]) == NotResumable.exit_code
     assert "it is finished" in capsys.readouterr().err
 
 
 def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Measurements of two drives never stand in one result."""
+    """Measurements of two drives are never in one result."""
     place = cut(finished, tmp_path / "run")
     (place / "report.rst").write_text("of what was measured so far")
     before = (place / "journal.jsonl").read_bytes()
@@ -542,10 +540,10 @@ def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("name", ["gone.img", "/dev/nvme77n1"])
-def test_a_drive_that_is_not_there_can_be_named(
+def test_a_missing_drive_can_be_given_by_another_name(
     name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The remedy is an option that resume has; nothing is made anew, and so no size asked for."""
+    """The remedy is an option of resume; no target is created, so no size is required."""
     place = cut(finished, tmp_path / "run")
 
     assert main(["resume", str(place), "--target", name]) == TargetMissing.exit_code
@@ -558,7 +556,7 @@ def test_a_drive_that_is_not_there_can_be_named(
 def test_a_journal_without_options_is_refused(
     references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A journal that does not hold what the run was asked for starts nothing."""
+    """A journal without the options of its run starts nothing."""
     reference, _ = references("iops")
     (tmp_path / "evidence").mkdir()
     with Journal(tmp_path / "journal.jsonl", durable=False) as journal:
@@ -567,15 +565,15 @@ def test_a_journal_without_options_is_refused(
     assert "does not contain its options" in capsys.readouterr().err
 
 
-def test_the_command_line_of_a_journal_is_not_read(references: Any, tmp_path: Path) -> None:
-    """A run goes on whatever its recorded command line says: options may have other names by now."""
+def test_the_command_line_in_a_journal_is_not_read(references: Any, tmp_path: Path) -> None:
+    """A run is resumed whatever its recorded command line says: options may have been renamed."""
     reference, _ = references("iops")
     facts = dataclasses.replace(reference.facts, command_line=("snia-pts", "--unheard-of"))
     assert resumed_options(facts, tmp_path, ResumeOptions()).test == "iops"
 
 
-def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run's place and the command that goes on with it; a line each for a folder of runs; what is none is told."""
+def test_status_of_one_run_and_of_many(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For one run its state and the command to resume it; for a folder a line for each run and other folder."""
     place = cut(finished, tmp_path / "stopped")
     shutil.copytree(finished, tmp_path / "whole")
     (tmp_path / "spoilt").mkdir()
@@ -597,10 +595,8 @@ def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys:
     assert [entry["virtual"] for entry in output] == [False, True, True]
 
 
-def test_a_test_that_cannot_be_read_hides_no_other(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of several tests one whose journal is no file is told for itself."""
+def test_an_unreadable_test_hides_no_other(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Among several tests, one whose journal is not a file has its own message."""
     suite = tmp_path / "all"
     SuiteFolder.create(suite, ("iops", "latency", "wsat"))
     shutil.copytree(finished, suite / "iops")
@@ -613,10 +609,10 @@ def test_a_test_that_cannot_be_read_hides_no_other(
     assert "latency" in output[1]["detail"]
 
 
-def test_status_names_runs_as_a_shell_takes_them(
+def test_status_prints_paths_for_a_shell(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the operator stands, the name of a run among several is one that every other verb takes there."""
+    """The printed path of a run among several can be used with every other verb in the current folder."""
     for name in ("one", "the other"):
         shutil.copytree(finished, tmp_path / "runs" / name)
     (tmp_path / "elsewhere").mkdir()
@@ -628,10 +624,10 @@ def test_status_names_runs_as_a_shell_takes_them(
 
 
 @pytest.mark.parametrize("name", ["r u", "-x", "$(touch x)"])
-def test_commands_that_are_told_can_be_pasted(
+def test_printed_commands_can_be_pasted(
     name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a run's folder is called: a shell gives what is told to a verb as one word that is no option."""
+    """Whatever the name of a run's folder, a shell passes it to a verb as one argument that is not an option."""
     shutil.copytree(finished, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     assert main(["resume", f"./{name}"]) == NotResumable.exit_code
@@ -644,10 +640,10 @@ def test_commands_that_are_told_can_be_pasted(
     assert list(tmp_path.iterdir()) == [tmp_path / name]
 
 
-def test_status_and_stop_of_a_run_that_goes_on(
+def test_status_and_stop_of_a_run_in_progress(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """While the journal is held the run is running, can be asked to stop, and cannot be resumed."""
+    """While the journal is locked the run is running, can be asked to stop, and cannot be resumed."""
     place = cut(finished, tmp_path / "run")
     folder = RunFolder.existing(place)
     with Journal(folder.journal, existing=True):
@@ -663,8 +659,8 @@ def test_status_and_stop_of_a_run_that_goes_on(
     assert not folder.stop_requested
 
 
-def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where a run would begin again at its purge, stop and status say so, and what --continue keeps; rounds go on."""
+def test_discarded_steps_are_announced(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """If a run would restart at its purge, stop and status say so, and what --continue keeps; rounds continue."""
     reference, home = references("hir")
     folder = killing.killed(
         home, tmp_path / "hir", killing.whole_lines(reference.journal[: len(reference.journal) * 3 // 4])
@@ -687,8 +683,8 @@ def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys:
     assert "As it stands" not in capsys.readouterr().out
 
 
-def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of several tests, those that ended stay as they are, the one that was broken off goes on, the others follow."""
+def test_several_tests_are_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Finished tests are unchanged, the interrupted one continues, and the others follow."""
     place = tmp_path / "all"
     brief = [
         argument
@@ -723,8 +719,10 @@ def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.Capt
     assert "interruption" in (place / "latency" / "report.json").read_text()
 
 
-def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A journal chooses neither the program that purges nor the file that is overwritten."""
+def test_options_that_destroy_data_are_required_again(
+    references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A journal selects neither the purge program nor the file that is overwritten."""
     reference, _ = references("wsat")
     target, place = tmp_path / "theirs.img", tmp_path / "run"
     target.write_bytes(b"precious" * (1 << 20))
@@ -732,10 +730,10 @@ def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys
     (place / "evidence").mkdir()
     device = read_dut(target)
     for extra, code in (({"overwrite": True}, 8), ({"purge_command": "rm -rf {device}"}, NotResumable.exit_code)):
-        asked = RunOptions(test="wsat", target=str(target), **extra).stored()
+        options = RunOptions(test="wsat", target=str(target), **extra).stored()
         (place / "journal.jsonl").unlink(missing_ok=True)
         deviations = target_deviations(device, reference.facts.spec) + reference.facts.deviations
-        facts = dataclasses.replace(reference.facts, options=asked, dut=device, deviations=deviations)
+        facts = dataclasses.replace(reference.facts, options=options, dut=device, deviations=deviations)
         with Journal(place / "journal.jsonl", durable=False) as journal:
             journal.append(StartEntry(facts=facts))
         assert main(["resume", str(place), "--progress", "none"]) == code
@@ -744,7 +742,7 @@ def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys
 
 
 class _Terminal(io.StringIO):
-    """A standard input at which somebody sits."""
+    """A standard input that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -762,7 +760,7 @@ class _Terminal(io.StringIO):
         ("iops", (), None, True),
     ],
 )
-def test_a_file_is_not_written_again_unasked(
+def test_a_file_is_not_overwritten_again_without_confirmation(
     test: str,
     argv: tuple[str, ...],
     typed: str | None,
@@ -772,9 +770,9 @@ def test_a_file_is_not_written_again_unasked(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A test on a file that would begin again asks first, and needs an option where there is no terminal.
+    """A test on a file that would restart asks first, and needs an option if there is no terminal.
 
-    One that goes on with its next point asks nothing.
+    A test that continues with its next point does not ask.
     """
     reference, home = references(test)
     target = tmp_path / "drive.img"
@@ -782,9 +780,9 @@ def test_a_file_is_not_written_again_unasked(
     os.truncate(target, reference.facts.dut.capacity_bytes)
     half = _until(reference, 2, points=4) if test == "iops" else reference.journal[: len(reference.journal) // 2]
     folder = killing.killed(home, tmp_path / "run", half)
-    asked = RunOptions(test=test, target=str(target))
+    options = RunOptions(test=test, target=str(target))
     whole = half[: half.rindex(b"\n") + 1].split(b"\n", 1)[1]
-    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=read_dut(target)), whole)
+    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=options, dut=read_dut(target)), whole)
     before = folder.journal.read_bytes()
     reached: list[RunFolder] = []
 
@@ -794,7 +792,9 @@ def test_a_file_is_not_written_again_unasked(
 
     monkeypatch.setattr("snia_pts.runner.resume.resume_claimed", resumed)
     monkeypatch.setattr(filetarget, "require_space", lambda *_: None)  # it is as large as the drive of the reference
-    monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
+    monkeypatch.setattr(
+        "snia_pts.runner.resume.require_evidence", lambda *_: None
+    )  # its content is that of a simulated drive
     monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else _Terminal(typed))
 
     code = main(["resume", str(folder.path), "--overwrite", "--target", str(target), *argv])
@@ -811,17 +811,19 @@ def test_a_file_is_not_written_again_unasked(
 def test_a_journal_does_not_name_the_file_to_overwrite(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """resume --overwrite needs --target: a file that only an edited journal names stays untouched."""
+    """resume --overwrite needs --target: a file named only by an edited journal stays unchanged."""
     reference, home = references("iops")
     victim = filled(tmp_path / "victim", 4096)
     os.truncate(victim, reference.facts.dut.capacity_bytes)
     half = _until(reference, 2, points=4)
     folder = killing.killed(home, tmp_path / "run", half)
-    asked = RunOptions(test="iops", target=str(victim))
+    options = RunOptions(test="iops", target=str(victim))
     dut = dataclasses.replace(read_dut(victim), instance=None)
-    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=dut), half.split(b"\n", 1)[1])
+    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=options, dut=dut), half.split(b"\n", 1)[1])
 
-    monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
+    monkeypatch.setattr(
+        "snia_pts.runner.resume.require_evidence", lambda *_: None
+    )  # its content is that of a simulated drive
     code = main(["resume", str(folder.path), "--overwrite", "--from-purge"])
 
     message = capsys.readouterr().err
@@ -841,7 +843,7 @@ def test_another_file_of_the_suite_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A journal that was changed to name another file, which the suite made too, does not lead the run there."""
+    """A journal that was edited to name another file of the suite does not redirect the run there."""
     reference, home = references("iops")
     first, other = (make_target(tmp_path / name, reference.facts.dut.capacity_bytes) for name in ("a.img", "b.img"))
     half = _until(reference, 2, points=4)
@@ -849,11 +851,13 @@ def test_another_file_of_the_suite_is_not_written(
     forged = dataclasses.replace(
         read_dut(other), instance=read_dut(first).instance if instance == "of the first" else instance
     )
-    asked = RunOptions(test="iops", target=str(first))
-    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=asked, dut=forged), half.split(b"\n", 1)[1])
+    options = RunOptions(test="iops", target=str(first))
+    _rewrite(folder.journal, dataclasses.replace(reference.facts, options=options, dut=forged), half.split(b"\n", 1)[1])
     before, blocks = folder.journal.read_bytes(), [path.stat().st_blocks for path in (first, other)]
     monkeypatch.setattr(filetarget, "require_space", lambda *_: None)  # it is as large as the drive of the reference
-    monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
+    monkeypatch.setattr(
+        "snia_pts.runner.resume.require_evidence", lambda *_: None
+    )  # its content is that of a simulated drive
 
     monkeypatch.setattr("snia_pts.runner.session.resume", lambda *_, **__: pytest.fail("it goes on with another file"))
     assert main(["resume", str(folder.path), policy]) == NotResumable.exit_code
@@ -865,17 +869,17 @@ def test_another_file_of_the_suite_is_not_written(
 
 
 def make_target(path: Path, size_bytes: int) -> Path:
-    """Make an empty file that the suite takes for its own."""
+    """Make an empty file that the suite recognises as its own."""
     with path.open("wb") as file:
         os.truncate(path, size_bytes)
         os.setxattr(path, "user.snia-pts.target", filetarget._mark(file.fileno()))
     return path
 
 
-def test_a_stop_that_changes_nothing_sets_nothing_aside(
+def test_a_resume_that_fails_early_discards_nothing(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a disk without room a resume ends before it is journaled: what stood still stands."""
+    """On a full disk a resume ends before its journal entry: all earlier steps stay valid."""
     reference, home = references("iops")
     for policy, points in (("purge", 4), ("rule", 4), ("rule", 9)):
         folder = killing.killed(home, tmp_path / f"{policy}{points}", _until(reference, 2, points=points))
@@ -890,16 +894,16 @@ def test_a_stop_that_changes_nothing_sets_nothing_aside(
         assert folder.journal.read_bytes() == before
 
 
-def test_what_was_written_before_a_round_is_written_once_more(references: Any) -> None:
-    """A round whose writes lie before the interruption is none that lies wholly after it."""
+def test_the_pre_write_of_an_interrupted_round_is_repeated(references: Any) -> None:
+    """A round whose pre-write was before the interruption is not wholly after it."""
     spec, steps = references("composite")[0].facts.spec, _course("composite", references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
     assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=False) == at - 1
     assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=True) == at + 1
 
 
-def test_operating_points_are_taken_from_a_window(references: Any) -> None:
-    """Where no window has room any more, even an operator who wants to go on begins at the purge."""
+def test_operating_points_need_a_window(references: Any) -> None:
+    """If too few rounds remain, even --continue restarts at the purge."""
     spec, steps = references("composite")[0].facts.spec, _course("composite", references)
     short = dataclasses.replace(spec, demand=dataclasses.replace(spec.demand, maximum=5))
     at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
@@ -907,8 +911,8 @@ def test_operating_points_are_taken_from_a_window(references: Any) -> None:
     assert resumable_step_count(spec, steps[:at], steps[at], "continue", started=True) == at + 1
 
 
-def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, tmp_path: Path) -> None:
-    """One journal that no run can have written does not keep status from telling of the others."""
+def test_a_device_that_cannot_run_the_recorded_test_is_an_invalid_record(references: Any, tmp_path: Path) -> None:
+    """One journal that no run can have written does not hide the status of the others."""
     reference, _ = references("dirth")
     (tmp_path / "run").mkdir()
     odd = dataclasses.replace(reference.facts, dut=dataclasses.replace(reference.facts.dut, logical_sector_bytes=513))
@@ -919,20 +923,20 @@ def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, t
 
 
 @pytest.mark.parametrize("left", ["an empty journal", "half an entry"])
-def test_a_test_that_never_began_is_begun(
+def test_a_test_that_never_started_is_started(
     left: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever a crash leaves of a test in the instant of its beginning, several tests go on."""
+    """Whatever a crash leaves of a test that was just starting, the suite can be resumed."""
     place = tmp_path / "all"
     brief = ("rounds.point_seconds=1", "rounds.maximum=5")
-    asked = [
+    options = [
         RunOptions(test=test, target=SIMULATED[0], overrides=brief, formats=(), seed=seed)
         for seed, test in ((7, "iops"), (1, "throughput"))
     ]
-    SuiteFolder.create(place, ("iops", "throughput"), asked)
+    SuiteFolder.create(place, ("iops", "throughput"), options)
     shutil.copytree(finished, place / "iops")
     journal = place / "iops" / "journal.jsonl"
-    facts = dataclasses.replace(JournalReader(journal).facts, options=asked[0].stored())
+    facts = dataclasses.replace(JournalReader(journal).facts, options=options[0].stored())
     content = journal.read_bytes().split(b"\n", 1)[1]
     _rewrite(journal, facts, content)
     (place / "throughput" / "evidence").mkdir(parents=True)
@@ -949,7 +953,7 @@ def test_a_test_that_never_began_is_begun(
 
 
 def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
-    """Write a journal with other facts, its checksums made anew."""
+    """Write a journal with other facts and new checksums."""
     checksum, lines = 0, []
     for payload in (adapter().dump_json(StartEntry(facts=facts)), *(text[28:-1] for text in rest.splitlines())):
         checksum = zlib.crc32(payload, checksum)
@@ -961,7 +965,7 @@ def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
     ("text", "after_seconds"),
     [("yesterday", 0.0), ("9999-12-31T23:59:59+00:00", 1e9), ("2026-11-03T01:46:00+00:00", 1e300)],
 )
-def test_a_moment_that_no_calendar_has_is_refused(tmp_path: Path, text: str, after_seconds: float) -> None:
-    """A journal whose times are none, or end beyond all dates, is told as wrong."""
+def test_an_invalid_timestamp_is_refused(tmp_path: Path, text: str, after_seconds: float) -> None:
+    """A journal with invalid times, or times beyond all dates, is reported as invalid."""
     with pytest.raises(RecordError, match="is not a date and time"):
         parse_time(RunFolder(path=tmp_path), text, after_seconds)

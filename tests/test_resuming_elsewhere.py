@@ -1,10 +1,12 @@
-"""A run that goes on with another file, another host, or is seen and stopped between two tests of several."""
+"""Runs that are resumed with another file or on another host, or are inspected and stopped between two tests."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, Interrupted, NotResumable
 from snia_pts.lab.device.identity import block_dut, read_dut
 from snia_pts.lab.laboratory import target_deviations
-from snia_pts.model.array import Layout
+from snia_pts.model.array import BuiltArray, Layout, Member
 from snia_pts.model.run_options import RunOptions
 from snia_pts.record.entries import StartEntry
 from snia_pts.record.folder import RunFolder
@@ -26,8 +28,8 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.registry import build
 from snia_pts.results.interruption import Interruption
 from snia_pts.results.result import TestResult
+from snia_pts.runner.caller import Caller
 from snia_pts.runner.resume import ResumeOptions, drive_changes, resume, resume_claimed
-from snia_pts.runner.run import Caller
 from snia_pts.spec.reader import read_specification
 from tests import samples
 from tests.drives import MIB, btrfs_subvolumes, loop_device, mounted
@@ -48,43 +50,43 @@ STOP = Interruption(
 
 
 def changes(before: Any, now: Any, *, overwrite: bool = False) -> list[str]:
-    """Return what resuming tells of a target; raises NotResumable."""
+    """Return the differences that resuming reports of a target; raises NotResumable."""
     return list(drive_changes(PLACE, before, now, overwrite=overwrite))
 
 
 # -- is it the same? --------------------------------------------------------------------------------------------------
 
 
-def require_known_anew(target: Path) -> None:
-    """Require that a file is the same when its content changes, and another one when it is made anew."""
+def require_recreated_file_differs(target: Path) -> None:
+    """Require that a file is the same when its content changes, and another one when it is created again."""
     target.write_bytes(bytes(1 << 20))
     before = read_dut(target)
     with target.open("r+b") as file:
         file.write(b"what the run writes")
     assert read_dut(target) == before
     assert changes(before, read_dut(target)) == []
-    for _ in range(3):  # an inode is often used again
+    for _ in range(3):  # an inode is often reused
         target.unlink()
         target.write_bytes(bytes(1 << 20))
         with pytest.raises(NotResumable, match="is another file"):
             changes(before, read_dut(target), overwrite=True)
 
 
-def test_a_file_made_anew_is_another_one(tmp_path: Path) -> None:
-    """A file that was removed and made anew, under the same name and size, is not what was measured."""
-    require_known_anew(tmp_path / "drive.img")
+def test_a_recreated_file_is_another_file(tmp_path: Path) -> None:
+    """A file that was removed and created again, with the same name and size, is not the one that was measured."""
+    require_recreated_file_differs(tmp_path / "drive.img")
 
 
-def test_a_file_is_known_without_generation_numbers(tmp_path: Path) -> None:
-    """On tmpfs, which has no generation numbers, a file is known by its inode and birth time."""
+def test_a_file_without_generation_numbers_is_recognised(tmp_path: Path) -> None:
+    """On tmpfs a file is identified by its inode and birth time."""
     with mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory:
-        require_known_anew(memory / "drive.img")
+        require_recreated_file_differs(memory / "drive.img")
         (memory / "drive.img").write_bytes(bytes(4096))
         assert "born" in str(read_dut(memory / "drive.img").instance)
 
 
-def test_a_file_of_another_subvolume_is_another_one(tmp_path: Path) -> None:
-    """On btrfs inode and generation are small numbers, the same in other file systems and in a snapshot."""
+def test_a_file_of_another_subvolume_is_another_file(tmp_path: Path) -> None:
+    """On btrfs inode and generation are small numbers, which recur in other file systems and in a snapshot."""
     with btrfs_subvolumes(tmp_path) as places:
         files = [place / "drive.img" for place in places]
         for file in files:
@@ -102,8 +104,8 @@ def test_a_file_of_another_subvolume_is_another_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recorded", [None, ""])
-def test_a_file_that_the_journal_does_not_name_is_not_the_same(recorded: str | None) -> None:
-    """Without the instance of a file, in the journal or from its file system, only --overwrite goes on with it."""
+def test_a_file_that_the_journal_does_not_identify_is_not_the_same(recorded: str | None) -> None:
+    """Without its identity, in the journal or from the file system, only --overwrite resumes with it."""
     known = dut(serial="", kind="file", instance="inode 7, generation 8")
     unknown = dataclasses.replace(known, instance=recorded)
     for before, now in ((unknown, known), (known, unknown), (unknown, unknown)):
@@ -116,8 +118,8 @@ def test_a_file_that_the_journal_does_not_name_is_not_the_same(recorded: str | N
         changes(known, dataclasses.replace(known, instance="inode 7, generation 9"), overwrite=True)
 
 
-def test_what_tells_nothing_is_told() -> None:
-    """Where nothing tells a target from another one of its name and size, a reader learns of it."""
+def test_an_unidentified_target_is_reported() -> None:
+    """If nothing distinguishes a target from another one of its name and size, the report says so."""
     plain = dut(serial="", instance="boot x, disk 7")
     assert changes(plain, plain) == []
     for before, now in ((plain, "boot y, disk 7"), (plain, None), (dataclasses.replace(plain, instance=None), None)):
@@ -125,8 +127,8 @@ def test_what_tells_nothing_is_told() -> None:
         assert change.startswith("identity of the drive: /dev/sdx has no serial number")
 
 
-def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
-    """Set up anew on the same part it is the same device; on another part or file it is not."""
+def test_a_loop_device_is_identified_by_its_part_of_a_file(tmp_path: Path) -> None:
+    """Set up again on the same part it is the same device; on another part or file it is not."""
     image, size = tmp_path / "drive.img", ("--sizelimit", str(8 * MIB), "--offset")
     with loop_device(image, 32 * MIB, *size, str(MIB)) as device:
         before = read_dut(device)
@@ -144,8 +146,8 @@ def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
         again(MIB)
 
 
-def test_a_loop_device_on_a_loop_device_is_known_by_the_file_at_the_bottom(tmp_path: Path) -> None:
-    """Also by which part of the file the lower one shows."""
+def test_a_loop_device_on_a_loop_device_is_identified_by_the_lowest_file(tmp_path: Path) -> None:
+    """The part of the file that the lower device shows counts, too."""
     image, size = tmp_path / "drive.img", ("--sizelimit", str(16 * MIB), "--offset")
 
     def again(offset_bytes: int) -> Any:
@@ -161,8 +163,8 @@ def test_a_loop_device_on_a_loop_device_is_known_by_the_file_at_the_bottom(tmp_p
         changes(before, again(0), overwrite=True)
 
 
-def test_a_member_of_an_array_is_known_by_its_file(tmp_path: Path) -> None:
-    """Before the array is created again: a loop device of the same name and size on another file is another drive."""
+def test_a_member_of_an_array_is_identified_by_its_file(tmp_path: Path) -> None:
+    """Before the array is created again, a loop device of the same name and size on another file is another drive."""
     images = [tmp_path / f"member{number}.img" for number in range(2)]
     spec = read_specification("iops", "2.0.2", "enterprise").spec
 
@@ -183,8 +185,66 @@ def test_a_member_of_an_array_is_known_by_its_file(tmp_path: Path) -> None:
         changes(before, again(), overwrite=True)
 
 
-def test_another_target_is_refused_before_anything_is_changed_on_it() -> None:
-    """An array would have been created from other drives, and the write cache set."""
+def an_array(layout: dict[str, Any], members: Sequence[dict[str, Any]], **built: Any) -> Any:
+    """Return the description of an array of two drives, with changes of its layout and members."""
+    known: dict[str, Any] = {"model": "M", "firmware": "F", "capacity_bytes": 10**9, "rotational": False}
+    drives = tuple(
+        Member(**{**known, "path": f"/dev/sd{letter}", "serial": f"S{letter}", **changed})
+        for letter, changed in zip("abc", members, strict=False)
+    )
+    paths = tuple(drive.path for drive in drives)
+    made = {"format": 1, "controller": "mdadm", "level": 0, "chunk": "64K", "members": paths, **layout}
+    return dut(model="array", serial="", array=BuiltArray(layout=Layout(**made), members=drives, **built))
+
+
+OTHER_ARRAYS: dict[str, tuple[Any, str]] = {
+    "level": (an_array({"level": 1, "chunk": ""}, [{}, {}], version="1"), "level of the array: expected 0, got 1"),
+    "chunk": (
+        an_array({"chunk": "128K"}, [{}, {}], version="1"),
+        "chunk of the array: expected 64 KiB, got 128 KiB",
+    ),
+    "bitmap": (
+        an_array({"bitmap": "internal"}, [{}, {}], version="1"),
+        "bitmap of the array: expected none, got internal",
+    ),
+    "member replaced": (
+        an_array({}, [{}, {"serial": "other"}], version="1"),
+        "member 2 of the array: expected M Sb F, 1000000000 bytes, got M other F, 1000000000 bytes",
+    ),
+    "firmware": (an_array({}, [{"firmware": "G"}, {}], version="1"), "member 1 of the array: expected M Sa F,"),
+    "order": (
+        an_array({}, [{"serial": "Sb"}, {"serial": "Sa"}], version="1"),
+        "member 1 of the array: expected M Sa F, 1000000000 bytes, got M Sb F",
+    ),
+    "another member": (an_array({}, [{}, {}, {}], version="1"), "members of the array: expected 2, got 3"),
+    "data offset": (
+        an_array({}, [{}, {}], version="1", properties=(("Metadata", "1.2"), ("Data offset (sectors)", "4096"))),
+        "Data offset (sectors) of the array: expected 2048, got 4096",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_ARRAYS)
+def test_an_array_with_another_layout_is_refused(what: str) -> None:
+    """The data of the run would be elsewhere, or another array would be measured."""
+    properties = (("Metadata", "1.2"), ("Data offset (sectors)", "2048"))
+    now, sentence = OTHER_ARRAYS[what]
+    with pytest.raises(NotResumable, match=re.escape(sentence)):
+        changes(an_array({}, [{}, {}], version="1", properties=properties), now)
+
+
+def test_an_array_of_the_same_members_is_the_same() -> None:
+    """They may have other names, the array another device; before it is created it has no facts of its own."""
+    properties = (("Metadata", "1.2"), ("Virtual drive", "/c0/v1"))
+    before = an_array({}, [{}, {}], version="1", properties=properties)
+    renamed = [{"path": "/dev/sdx"}, {"path": "/dev/sdy"}]
+    allowed = changes(before, before)
+    assert changes(before, an_array({"device": "/dev/md7"}, renamed, version="")) == allowed
+    assert changes(before, an_array({}, renamed, version="2", properties=(("Virtual drive", "/c0/v2"),))) == allowed
+
+
+def test_another_target_is_refused_before_anything_changes_on_it() -> None:
+    """Otherwise an array would be created from other drives, and the write cache set."""
 
     def changed(*_: object) -> None:
         raise AssertionError("the conditions were applied")
@@ -197,15 +257,15 @@ def test_another_target_is_refused_before_anything_is_changed_on_it() -> None:
         resume_claimed(PLACE, plan, target, options, Caller(), ())
 
 
-def test_a_serial_number_tells_enough() -> None:
-    """A drive with a serial number may be plugged in again."""
+def test_a_serial_number_is_enough() -> None:
+    """A drive with a serial number may be reconnected."""
     assert changes(dut(instance=None), dut(instance=None)) == []
     with pytest.raises(NotResumable, match="serial"):
         changes(dut(), dut(serial="S2"))
 
 
-def test_an_attachment_is_counted(tmp_path: Path) -> None:
-    """A device without a serial number is known by the kernel's count of disks, and when the host was started."""
+def test_attachments_are_counted(tmp_path: Path) -> None:
+    """A device without a serial number is identified by the kernel's count of disks and the boot time of the host."""
     block = tmp_path / "sys/block/sdx"
     (block / "device").mkdir(parents=True)
     (block / "size").write_text("2048\n")
@@ -223,7 +283,7 @@ def test_an_attachment_is_counted(tmp_path: Path) -> None:
 
 
 def shown(result: TestResult) -> list[str]:
-    """Return the pages of a report as text, and at last its header."""
+    """Return the pages of a report as text, followed by its header."""
     report = build(result)
     return [*map(repr, report.pages), repr(report.header)]
 
@@ -240,7 +300,7 @@ def saturation() -> TestResult:
 
 
 def test_sums_that_are_lower_bounds_say_so(saturation: TestResult) -> None:
-    """A stimulus that went on without a purge begins at 0 again: each of its sums says that it is a lower bound."""
+    """A stimulus that was resumed without a purge counts from 0 again: each of its sums is marked as a lower bound."""
     whole, (first, *rest) = shown(saturation), shown(stopped(saturation))
     assert not any("lower bound" in page or "not FOB" in page for page in whole)
     assert "First sample (not FOB)" in first
@@ -253,13 +313,13 @@ def test_sums_that_are_lower_bounds_say_so(saturation: TestResult) -> None:
 
 
 @pytest.mark.parametrize("how", [{"policy": "purge"}, {"discarded_outcomes": 0}])
-def test_a_stimulus_that_began_at_the_purge_is_whole(saturation: TestResult, how: Any) -> None:
-    """What begins at a purge, or lost nothing, is from FOB to its end."""
+def test_a_stimulus_that_started_at_the_purge_is_complete(saturation: TestResult, how: Any) -> None:
+    """A stimulus that starts at a purge, or lost nothing, is complete from FOB to its end."""
     assert not any("lower bound" in page or "not FOB" in page for page in shown(stopped(saturation, **how)))
 
 
-def test_another_host_is_told_beside_the_platform() -> None:
-    """The platform is that of the beginning; where it changed, its block and the first page say so."""
+def test_another_host_is_reported_beside_the_platform() -> None:
+    """The platform is that of the start; if it changed, its block and the first page say so."""
     result = samples.iops_result()
     mark = "(until resumed: see warnings)"
     moved = shown(stopped(result, changes=("kernel: 6.9, was 6.1",)))
@@ -274,14 +334,14 @@ def test_another_host_is_told_beside_the_platform() -> None:
 
 @pytest.fixture
 def between(tmp_path: Path) -> SuiteFolder:
-    """Two tests of which the first has ended, without a report."""
+    """Return two tests of which the first has ended, without a report."""
     folder = SuiteFolder.create(tmp_path / "all", ("throughput", "latency"))
     corpora.stored("throughput", RunFolder.create(folder.run_path("throughput")))
     return folder
 
 
-def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """While a report is made no journal is held: they go on all the same, and nothing tells how to resume them."""
+def test_several_tests_continue_between_two_of_them(between: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """While a report is made no journal is locked: the suite is still in progress, and no resume is suggested."""
     with between.locked():
         assert main(["status", "--json", str(between.path)]) == 0
         first, second = json.loads(capsys.readouterr().out)
@@ -297,8 +357,8 @@ def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: p
     assert json.loads(capsys.readouterr().out)[1]["command"] == f"snia-pts resume {between.path}"
 
 
-def test_they_stop_between_two_of_them(between: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """Asked to stop meanwhile, they stop before the next test; nobody runs, nobody stops."""
+def test_several_tests_stop_between_two_of_them(between: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a stop request in that time, they stop before the next test; without a process there is nothing to stop."""
     assert main(["stop", str(between.path)]) == 17
     with between.locked():
         assert main(["stop", str(between.path)]) == 0
@@ -306,8 +366,8 @@ def test_they_stop_between_two_of_them(between: SuiteFolder, capsys: pytest.Capt
     assert f"{between.path} stops before its next test" in capsys.readouterr().out
 
 
-def test_a_resume_that_is_stopped_at_once_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped before anything went on, nothing was added, and the run can be resumed as before."""
+def test_a_resume_that_is_stopped_at_once_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is stopped before its first step, the run can be resumed as before."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -323,8 +383,8 @@ def test_a_resume_that_is_stopped_at_once_says_what_it_is(tmp_path: Path, monkey
 # -- a drive that does not answer -------------------------------------------------------------------------------------
 
 
-def test_a_drive_that_does_not_answer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run whose drive gives I/O errors cannot go on: the drive failed, and nobody's data is spoken of."""
+def test_a_drive_that_does_not_answer_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run whose drive returns I/O errors cannot be resumed: the drive failed, and no data is mentioned."""
     image = tmp_path / "drive.img"
     with loop_device(image, 8 * MIB) as device:
         folder = RunFolder.create(tmp_path / "run")

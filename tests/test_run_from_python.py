@@ -12,9 +12,12 @@ import pytest
 from snia_pts.errors import HostFailed, Interrupted, RecordError
 from snia_pts.model.run_options import RunOptions
 from snia_pts.record.folder import RunFolder
+from snia_pts.record.suite import SuiteFolder
+from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, FolderCreated, OutcomeRecorded, RoundEvaluated, RunStarted, TestFinished
 from snia_pts.runner.resume import ResumeOptions, resume
-from snia_pts.runner.run import Caller, run
+from snia_pts.runner.run import run
+from snia_pts.runner.suite import resume_suite, run_suite
 
 OPTIONS = RunOptions(
     test="iops",
@@ -61,6 +64,21 @@ def test_another_thread_stops_a_run_and_it_is_resumed(tmp_path: Path) -> None:
     ][:42]
 
 
+def test_a_stop_before_the_first_entry_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal exists and is empty: there is nothing to resume."""
+
+    def refuse(*_: object) -> None:
+        assert (tmp_path / "run/journal.jsonl").stat().st_size == 0
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snia_pts.runner.session.Journal.append", refuse)
+    with pytest.raises(Interrupted) as stopped:
+        run(replace(OPTIONS, run_folder=tmp_path / "run"), Caller())
+
+    assert stopped.value.hint == "Nothing was tested."
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("change", ["add", "cut", "remove"])
 def test_a_journal_changed_by_another_process_stops_the_run(change: str, tmp_path: Path) -> None:
     """The run stops at its next entry; it is said to be resumable only if it is."""
@@ -82,3 +100,61 @@ def test_a_journal_changed_by_another_process_stops_the_run(change: str, tmp_pat
     else:
         with pytest.raises(RecordError):
             resume(folder.path, ResumeOptions(), Caller())
+
+
+@pytest.mark.parametrize("moved", ["run", "runs"])
+def test_a_run_folder_that_is_moved_is_found_at_its_new_path(moved: str, tmp_path: Path) -> None:
+    """The run stops, names the path that the folder has now, and can be resumed there."""
+    folder = tmp_path / "runs" / "run"
+    source, destination = (folder.parent, tmp_path / "moved") if moved == "runs" else (folder, tmp_path / "moved")
+    now = destination / folder.relative_to(source)
+
+    def move(event: Event) -> None:
+        if isinstance(event, RoundEvaluated) and event.evaluated_round.number == 2:
+            source.rename(destination)
+
+    with pytest.raises(HostFailed, match="moved during the run") as failed:
+        run(replace(OPTIONS, run_folder=folder), Caller(on_event=move))
+    assert str(now / "evidence") in failed.value.reason
+    assert f"snia-pts resume {now} continues it" in failed.value.full_hint
+    assert str(folder) not in failed.value.full_hint
+    assert not folder.exists()
+    assert resume(now, ResumeOptions(), Caller()).result.ending == "finished"
+
+
+def test_a_suite_that_is_moved_is_found_at_its_new_path(tmp_path: Path) -> None:
+    """It stops, names the path that its folder has now, and is resumed there."""
+    folder, now = tmp_path / "all", tmp_path / "moved"
+    options = (replace(OPTIONS, test=test, run_folder=folder, overrides=()) for test in ("throughput", "latency"))
+
+    def move(event: Event) -> None:
+        if isinstance(event, RoundEvaluated) and event.evaluated_round.number == 2:
+            folder.rename(now)
+
+    with pytest.raises(HostFailed, match="moved during the run") as failed:
+        run_suite(tuple(options), Caller(on_event=move))
+    assert f"snia-pts resume {now} continues the suite" in failed.value.full_hint
+    suite = SuiteFolder.existing(now)
+    assert suite is not None
+    assert [result.ending for result in resume_suite(suite, ResumeOptions(), Caller()).results] == ["finished"] * 2
+
+
+def test_the_new_file_of_a_run_that_was_moved_stays(tmp_path: Path) -> None:
+    """The run can be resumed, so its target is not removed."""
+    folder, target = tmp_path / "run", tmp_path / "new.img"
+
+    def move(event: Event) -> None:
+        if isinstance(event, OutcomeRecorded) and folder.exists():
+            folder.rename(tmp_path / "moved")
+
+    options = replace(
+        OPTIONS,
+        target=str(target),
+        size_bytes=8 << 20,
+        run_folder=folder,
+        overrides=("rounds.maximum=5", "rounds.point_seconds=0.1", "rounds.block_sizes_kib=[1024, 64, 4]"),
+    )
+    with pytest.raises(HostFailed, match="moved during the run") as failed:
+        run(options, Caller(on_event=move))
+    assert f"snia-pts resume {tmp_path / 'moved'} continues it" in failed.value.full_hint
+    assert target.stat().st_size == 8 << 20

@@ -23,9 +23,10 @@ from snia_pts.record.result_xml import differences, result_xml
 from snia_pts.results.result import RunFacts
 from snia_pts.runner.events import Event, OutcomeRecorded, RoundEvaluated, StepStarted
 from snia_pts.runner.session import resume, run
+from snia_pts.runner.signals import stopped_by_signals
 from snia_pts.spec.reader import read_specification
 from tests import samples
-from tests.courses import answered
+from tests.procedure_runs import answered
 
 SPECIFICATION = read_specification(
     "iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 6), ("rounds.read_percents", [100, 65, 0])]
@@ -273,7 +274,7 @@ def test_a_signal_during_the_first_entry_is_recorded(folder: RunFolder, monkeypa
     result = assess(folder)
     assert (result.ending, result.ending_detail) == (
         "interrupted",
-        "Stopped by the operator in step the start (/dev/sdb).",
+        "Stopped by the operator in step start (/dev/sdb).",
     )
     assert differences(folder.result, result_xml(result)) == ()
 
@@ -314,3 +315,12 @@ def _interrupt_first_entry(monkeypatch: pytest.MonkeyPatch) -> None:
         write(journal, kind, text)
 
     monkeypatch.setattr(Journal, "_write", interrupted)
+
+
+def test_only_the_first_signal_stops_a_run() -> None:
+    """Another SIGTERM or SIGHUP must not interrupt the end of the run."""
+    with stopped_by_signals():
+        with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)

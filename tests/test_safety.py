@@ -1,4 +1,4 @@
-"""May the suite write here?  Every refusal leaves its target as it was."""
+"""Which targets the suite refuses; every refusal leaves its target unchanged."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ from tests.drives import (
     need_program,
     need_root,
     partitioned,
+    refused_at_once,
     zfs_marks,
 )
 from tests.hosts import FakeHost
@@ -70,13 +71,13 @@ from tests.simulated_device.drive import loop_drive
 ROOT = Path(__file__).parent.parent
 
 
-def held(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, **how: Any) -> Any:
-    """Hold a target."""
+def claimed(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, **how: Any) -> Any:
+    """Claim a target."""
     return claim_target(path, size_bytes=size_bytes, overwrite=overwrite, **how)
 
 
 def listed(path: Path) -> SniaPtsError | None:
-    """Return why the list of devices says that one may not be tested."""
+    """Return the reason for which the list of devices says that a device cannot be tested."""
     (found,) = (item for item in read_inventory() if item.path == str(path))
     return found.refusal
 
@@ -90,28 +91,30 @@ def refused(
     kept: Callable[[Path], str] = content,
     **how: Any,
 ) -> None:
-    """A target is refused with a type and reason of its own, and what is to be ``kept`` of it has not changed by a
-    byte; the list of devices, where it is in there, gives the same reason.
+    """Require that a target is refused with this error and reason.
+
+    The content of ``kept`` is unchanged, and the list of devices, if it has the device, gives the same reason.
     """
     before = kept(path) if path.is_file() or path.is_block_device() else ""
-    with pytest.raises(kind, match=reason) as caught, held(path, size_bytes, **how):
-        raise AssertionError("it was held")
-    assert type(caught.value) is kind
-    assert caught.value.hint
-    if (
-        path.is_block_device()
-        and not path.is_symlink()
-        and not any(how.values())
-        and (Path("/sys/block") / path.name).exists()
-    ):
-        assert str(listed(path)) == str(caught.value)
+    with refused_at_once():
+        with pytest.raises(kind, match=reason) as caught, claimed(path, size_bytes, **how):
+            raise AssertionError("it was claimed")
+        assert type(caught.value) is kind
+        assert caught.value.hint
+        if (
+            path.is_block_device()
+            and not path.is_symlink()
+            and not any(how.values())
+            and (Path("/sys/block") / path.name).exists()
+        ):
+            assert str(listed(path)) == str(caught.value)
     if before:
         assert kept(path) == before
 
 
 @contextmanager
 def other_program(code: str, *argv: str) -> Iterator[subprocess.Popen[str]]:
-    """Another Python program, which has done its code and then waits for its end."""
+    """Run another Python program, which executes its code and then waits until it is ended."""
     command = [sys.executable, "-c", f"{code}\nprint('ready', flush=True)\nimport sys; sys.stdin.read()", *argv]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -132,7 +135,7 @@ HOLDS = (
 
 @pytest.fixture
 def device(tmp_path: Path) -> Iterator[Path]:
-    """A loop device full of somebody's data."""
+    """Return a loop device full of another user's data."""
     with loop_device(filled(tmp_path / "disk.img", 4 * MIB)) as path:
         yield path
 
@@ -141,10 +144,10 @@ def device(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_a_free_device_is_held_and_not_written(device: Path) -> None:
-    """A device that nobody uses is held exclusively for the whole time, not written, and free again afterwards."""
+def test_a_free_device_is_claimed_and_not_written(device: Path) -> None:
+    """A device that nobody uses is open exclusively all the time, not written, and free again afterwards."""
     before = content(device)
-    with held(device) as target:
+    with claimed(device) as target:
         assert (target.dut.path, target.dut.capacity_bytes) == (str(device), 4 * MIB)
         with pytest.raises(OSError, match="busy"):
             os.open(device, os.O_RDONLY | os.O_EXCL)
@@ -157,7 +160,7 @@ def test_a_free_device_is_held_and_not_written(device: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("link", [False, True], ids=["device", "link"])
 def test_a_mounted_device_is_refused(tmp_path: Path, link: bool) -> None:
-    """A file system in use is refused with its place, also by a link's name; its data is safe."""
+    """A file system in use is refused with its mount point, also by a symlink's name; its data is unchanged."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         make_ext4(path)
         (tmp_path / "link").symlink_to(path)
@@ -167,8 +170,9 @@ def test_a_mounted_device_is_refused(tmp_path: Path, link: bool) -> None:
 
 @pytest.mark.root
 def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that only a container has mounted is refused with the place; where that is hidden from us, the kernel's
-    exclusive open knows.
+    """A device mounted only in a container is refused with its mount point.
+
+    If that is hidden, the kernel's exclusive open fails.
     """
     mount = tmp_path / "mnt"
     mount.mkdir()
@@ -185,21 +189,21 @@ def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: py
                 where = rf"mounted at {mount} in the mount namespace of sh \(process {container.pid}\)"
                 refused(path, TargetBusy, where)
                 monkeypatch.setattr(target_claim, "require_free", lambda *_, **__: None)
-                with pytest.raises(TargetBusy, match="it is already open exclusively"), held(path):
-                    raise AssertionError("it was held")
+                with pytest.raises(TargetBusy, match="it is already open exclusively"), claimed(path):
+                    raise AssertionError("it was claimed")
             finally:
                 container.communicate("\n")
 
 
 def swap_header(path: Path) -> str:
-    """Return what of swap space in use the kernel itself does not write to: its first page."""
+    """Return the part of swap space in use that the kernel itself does not write: its first page."""
     with path.open("rb") as file:
         return file.read(4096).hex()
 
 
 @pytest.mark.root
 def test_swap_is_refused(tmp_path: Path) -> None:
-    """A device that the kernel swaps to is refused as such."""
+    """A device to which the kernel swaps is refused as such."""
     with loop_device(tmp_path / "disk.img", 4 * MIB) as path:
         subprocess.run(["mkswap", path], check=True, capture_output=True)
         on = subprocess.run(["swapon", path], check=False, capture_output=True, text=True)
@@ -221,27 +225,27 @@ def test_swap_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_an_open_device_is_refused(device: Path, mode: str, exclusive: str, reason: str) -> None:
-    """A device that another program has open, exclusively or not, is refused, and named where it can be."""
+    """A device that another program has open, exclusively or not, is refused, and the program is named if possible."""
     with other_program(OPENS, str(device), mode, exclusive) as other:
         refused(device, TargetBusy, reason.format(pid=other.pid))
 
 
 @pytest.mark.root
-def test_a_look_in_passing_is_no_use(device: Path) -> None:
-    """A program that has the device open for a moment, as udev and lists of drives do, spoils no run."""
+def test_a_brief_open_is_no_use(device: Path) -> None:
+    """A program that has the device open for a moment, as udev and lists of drives do, prevents no run."""
     passing = "import os, sys, time\nkept = os.open(sys.argv[1], os.O_RDONLY)\n"
     script = f"{passing}print('ready', flush=True)\ntime.sleep(0.2)\n"
     with subprocess.Popen([sys.executable, "-c", script, str(device)], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
-        with held(device) as target:
+        with claimed(device) as target:
             assert target.dut.path == str(device)
     assert other.returncode == 0
 
 
 @pytest.mark.root
 def test_a_device_open_by_another_node_is_refused(device: Path, tmp_path: Path) -> None:
-    """A program in a container has the same device by a node of its own place; it is found by its number."""
+    """A program in a container has the same device open by another node; it is found by its device number."""
     node = tmp_path / device.name
     subprocess.run(["mknod", node, "b", "7", device.name.removeprefix("loop")], check=True)
     with other_program(OPENS, str(node), "O_RDONLY", "O_CLOEXEC") as other:
@@ -250,29 +254,29 @@ def test_a_device_open_by_another_node_is_refused(device: Path, tmp_path: Path) 
 
 @pytest.mark.root
 def test_a_second_run_is_refused(device: Path) -> None:
-    """Two runs never share a device: the second is refused, and told which process has it."""
+    """Two runs never share a device: the second is refused, with the process of the first."""
     with other_program(HOLDS, str(device)) as other:
         refused(device, TargetBusy, rf"\(process {other.pid}\) has it open")
-    with held(device):
+    with claimed(device):
         refused(device, TargetBusy, "snia-pts itself has locked it")
 
 
 @pytest.mark.root
-def test_what_the_list_cannot_see_is_refused_by_the_kernel(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where /proc hides who has a device, the exclusive open refuses; who came in the last moment is seen after it."""
+def test_a_hidden_user_is_detected_by_the_exclusive_open(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If /proc hides who uses a device, the exclusive open fails; a user who comes at the last moment is seen later."""
     monkeypatch.setattr(target_claim, "require_free", lambda *_, **__: None)
     with (
         other_program(HOLDS, str(device)),
         pytest.raises(TargetBusy, match="it is already open exclusively"),
-        held(device),
+        claimed(device),
     ):
-        raise AssertionError("it was held")
+        raise AssertionError("it was claimed")
     with (
-        other_program(OPENS, str(device), "O_RDONLY", "O_CLOEXEC") as other,  # it came in the last moment
+        other_program(OPENS, str(device), "O_RDONLY", "O_CLOEXEC") as other,  # it opened the device at the last moment
         pytest.raises(TargetBusy, match=rf"process {other.pid}\) has it open"),
-        held(device),
+        claimed(device),
     ):
-        raise AssertionError("it was held")
+        raise AssertionError("it was claimed")
 
 
 @pytest.mark.root
@@ -285,14 +289,14 @@ def test_a_locked_device_is_refused(device: Path) -> None:
 
 @pytest.mark.root
 def test_a_read_only_device_is_refused(tmp_path: Path) -> None:
-    """A write-protected device is told as such."""
+    """The reason for a write-protected device is that it is read-only."""
     with loop_device(filled(tmp_path / "disk.img"), read_only=True) as path:
         refused(path, TargetUnfit, "it is read-only")
 
 
 @pytest.mark.root
 def test_a_device_on_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
-    """A loop device whose file cannot be written is read-only, and so refused."""
+    """A loop device whose file cannot be written is read-only, and therefore refused."""
     with mounted("none", tmp_path / "ro", "-t", "tmpfs") as place:
         filled(place / "disk.img")
         subprocess.run(["mount", "-o", "remount,ro", place], check=True)
@@ -302,17 +306,17 @@ def test_a_device_on_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_an_unbound_device_is_refused(tmp_path: Path) -> None:
-    """A block device without a medium has nothing to test."""
+    """A block device without a medium cannot be tested."""
     with loop_device(filled(tmp_path / "disk.img")) as path:
         pass
     if path.exists() and Path(f"/sys/block/{path.name}/size").read_text().strip() == "0":
-        with pytest.raises(TargetUnfit, match="no size"), held(path):
-            raise AssertionError("it was held")
+        with pytest.raises(TargetUnfit, match="no size"), claimed(path):
+            raise AssertionError("it was claimed")
 
 
 @pytest.mark.root
 def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
-    """A disk with a partition in use by nobody still holds somebody's data; the partition itself is no whole drive."""
+    """A disk with an unused partition still holds data of somebody; a partition itself is not a whole drive."""
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 8192) as (part,):
         refused(path, TargetNotOurs, rf"it holds dos partition table, {part.name} \(nothing recognised\)")
         refused(part, TargetUnfit, f"it is a partition of {path}")
@@ -321,7 +325,7 @@ def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_device_with_a_partition_in_use_is_refused(tmp_path: Path) -> None:
-    """--discard-data gives up what nobody uses, and nothing else."""
+    """--discard-data gives up data that nobody uses, and nothing else."""
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as (part,):
         make_ext4(part, "photos")
         refused(path, TargetNotOurs, rf"{part.name} \(ext4 photos\)")
@@ -334,12 +338,12 @@ def test_a_device_with_a_partition_in_use_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_discarded_data_is_still_there(tmp_path: Path) -> None:
-    """--discard-data holds a drive with partitions, which cannot be mounted meanwhile; holding it changes nothing."""
+def test_discarded_data_is_unchanged_by_the_claim(tmp_path: Path) -> None:
+    """--discard-data claims a drive with partitions, which then cannot be mounted; the claim changes nothing."""
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as (part,):
         make_ext4(part, "photos")
         before = content(path)
-        with held(path, discard_data=True) as target:
+        with claimed(path, discard_data=True) as target:
             assert contents(target, tmp_path).descriptions(path.name) == (
                 "dos partition table",
                 f"{part.name} (ext4 photos)",
@@ -351,7 +355,7 @@ def test_discarded_data_is_still_there(tmp_path: Path) -> None:
 
 
 def put(path: Path, offset: int, mark: bytes) -> None:
-    """Write a mark on a device."""
+    """Write a signature to a device."""
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(mark)
@@ -359,17 +363,17 @@ def put(path: Path, offset: int, mark: bytes) -> None:
 
 
 def with_file_system(path: Path) -> None:
-    """A file system with a name."""
+    """Make a file system with a label."""
     make_ext4(path, "photos")
 
 
 def with_swap(path: Path) -> None:
-    """Swap space that is switched off."""
+    """Make swap space that is not in use."""
     subprocess.run(["mkswap", path], check=True, capture_output=True)
 
 
 def with_gpt(path: Path, *, start: int = 0, sector_bytes: int = 512, part: tuple[int, int] | None = None) -> None:
-    """A GUID partition table from byte ``start`` on, without partitions or with one from and to a sector."""
+    """Write a GUID partition table at byte ``start``, without partitions or with one between two sectors."""
     entry = struct.pack("<16s16sQQ", b"t" * 16, b"u" * 16, *part) if part else b""
     entries = entry.ljust(128 * 128, b"\0")
     last = 8 * MIB // sector_bytes - 1
@@ -399,19 +403,19 @@ def with_gpt(path: Path, *, start: int = 0, sector_bytes: int = 512, part: tuple
 
 
 def with_volume(path: Path) -> None:
-    """A physical volume of LVM."""
+    """Make a physical volume of LVM."""
     body = (struct.pack("<I", 32) + b"LVM2 001" + b"u" * 32).ljust(492, b"\0")
     checksum = zlib.crc32(body, 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
     put(path, 512, b"LABELONE" + struct.pack("<QI", 1, checksum) + body)
 
 
 def with_array(path: Path) -> None:
-    """A member of a RAID of Linux, version 1.2."""
+    """Make a member of a Linux RAID, version 1.2."""
     block = bytearray(
         struct.pack("<III", 0xA92B4EFC, 1, 0) + bytes(4) + bytes(range(16)) + b"host:home".ljust(32, b"\0")
     )
     block += bytes(1024 - len(block))
-    struct.pack_into("<Q", block, 144, 8)  # where it stands, in sectors
+    struct.pack_into("<Q", block, 144, 8)  # its position in sectors
     words = struct.unpack("<64I", block[:256])
     total = sum(words)
     struct.pack_into("<I", block, 216, ((total & 0xFFFFFFFF) + (total >> 32)) & 0xFFFFFFFF)
@@ -419,24 +423,24 @@ def with_array(path: Path) -> None:
 
 
 def with_pool(path: Path) -> None:
-    """The first label of a ZFS pool."""
+    """Write the first label of a ZFS pool."""
     for offset, mark in zfs_marks():
         put(path, offset, mark)
 
 
 def with_cache(path: Path) -> None:
-    """A backing device of bcache."""
+    """Make a backing device of bcache."""
     magic = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
     put(path, 4096, struct.pack("<QQQ16s", 0, 8, 1, magic) + b"u" * 16)
 
 
 def with_mirror(path: Path) -> None:
-    """A device of DRBD, mirrored to another host."""
+    """Make a device of DRBD, mirrored to another host."""
     put(path, 8 * MIB - 4096 + 48, struct.pack(">QIIIIIIII", 5, 0, 0x8374026B, 8, 8, 127, 16, 4096, 0))
 
 
 def with_osd(path: Path) -> None:
-    """A device of Ceph's BlueStore."""
+    """Make a device of Ceph's BlueStore."""
     put(path, 0, b"bluestore block device\n")
 
 
@@ -446,27 +450,27 @@ def with_osd(path: Path) -> None:
     [(with_file_system, "ext4 photos"), (with_swap, "swap"), (with_gpt, "gpt partition table, PMBR partition table")],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_device_with_somebodys_data_is_refused(tmp_path: Path, write: Callable[[Path], None], text: str) -> None:
-    """What is recognised on a device that nobody uses is told and refused, unless it may be discarded."""
+def test_a_device_with_data_is_refused(tmp_path: Path, write: Callable[[Path], None], text: str) -> None:
+    """Data that is recognised on an unused device is named, and refused unless it may be discarded."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         write(path)
         refused(path, TargetNotOurs, f"it holds {text}")
         refused(path, TargetNotOurs, f"it holds {text}", overwrite=True)
         before = content(path)
-        with held(path, discard_data=True) as target:
+        with claimed(path, discard_data=True) as target:
             assert contents(target, tmp_path).descriptions(path.name) == tuple(text.split(", "))
         assert content(path) == before
 
 
 @pytest.mark.root
 def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """A drive that answers with errors looks empty to the tools; it is refused as one that nobody can look into."""
+    """A drive that returns errors looks empty to the tools; it is refused because its content cannot be read."""
     with loop_drive(tmp_path) as drive:
         drive.fail_after(0)
-        with pytest.raises(TargetNotOurs, match=r"cannot be examined \(Input/output error\)"), held(drive.path):
-            raise AssertionError("it was held")
+        with pytest.raises(TargetNotOurs, match=r"cannot be examined \(Input/output error\)"), claimed(drive.path):
+            raise AssertionError("it was claimed")
         drive.heal()
-        with held(drive.path) as target:
+        with claimed(drive.path) as target:
             assert contents(target, tmp_path) == Contents()
 
 
@@ -483,8 +487,8 @@ def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable[[Path], None], whole: str) -> None:
-    """A drive without which others lose their data is refused although nobody uses it, with --discard-data too."""
+def test_a_member_of_a_larger_volume_is_refused(tmp_path: Path, write: Callable[[Path], None], whole: str) -> None:
+    """A drive without which others lose their data is refused even if nobody uses it and with --discard-data."""
     with loop_device(tmp_path / "disk.img", 64 * MIB if write is with_pool else 8 * MIB) as path:
         write(path)
         for discard_data in (False, True):
@@ -493,7 +497,7 @@ def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable
 
 @pytest.mark.root
 def test_an_external_journal_is_refused(tmp_path: Path) -> None:
-    """The file system whose journal it is stands on another drive."""
+    """The file system of the journal is on another drive."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         subprocess.run(["mke2fs", "-q", "-F", "-O", "journal_dev", path], check=True, capture_output=True)
         for discard_data in (False, True):
@@ -519,21 +523,21 @@ def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> 
                     for member in (path, other):
                         refused(member, TargetBusy, "member of a btrfs of 2 drives", discard_data=discard_data)
             else:
-                with held(path, discard_data=True):
+                with claimed(path, discard_data=True):
                     pass
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("sector_bytes", [512, 4096])
 def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_path: Path, sector_bytes: int) -> None:
-    """A loop device shows no partitions by itself; what is in them counts nevertheless."""
+    """A loop device has no partition nodes by default; the content of its partitions counts nevertheless."""
     starts, length = (MIB // sector_bytes, 3 * MIB // sector_bytes), 2 * MIB // sector_bytes
     table = b"".join(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length) for start in starts)
     with loop_device(tmp_path / "disk.img", 16 * MIB, "--sector-size", str(sector_bytes)) as path:
         put(path, 446, table.ljust(64, b"\0") + b"\x55\xaa")
         assert not list(Path(f"/sys/block/{path.name}").glob(f"{path.name}p*"))
         refused(path, TargetNotOurs, rf"{path.name} partition 2 \(nothing recognised\)")
-        with held(path, discard_data=True):
+        with claimed(path, discard_data=True):
             pass
         part = tmp_path / "part"
         part.write_bytes(bytes(2 * MIB))
@@ -542,11 +546,11 @@ def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_pat
         for discard_data in (False, True):
             refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
         add = ["partx", "--add", "--nr", "1", str(path)]
-        if not subprocess.run(add, check=False, capture_output=True).returncode:  # it knows the first one only
+        if not subprocess.run(add, check=False, capture_output=True).returncode:  # it has read the first one only
             for discard_data in (False, True):
                 refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
             subprocess.run(["partx", "--delete", path], check=True, capture_output=True)
-        no_node = Path(f"{path}p2")  # the kernel knows the partition, and a container has no node for it
+        no_node = Path(f"{path}p2")  # the kernel has the partition, but a container has no node for it
         assert any(signature.member_of for signature in read_contents({path: [no_node]})[path].signatures)
 
 
@@ -562,7 +566,7 @@ def table(*parts: tuple[int, int]) -> bytes:
 def test_a_member_within_a_partition_table_within_a_partition_is_refused(
     tmp_path: Path, inner: str, known: bool
 ) -> None:
-    """As of a virtual machine whose disk is a partition here, whether the kernel has read the outer table or not."""
+    """A virtual machine may have a partition as its disk; whether the kernel has read the outer table is irrelevant."""
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path, ExitStack() as stack:
         if known:
             stack.enter_context(partitioned(path, 8 * MIB // 512))
@@ -581,7 +585,7 @@ def test_a_member_within_a_partition_table_within_a_partition_is_refused(
             TargetNotOurs,
             rf"{outer} \(.*{kind} partition table.*\), {outer} partition 1 \(nothing recognised\)",
         )
-        with held(path, discard_data=True):
+        with claimed(path, discard_data=True):
             pass
         part = tmp_path / "part"
         part.write_bytes(bytes(MIB))
@@ -591,9 +595,117 @@ def test_a_member_within_a_partition_table_within_a_partition_is_refused(
             refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
 
 
+def with_volume_at(disk: Path, folder: Path, offset: int) -> None:
+    """Make a physical volume of LVM that begins at a byte of a disk."""
+    part = folder / "part"
+    part.write_bytes(bytes(MIB))
+    with_volume(part)
+    put(disk, offset, part.read_bytes())
+
+
+def require_searched(disk: Path, folder: Path, reason: str, offset: int) -> None:
+    """Require that a disk with an empty partition at ``offset`` may be discarded, but not with a member in it."""
+    refused(disk, TargetNotOurs, reason)
+    with claimed(disk, discard_data=True):
+        pass
+    with_volume_at(disk, folder, offset)
+    for discard_data in (False, True):
+        refused(disk, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
+
+
 @pytest.mark.root
-def test_a_member_in_a_table_for_other_sectors_is_refused(tmp_path: Path) -> None:
-    """As of a drive that was moved out of a USB bridge with larger sectors."""
+@pytest.mark.parametrize(
+    ("kind", "name", "shown"),
+    [
+        ("bsd", "", ""),
+        ("mac", "data", "mac partition table, "),
+        ("sun", "", "sun partition table, "),
+        ("dvh", "primary", "sgi partition table, "),
+        ("atari", "primary", "atari partition table, "),
+        ("gpt", "data", "gpt partition table, "),
+    ],
+)
+def test_a_member_in_any_partition_table_is_refused(tmp_path: Path, kind: str, name: str, shown: str) -> None:
+    """Tables of other systems are written by parted and read by libblkid; some of them the kernel does not read."""
+    need_program("parted", "parted")
+    image = tmp_path / "disk.img"
+    image.write_bytes(bytes(64 * MIB))
+    for command in (["mklabel", kind], ["mkpart", *filter(None, [name]), "ext2", "16MiB", "24MiB"]):
+        subprocess.run(["parted", "--script", image, *command], check=True, capture_output=True)
+    with loop_device(image) as path:
+        start = r"loop\d+ partition \d+ \(nothing recognised\)"
+        require_searched(path, tmp_path, rf"it holds {shown}(.*, )?{start}", 16 * MIB)
+
+
+def bsd_label(*parts: tuple[int, int]) -> bytes:
+    """Return a BSD disklabel with these partitions (first sector and length); the third one covers everything."""
+    label = bytearray(148 + 16 * 8)
+    for offset, number in ((0, 0x82564557), (40, 512), (132, 0x82564557)):
+        struct.pack_into("<I", label, offset, number)
+    struct.pack_into("<H", label, 138, 8)
+    for number, (start, length) in enumerate(parts):
+        struct.pack_into("<IIIB", label, 148 + 16 * number, length, start, 0, 7)
+    checksum = 0
+    for (word,) in struct.iter_unpack("<H", bytes(label)):
+        checksum ^= word
+    struct.pack_into("<H", label, 136, checksum)
+    return bytes(label)
+
+
+def solaris_table(start: int, length: int) -> bytes:
+    """Return a Solaris table of contents with one slice, in sectors of the partition."""
+    table_of_contents = bytearray(512)
+    for offset, number in ((12, 0x600DDEEE), (16, 1)):
+        struct.pack_into("<I", table_of_contents, offset, number)
+    struct.pack_into("<HH", table_of_contents, 28, 512, 16)
+    struct.pack_into("<HHII", table_of_contents, 72, 2, 0, start, length)
+    return bytes(table_of_contents)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("kind", "inner"),
+    [
+        (0xA5, bsd_label((2048 + 4096, 8192), (0, 0), (2048, 65536))),
+        (0xA5, bsd_label((4096, 8192), (0, 0), (0, 65536))),
+        (0xA6, bsd_label((2048 + 4096, 8192))),
+        (0xA9, bsd_label((2048 + 4096, 8192))),
+        (0x82, solaris_table(4096, 8192)),
+    ],
+    ids=["FreeBSD", "FreeBSD 10", "OpenBSD", "NetBSD", "Solaris"],
+)
+def test_a_member_in_a_disklabel_within_a_partition_is_refused(tmp_path: Path, kind: int, inner: bytes) -> None:
+    """Each system counts its sectors from the start of the disk, or of the partition."""
+    with loop_device(tmp_path / "disk.img", 64 * MIB) as path:
+        put(path, 446, struct.pack("<B3sB3sII", 0, b"", kind, b"", 2048, 65536).ljust(64, b"\0") + b"\x55\xaa")
+        put(path, MIB + 512, inner)
+        # util-linux 2.41.5 does not number the slices of Solaris: the suite finds them in the partition's content.
+        require_searched(path, tmp_path, rf"{path.name} partition (5|1 partition 1) \(nothing recognised\)", 3 * MIB)
+
+
+@pytest.mark.root
+def test_a_disk_of_aix_is_refused(tmp_path: Path) -> None:
+    """libblkid recognises its signature, but none of its contents."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        put(path, 0, b"\xc9\xc2\xd4\xc1")
+        refused(path, TargetNotOurs, "it holds aix partition table")
+        with claimed(path, discard_data=True):
+            pass
+
+
+@pytest.mark.root
+def test_a_disk_of_ultrix_is_searched(tmp_path: Path) -> None:
+    """Its table is at the end of the first 16 KiB."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
+        entries = struct.pack("<II", 8192, 4096).ljust(64, b"\0")
+        put(path, 16384 - 72, struct.pack("<ii", 0x032957, 1) + entries)
+        reason = rf"ultrix partition table, {path.name} partition 1 \(nothing recognised\)"
+        require_searched(path, tmp_path, reason, 2 * MIB)
+
+
+@pytest.mark.root
+def test_a_member_in_a_table_for_another_sector_size_is_refused(tmp_path: Path) -> None:
+    """A drive has one if it was moved out of a USB bridge with larger sectors."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         with_gpt(path, sector_bytes=4096, part=(256, 767))
         refused(path, TargetNotOurs, rf"{path.name} partition 1 \(nothing recognised\)")
@@ -605,8 +717,8 @@ def test_a_member_in_a_table_for_other_sectors_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.root
-def test_a_partition_is_read_from_its_disk_too(tmp_path: Path) -> None:
-    """Its node may lead elsewhere, and its entry in the partition table may be longer than the kernel knows."""
+def test_a_partition_is_also_read_from_its_disk(tmp_path: Path) -> None:
+    """Its node may lead elsewhere, and its entry in the partition table may be longer than the kernel's."""
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 4 * MIB // 512) as (part,):
         node = tmp_path / part.name
         node.write_bytes(bytes(4 * MIB))
@@ -619,7 +731,7 @@ def test_a_partition_is_read_from_its_disk_too(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("known", [True, False])
 def test_logical_partitions_are_listed_once(tmp_path: Path, known: bool) -> None:
-    """An extended partition begins with a partition table of its own, which lists them again."""
+    """An extended partition begins with its own partition table, which lists them again."""
     first = struct.pack("<B3sB3sII", 0, b"", 0x05, b"", 2048, 20480).ljust(64, b"\0") + b"\x55\xaa"
     logical = struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 2048, 4096)
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
@@ -643,7 +755,7 @@ def test_logical_partitions_are_listed_once(tmp_path: Path, known: bool) -> None
 
 @pytest.mark.root
 def test_a_member_with_a_second_signature_is_refused(tmp_path: Path) -> None:
-    """In a partition that the kernel has not read, a file system that was not wiped hides no member."""
+    """In a partition that the kernel has not read, a file system that was not wiped does not hide a member."""
     part = tmp_path / "part"
     part.write_bytes(bytes(4 * MIB))
     with_file_system(part)
@@ -657,13 +769,13 @@ def test_a_member_with_a_second_signature_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_device_below_device_mapper_is_refused(tmp_path: Path, device: Path) -> None:
-    """A device that LVM, RAID or device mapper is made of is refused with the name of what is made of it."""
+    """A device that LVM, RAID or device mapper uses is refused with the name of the upper device."""
     need_program("dmsetup", "dmsetup")
     name = f"snia-pts-test-{os.getpid()}"
     table = f"0 2048 linear {device} 0"
-    made = subprocess.run(["dmsetup", "create", name, "--table", table], check=False, capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"no device mapper here: {made.stderr.strip()}")
+    created = subprocess.run(["dmsetup", "create", name, "--table", table], check=False, capture_output=True, text=True)
+    if created.returncode:
+        pytest.skip(f"no device mapper here: {created.stderr.strip()}")
     try:
         refused(device, TargetBusy, f"it backs {name}")
     finally:
@@ -675,24 +787,24 @@ def test_a_device_below_device_mapper_is_refused(tmp_path: Path, device: Path) -
 
 @pytest.mark.parametrize("new", [True, False])
 def test_a_refused_target_leaves_no_new_file(new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that was created and then refused is removed; one that was there before stays, whoever made it."""
+    """A file that was created for a refused target is removed; a file that existed before stays, whoever made it."""
     path = tmp_path / "drive.img"
     if not new:
-        with held(path, size_bytes=MIB):
+        with claimed(path, size_bytes=MIB):
             pass
 
     def refuse(*_: object) -> None:
         raise TargetBusy(path=path, reason="somebody opened it")
 
     monkeypatch.setattr(target_claim, "require_sole_open", refuse)
-    with pytest.raises(TargetBusy, match="somebody opened it"), held(path, size_bytes=MIB):
-        pytest.fail("it is held")
+    with pytest.raises(TargetBusy, match="somebody opened it"), claimed(path, size_bytes=MIB):
+        pytest.fail("it is claimed")
 
     assert path.exists() == (not new)
 
 
-def test_a_file_that_appears_meanwhile_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that somebody makes after the first look is somebody's: it is refused, and stays."""
+def test_a_file_that_appears_later_is_not_the_suites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another user creates after the first check is refused, and stays."""
     path = tmp_path / "drive.img"
 
     def appearing(*arguments: Any, **options: Any) -> Any:
@@ -701,8 +813,8 @@ def test_a_file_that_appears_meanwhile_is_not_ours(tmp_path: Path, monkeypatch: 
         return found
 
     monkeypatch.setattr(target_claim, "read_dut", appearing)
-    with pytest.raises(TargetNotOurs, match="snia-pts did not create it"), held(path, size_bytes=MIB):
-        pytest.fail("it is held")
+    with pytest.raises(TargetNotOurs, match="snia-pts did not create it"), claimed(path, size_bytes=MIB):
+        pytest.fail("it is claimed")
 
     assert path.read_bytes() == b"precious" * 1024
 
@@ -711,10 +823,10 @@ def test_a_file_that_appears_meanwhile_is_not_ours(tmp_path: Path, monkeypatch: 
 def test_a_target_that_is_not_confirmed_leaves_no_new_file(
     new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is refused before it begins leaves neither run folder nor a file that it created."""
+    """A run that is refused before it starts leaves neither a run folder nor a file that it created."""
     path, run = tmp_path / "drive.img", tmp_path / "run"
     if not new:
-        with held(path, size_bytes=32 * MIB):
+        with claimed(path, size_bytes=32 * MIB):
             pass
 
     def refuse(*_: object) -> None:
@@ -728,21 +840,22 @@ def test_a_target_that_is_not_confirmed_leaves_no_new_file(
     assert not run.exists()
 
 
-def test_a_new_file_is_made_and_ours_ever_after(tmp_path: Path) -> None:
-    """A new file has its size, is only for its owner, and is taken again without --overwrite."""
+def test_a_new_file_is_marked_as_the_suites(tmp_path: Path) -> None:
+    """A new file has its size and mode 0600, and is accepted again without --overwrite."""
     path = tmp_path / "new.img"
-    with held(path, MIB) as target:
+    with claimed(path, MIB) as target:
         assert (target.dut.kind, target.dut.capacity_bytes) == ("file", MIB)
     assert path.stat().st_size == MIB
     assert path.stat().st_mode & 0o777 == 0o600
-    with held(path) as target:
+    with claimed(path) as target:
         assert target.dut.capacity_bytes == MIB
-    with held(path, 2 * MIB) as target:
-        assert target.dut.capacity_bytes == 2 * MIB == path.stat().st_size
+        assert target.resized() is target  # of an array, which the purger compares with the array's facts
+    with claimed(path, 2 * MIB) as target:
+        assert target.dut.capacity_bytes == target.resized().dut.capacity_bytes == 2 * MIB == path.stat().st_size
 
 
-def test_a_file_of_somebody_is_refused(tmp_path: Path) -> None:
-    """A file that the suite did not make is refused, by link and with a size too, and neither cut nor grown."""
+def test_a_file_of_the_user_is_refused(tmp_path: Path) -> None:
+    """A file that the suite did not create is refused, also by symlink or with a size, and keeps its size."""
     path = filled(tmp_path / "data.img")
     (tmp_path / "link").symlink_to(path)
 
@@ -753,11 +866,11 @@ def test_a_file_of_somebody_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / ".." / tmp_path.name / "data.img", TargetNotOurs, "did not create")
 
 
-def test_overwrite_takes_a_file_of_somebody(tmp_path: Path) -> None:
-    """With --overwrite it is held, and looking at it changes nothing yet; it does not become ours by that."""
+def test_overwrite_accepts_a_file_of_the_user(tmp_path: Path) -> None:
+    """With --overwrite it is claimed; checking it changes nothing, and does not mark it as the suite's."""
     path = filled(tmp_path / "data.img")
     before = content(path)
-    with held(path, overwrite=True) as target:
+    with claimed(path, overwrite=True) as target:
         assert target.dut.capacity_bytes == MIB
 
     assert content(path) == before
@@ -765,16 +878,16 @@ def test_overwrite_takes_a_file_of_somebody(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Path:
-    """A file of 8 MiB that the suite made."""
-    path = tmp_path / "ours.img"
-    with held(path, 8 * MIB):
+def suite_file(tmp_path: Path) -> Path:
+    """Return a file of 8 MiB that the suite made."""
+    path = tmp_path / "suite_file.img"
+    with claimed(path, 8 * MIB):
         pass
     return path
 
 
-def refused_as_not_ours(path: Path, reason: str) -> None:
-    """The run and --plan refuse it, with a size or without, and name --overwrite; the run can have it with that."""
+def refused_as_user_file(path: Path, reason: str) -> None:
+    """Require that run and --plan refuse it, with and without a size, and name --overwrite, which accepts it."""
     before = content(path)
     for size_bytes in (None, MIB):
         refused(path, TargetNotOurs, reason, size_bytes)
@@ -782,7 +895,7 @@ def refused_as_not_ours(path: Path, reason: str) -> None:
             require_claimable(path, size_bytes=size_bytes, overwrite=False)
         assert planned.value.exit_code == 8
         assert "--overwrite" in planned.value.hint
-    with held(path, overwrite=True) as target:
+    with claimed(path, overwrite=True) as target:
         assert target.remove() == "snia-pts did not create it"
     assert content(path) == before
 
@@ -798,87 +911,87 @@ def refused_as_not_ours(path: Path, reason: str) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_file_of_ours_with_a_file_system_is_refused(ours: Path, write: Callable[[Path], None], kind: str) -> None:
-    """Somebody who makes a file system on a file of ours keeps it."""
-    write(ours)
-    refused_as_not_ours(ours, f"it holds {kind}")
+def test_a_suite_file_with_a_file_system_is_refused(suite_file: Path, write: Callable[[Path], None], kind: str) -> None:
+    """A file system that a user made in a file of the suite is kept."""
+    write(suite_file)
+    refused_as_user_file(suite_file, f"it holds {kind}")
 
 
-def test_an_image_copied_into_a_file_of_ours_is_refused(tmp_path: Path, ours: Path) -> None:
-    """Its inode and mark stay, and the content is somebody's."""
+def test_an_image_copied_into_a_suite_file_is_refused(tmp_path: Path, suite_file: Path) -> None:
+    """Its inode and mark stay, but the content is the user's."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(8 * MIB)
     make_ext4(image, "photos")
-    ours.write_bytes(image.read_bytes())
-    refused_as_not_ours(ours, "it holds ext4 photos")
+    suite_file.write_bytes(image.read_bytes())
+    refused_as_user_file(suite_file, "it holds ext4 photos")
 
 
-def test_a_name_with_odd_letters_hides_no_file_system(tmp_path: Path) -> None:
-    """What wipefs makes of a name does not matter."""
+def test_an_unusual_label_hides_no_file_system(tmp_path: Path) -> None:
+    """How wipefs prints a label does not matter."""
     path = tmp_path / "größe 100% [x].img"
-    with held(path, 8 * MIB):
+    with claimed(path, 8 * MIB):
         pass
     make_ext4(path, "photos")
-    refused_as_not_ours(path, "it holds ext4 photos")
+    refused_as_user_file(path, "it holds ext4 photos")
 
 
-def test_a_copy_of_a_file_of_ours_is_not_ours(tmp_path: Path, ours: Path) -> None:
-    """cp --archive takes the mark along, but it is another file's."""
+def test_a_copy_of_a_suite_file_is_not_the_suites(tmp_path: Path, suite_file: Path) -> None:
+    """cp --archive copies the mark, which belongs to another inode."""
     copy = tmp_path / "copy.img"
-    subprocess.run(["cp", "--archive", ours, copy], check=True)
-    assert os.getxattr(copy, "user.snia-pts.target") == os.getxattr(ours, "user.snia-pts.target")
-    refused_as_not_ours(copy, "did not create it")
-    copy.replace(ours)
-    refused_as_not_ours(ours, "did not create it")
+    subprocess.run(["cp", "--archive", suite_file, copy], check=True)
+    assert os.getxattr(copy, "user.snia-pts.target") == os.getxattr(suite_file, "user.snia-pts.target")
+    refused_as_user_file(copy, "did not create it")
+    copy.replace(suite_file)
+    refused_as_user_file(suite_file, "did not create it")
 
 
 @pytest.mark.root
-def test_a_copy_on_another_file_system_is_not_ours(tmp_path: Path) -> None:
-    """Not even where both file systems count their inodes alike, and have no generation numbers."""
+def test_a_copy_on_another_file_system_is_not_the_suites(tmp_path: Path) -> None:
+    """This holds even if both file systems use the same inode numbers, and have no generation numbers."""
     with (
         mounted("none", tmp_path / "a", "-t", "tmpfs") as first,
         mounted("none", tmp_path / "b", "-t", "tmpfs") as second,
     ):
-        with held(first / "x.img", MIB):
+        with claimed(first / "x.img", MIB):
             pass
         if not os.listxattr(first / "x.img"):
             pytest.skip("no user attributes on tmpfs before Linux 6.6")
         subprocess.run(["cp", "--archive", first / "x.img", second], check=True)
         assert (first / "x.img").stat().st_ino == (second / "x.img").stat().st_ino
-        refused_as_not_ours(second / "x.img", "did not create it")
-        with held(first / "x.img"):
+        refused_as_user_file(second / "x.img", "did not create it")
+        with claimed(first / "x.img"):
             pass
 
 
-def test_a_mark_of_another_form_is_no_mark(tmp_path: Path) -> None:
-    """Whatever else stands in the attribute makes no file ours."""
+def test_an_invalid_mark_is_no_mark(tmp_path: Path) -> None:
+    """Any other content of the attribute is no mark."""
     path = filled(tmp_path / "data.img")
     os.setxattr(path, "user.snia-pts.target", b"1")
-    refused_as_not_ours(path, "did not create it")
+    refused_as_user_file(path, "did not create it")
 
 
-def test_random_data_and_zeros_are_ours(ours: Path) -> None:
-    """What a run leaves behind, another run takes."""
-    with held(ours):
+def test_random_data_and_zeros_are_the_suites(suite_file: Path) -> None:
+    """Another run accepts what a run leaves behind."""
+    with claimed(suite_file):
         pass
-    ours.write_bytes(random.Random(3).randbytes(8 * MIB))
-    with held(ours) as target:
+    suite_file.write_bytes(random.Random(3).randbytes(8 * MIB))
+    with claimed(suite_file) as target:
         assert target.created_by_suite
 
 
-def test_a_file_of_ours_that_cannot_be_read_is_refused(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows what is in it."""
+def test_a_suite_file_that_cannot_be_read_is_refused(suite_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its content is unknown."""
 
     def fails(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "pread", fails)
-    refused_as_not_ours(ours, "cannot be examined")
+    refused_as_user_file(suite_file, "cannot be examined")
 
 
 def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
-    """A hard link is somebody else's name for the same data: not even --overwrite takes it."""
+    """A hard link is another name for the same data: even --overwrite does not accept it."""
     path = filled(tmp_path / "data.img")
     (tmp_path / "backup.img").hardlink_to(path)
 
@@ -888,17 +1001,17 @@ def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_gets_a_second_name_before_it_is_locked_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The names are counted again once the file is claimed."""
+    """The names are counted again when the file is claimed."""
     path = filled(tmp_path / "data.img")
     monkeypatch.setattr(target_claim, "lock", lambda *_: (tmp_path / "backup.img").hardlink_to(path))
-    with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"), held(path, overwrite=True):
-        raise AssertionError("it was held")
+    with pytest.raises(TargetUnfit, match=r"2 names \(hard links\)"), claimed(path, overwrite=True):
+        raise AssertionError("it was claimed")
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["itself", "link", "bind mount"])
 def test_a_file_below_a_loop_device_is_refused(tmp_path: Path, name: str) -> None:
-    """A file that a loop device is made of is refused, by whatever name it is reached."""
+    """A file that a loop device uses is refused under any of its names."""
     (tmp_path / "a").mkdir()
     path = filled(tmp_path / "a" / "disk.img")
     with loop_device(path) as device:
@@ -914,7 +1027,7 @@ def test_a_file_below_a_loop_device_is_refused(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.root
 def test_a_swap_file_is_refused(tmp_path: Path) -> None:
-    """A file that the kernel swaps to is refused as such, with --overwrite too."""
+    """A file to which the kernel swaps is refused as such, also with --overwrite."""
     path = filled(tmp_path / "swap file", 4 * MIB)
     path.chmod(0o600)
     subprocess.run(["mkswap", path], check=True, capture_output=True)
@@ -929,7 +1042,7 @@ def test_a_swap_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["O_RDONLY", "O_RDWR"])
 def test_an_open_file_is_refused(tmp_path: Path, mode: str) -> None:
-    """A file that a virtual machine (here: a small program) has open is refused, and the program named."""
+    """A file that a virtual machine (here: a small program) has open is refused, with the name of the program."""
     path = filled(tmp_path / "vm.img")
     with other_program(OPENS, str(path), mode, "O_CLOEXEC") as other:
         refused(path, TargetBusy, f"process {other.pid}", overwrite=True)
@@ -938,14 +1051,14 @@ def test_an_open_file_is_refused(tmp_path: Path, mode: str) -> None:
 def test_a_file_in_another_run_is_refused(tmp_path: Path) -> None:
     """Two runs never share a file."""
     path = filled(tmp_path / "x.img")
-    with held(path, overwrite=True):
+    with claimed(path, overwrite=True):
         refused(path, TargetBusy, "locked", overwrite=True)
     with other_program(HOLDS, str(path)):
         refused(path, TargetBusy, "locked|has it open", overwrite=True)
 
 
-def test_a_file_beyond_the_room_is_refused(tmp_path: Path) -> None:
-    """What the disk has no room for is refused before it is made, grown, or filled in the middle of a run."""
+def test_a_file_larger_than_the_free_space_is_refused(tmp_path: Path) -> None:
+    """If the disk is too small it is refused before it is created, enlarged, or filled during a run."""
     huge = 1 << 60
     refused(tmp_path / "new.img", TargetUnfit, "of free space; it needs .* more", huge)
     assert list(tmp_path.iterdir()) == []
@@ -956,23 +1069,23 @@ def test_a_file_beyond_the_room_is_refused(tmp_path: Path) -> None:
     sparse = tmp_path / "sparse.img"
     with sparse.open("wb") as file:
         file.truncate(8 << 40)
-    with pytest.raises(TargetUnfit, match=r"of free space; it needs .* more"), held(sparse, overwrite=True):
-        raise AssertionError("it was held")
+    with pytest.raises(TargetUnfit, match=r"of free space; it needs .* more"), claimed(sparse, overwrite=True):
+        raise AssertionError("it was claimed")
 
 
 @pytest.mark.root
-def test_a_loop_device_beyond_the_room_is_refused(tmp_path: Path) -> None:
-    """Its file would fill the file system beneath, and other programs could write no more."""
+def test_a_loop_device_larger_than_the_free_space_is_refused(tmp_path: Path) -> None:
+    """Its file would fill the file system below, so that other programs could no longer write."""
     with mounted("none", tmp_path / "small", "-t", "tmpfs", "-o", "size=8M") as folder:
         with loop_device(folder / "x.img", 16 * MIB) as path:
             reason = r"x.img's file system has 8.* MB of free space; it needs 16.* MB more"
             refused(path, TargetUnfit, reason, kept=lambda _: "")
-        with loop_device(folder / "x.img", 0, "--sizelimit", str(4 * MIB)) as path, held(path):
+        with loop_device(folder / "x.img", 0, "--sizelimit", str(4 * MIB)) as path, claimed(path):
             pass
 
 
-def test_a_limit_of_the_shell_is_told(tmp_path: Path) -> None:
-    """Where a file may not become so long (ulimit -f), nothing is left behind."""
+def test_a_file_size_limit_is_reported(tmp_path: Path) -> None:
+    """With a file size limit (ulimit -f) that is too low, nothing is left behind."""
     code = (
         "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.target_claim import claim_target\n"
         "claim_target(Path(sys.argv[1]), size_bytes=1 << 20, overwrite=False).__enter__()"
@@ -991,7 +1104,7 @@ def test_a_limit_of_the_shell_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_direct_io_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no direct I/O, the new file is taken away again."""
+    """Without direct I/O the new file is removed again."""
 
     def no_direct_io(path: Path) -> int:
         raise TargetUnfit(path=path, reason="its file system takes no direct I/O")
@@ -1003,8 +1116,8 @@ def test_a_file_system_without_direct_io_is_refused(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("by", ["file", "symlink", "folder", "nothing"])
-def test_only_the_file_that_was_made_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
-    """Somebody exchanges the new file, or its folder, before the refusal: what is there now stays as it is."""
+def test_only_the_created_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    """Another user replaces the new file, or its folder, before the refusal: the replacement is unchanged."""
     place = tmp_path / "place"
     place.mkdir()
     path = place / "new.img"
@@ -1026,8 +1139,8 @@ def test_only_the_file_that_was_made_is_taken_away(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(filetarget, "direct_sector_bytes", exchange)
     still_open = descriptors()
-    with pytest.raises(TargetUnfit, match="no direct I/O") as unfit, held(path, MIB):
-        raise AssertionError("it was held")
+    with pytest.raises(TargetUnfit, match="no direct I/O") as unfit, claimed(path, MIB):
+        raise AssertionError("it was claimed")
 
     assert unfit.value.exit_code == 10
     assert os.path.lexists(path) == (by != "nothing")
@@ -1037,8 +1150,8 @@ def test_only_the_file_that_was_made_is_taken_away(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("by", ["file", "symlink", "folder", "nothing", None])
-def test_only_the_file_that_is_held_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str | None) -> None:
-    """A file that is exchanged in the moment before its removal stays, and that is reported."""
+def test_only_the_claimed_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str | None) -> None:
+    """A file that replaces it just before its removal stays, and that is reported."""
     place = tmp_path / "place"
     place.mkdir()
     path = place / "x.img"
@@ -1057,7 +1170,7 @@ def test_only_the_file_that_is_held_is_removed(tmp_path: Path, monkeypatch: pyte
             path.symlink_to(tmp_path / "moved.img")
         return found
 
-    with held(path, MIB) as target:
+    with claimed(path, MIB) as target:
         monkeypatch.setattr(target_claim, "_change", exchange)
         why = target.remove()
 
@@ -1071,7 +1184,7 @@ def test_only_the_file_that_is_held_is_removed(tmp_path: Path, monkeypatch: pyte
 
 @pytest.fixture
 def mistyped() -> Iterator[str]:
-    """The name of no drive, which is free again after a test that failed."""
+    """Return the name of a drive that does not exist; it is removed after a failed test."""
     name = f"nvme99n{os.getpid()}"
     yield name
     if (Path("/dev") / name).is_file():
@@ -1079,16 +1192,16 @@ def mistyped() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("text", ["/dev", "/dev/../dev", "/dev/disk/..", "/etc/../dev"])
-def test_no_file_is_made_among_the_devices(mistyped: str, text: str) -> None:
-    """A mistyped drive with --size is a mistake, not a file in the memory of the host."""
+def test_no_file_is_created_among_the_devices(mistyped: str, text: str) -> None:
+    """A mistyped drive with --size is an error, and does not create a file in the host's memory."""
     refused(Path(text) / mistyped, TargetMissing, "does not exist", MIB)
 
     assert not (Path("/dev") / mistyped).exists()
 
 
 @pytest.mark.root
-def test_a_file_in_the_memory_of_the_host_is_refused() -> None:
-    """A file under /dev that somebody made there is no drive, though it is another file system."""
+def test_a_file_in_the_hosts_memory_is_refused() -> None:
+    """A file that somebody made under /dev is no drive, even on another file system."""
     shared = Path("/dev") / "shm"
     if not shared.is_dir():
         pytest.skip("no /dev/shm here")
@@ -1100,22 +1213,22 @@ def test_a_file_in_the_memory_of_the_host_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["/proc/snia-pts-x", "/sys/snia-pts-x", "/proc/self/snia-pts-x"])
-def test_no_file_is_made_in_the_kernel(name: str) -> None:
+def test_no_file_is_created_in_proc_or_sys(name: str) -> None:
     """Nothing is made under /proc and /sys."""
     refused(Path(name), TargetUnfit, "it is a file below", MIB)
 
 
 @pytest.mark.parametrize("name", ["/proc/sys/vm/drop_caches", "/proc/self/mem", "/sys/power/state"])
 def test_files_of_the_kernel_are_refused(name: str) -> None:
-    """Regular files that are none: writing to them does something to the machine."""
+    """They are regular files only by type: writing to them affects the machine."""
     if Path(name).exists():
-        with pytest.raises(TargetUnfit), held(Path(name), overwrite=True):
-            raise AssertionError("it was held")
+        with pytest.raises(TargetUnfit), claimed(Path(name), overwrite=True):
+            raise AssertionError("it was claimed")
 
 
 @pytest.mark.root
-def test_the_devices_are_known_by_another_name(tmp_path: Path, mistyped: str) -> None:
-    """/dev mounted once more, as in a chroot, is no place for a file either."""
+def test_another_mount_of_dev_is_recognised(tmp_path: Path, mistyped: str) -> None:
+    """If /dev is mounted a second time, as in a chroot, no file is created there either."""
     if not os.path.ismount("/dev"):
         pytest.skip("/dev is no mount of its own here")
     with mounted("/dev", tmp_path / "dev", "--bind") as place:
@@ -1123,8 +1236,8 @@ def test_the_devices_are_known_by_another_name(tmp_path: Path, mistyped: str) ->
         assert not (place / mistyped).exists()
 
 
-def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
-    """Folders, pipes, character devices and names in nowhere: each has its sentence."""
+def test_other_types_of_file_are_refused(tmp_path: Path) -> None:
+    """Folders, pipes, character devices and paths in missing folders have their own messages."""
     os.mkfifo(tmp_path / "pipe")
 
     refused(tmp_path, TargetUnfit, "it is a directory")
@@ -1137,15 +1250,15 @@ def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a$b", "a#b", "q'", "new\nline", "a\\b", "\udcff"])
-def test_a_name_that_fio_would_read_otherwise_is_refused(tmp_path: Path, name: str) -> None:
-    """A name that fio takes for another is refused before the file is made."""
+def test_a_name_that_fio_would_misread_is_refused(tmp_path: Path, name: str) -> None:
+    """A name that fio would take for another one is refused before the file is created."""
     refused(tmp_path / name, TargetUnfit, "characters that fio misinterprets", MIB)
 
     assert list(tmp_path.iterdir()) == []
 
 
 def descriptors() -> int:
-    """Return how many descriptors this process has open."""
+    """Return the number of descriptors that this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -1153,7 +1266,7 @@ def descriptors() -> int:
 
 
 def swap_at_open(monkeypatch: pytest.MonkeyPatch, swap: Callable[[], object]) -> None:
-    """Let somebody change a name in the moment between the last look and the open for writing."""
+    """Let another user replace a path between the last check and the open for writing."""
     opened = os.open
 
     def late(path: Any, flags: int, *rest: Any, **how: Any) -> int:
@@ -1167,9 +1280,9 @@ def swap_at_open(monkeypatch: pytest.MonkeyPatch, swap: Callable[[], object]) ->
 
 @pytest.mark.parametrize("by", ["file", "link", "pipe"])
 def test_a_file_swapped_before_the_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
-    """What took the place of the file that was checked is not held, not cut to a size, and keeps its content."""
-    path = tmp_path / "ours.img"
-    with held(path, MIB):
+    """A file that replaces the checked one is not claimed or truncated, and keeps its content."""
+    path = tmp_path / "suite_file.img"
+    with claimed(path, MIB):
         pass
     precious = filled(tmp_path / "precious.img")
     before = content(precious)
@@ -1185,16 +1298,16 @@ def test_a_file_swapped_before_the_open_is_refused(tmp_path: Path, monkeypatch: 
 
     swap_at_open(monkeypatch, swap)
     still_open = descriptors()
-    # A link is not even followed.
-    with pytest.raises(TargetBusy), held(path, 4096, overwrite=True):
-        raise AssertionError("it was held")
+    # A symlink is not even followed.
+    with pytest.raises(TargetBusy), claimed(path, 4096, overwrite=True):
+        raise AssertionError("it was claimed")
 
     assert descriptors() == still_open
     assert content(path if by == "file" else precious) == before
 
 
 def test_a_file_swapped_after_the_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What took the name in the moment after the open is not tested instead: fio would be given that name."""
+    """A file that replaces the path just after the open is not tested, although fio would be given that path."""
     path = filled(tmp_path / "x.img")
 
     def swap(*_: object) -> None:
@@ -1202,12 +1315,12 @@ def test_a_file_swapped_after_the_open_is_refused(tmp_path: Path, monkeypatch: p
         filled(path, seed=8)
 
     monkeypatch.setattr(target_claim, "lock", swap)
-    with pytest.raises(TargetBusy, match="no longer leads to"), held(path, overwrite=True):
-        raise AssertionError("it was held")
+    with pytest.raises(TargetBusy, match="no longer leads to"), claimed(path, overwrite=True):
+        raise AssertionError("it was claimed")
 
 
 def without_kernel_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let /dev have no node with the kernel's name of any device, so that the given node is used."""
+    """Remove the nodes with the kernel's names from /dev, so that the given node is used."""
     monkeypatch.setattr("snia_pts.lab.device.identity._kernel_node", lambda path: path)
 
 
@@ -1215,22 +1328,22 @@ def without_kernel_node(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_swapped_before_the_open_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
 ) -> None:
-    """A node that leads to another disk a moment later is not held: checks and descriptor are of one device."""
+    """A node that is changed to another disk is not claimed: checks and descriptor are of one device."""
     without_kernel_node(monkeypatch)
     with loop_device(filled(tmp_path / "other.img")) as other:
         nodes = [tmp_path / "node", tmp_path / "next"]
         for node, leads_to in zip(nodes, (device, other), strict=True):
             subprocess.run(["mknod", node, "b", "7", leads_to.name.removeprefix("loop")], check=True)
         swap_at_open(monkeypatch, lambda: nodes[1].rename(nodes[0]))
-        with pytest.raises(TargetBusy, match="no longer leads to"), held(nodes[0]):
-            raise AssertionError("it was held")
+        with pytest.raises(TargetBusy, match="no longer leads to"), claimed(nodes[0]):
+            raise AssertionError("it was claimed")
 
 
 @pytest.mark.root
-def test_a_link_retargeted_after_the_look_does_not_matter(
+def test_a_symlink_that_changes_after_the_check_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
 ) -> None:
-    """A link is followed once: what is held, named and tested is the device that was checked."""
+    """A symlink is followed once: the claimed, named and tested device is the one that was checked."""
     with loop_device(filled(tmp_path / "other.img")) as other:
         link = tmp_path / "by-id"
         link.symlink_to(device)
@@ -1240,18 +1353,20 @@ def test_a_link_retargeted_after_the_look_does_not_matter(
             link.symlink_to(other)
 
         swap_at_open(monkeypatch, swap)
-        with held(link) as target:
+        with claimed(link) as target:
             assert target.dut.path == str(device)
             assert os.fstat(target.descriptor).st_rdev == device.stat().st_rdev
             target.require_same("here", "this")
 
 
-def test_a_file_made_by_somebody_in_the_same_moment_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new file is made, never opened: one that appears in between is somebody else's and stays whole."""
+def test_a_file_created_by_another_user_at_the_same_time_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new file is created exclusively: one that appears in between belongs to somebody else and is unchanged."""
     path = tmp_path / "new.img"
     swap_at_open(monkeypatch, lambda: filled(path))
-    with pytest.raises(TargetUnfit, match="exists"), held(path, 4096):
-        raise AssertionError("it was held")
+    with pytest.raises(TargetUnfit, match="exists"), claimed(path, 4096):
+        raise AssertionError("it was claimed")
 
     assert path.stat().st_size == MIB
 
@@ -1259,10 +1374,10 @@ def test_a_file_made_by_somebody_in_the_same_moment_is_refused(tmp_path: Path, m
 @pytest.mark.root
 @pytest.mark.parametrize("before", ["resolved", "open_file"])
 @pytest.mark.parametrize("size_bytes", [None, MIB])
-def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
+def test_root_does_not_follow_a_folder_replaced_by_a_symlink(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, size_bytes: int | None
 ) -> None:
-    """Root follows no symlink that takes the place of the folder for the moment of one look, or from then on."""
+    """Root follows no symlink that replaces the folder during one check, or from then on."""
     need_root()
     victims, place, step = tmp_path / "victims", tmp_path / "place", getattr(target_claim, before)
     for folder in (victims, place, place / "disk"):
@@ -1285,20 +1400,20 @@ def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
                 (place / "own").rename(place / "disk")
 
     monkeypatch.setattr(target_claim, before, exchange)
-    with pytest.raises((TargetBusy, TargetUnfit)), held(place / "disk/x.img", size_bytes, overwrite=True):
-        raise AssertionError("it was held")
+    with pytest.raises((TargetBusy, TargetUnfit)), claimed(place / "disk/x.img", size_bytes, overwrite=True):
+        raise AssertionError("it was claimed")
 
     assert {item: content(item) for item in victims.iterdir()} == files
 
 
-# -- while it is held -------------------------------------------------------------------------------------------------
+# -- while it is claimed ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", ["nothing", "file", "link"])
 def test_a_file_that_changes_during_the_run_is_noticed(tmp_path: Path, by: str) -> None:
-    """A target that goes, or is another one, ends the run before the next byte, with the step's name."""
+    """A target that disappears or is replaced ends the run before the next byte, with the step's name."""
     path = tmp_path / "x.img"
-    with held(path, MIB) as target:
+    with claimed(path, MIB) as target:
         target.require_same("Round 2", "RND 4 KiB 0/100")
         path.rename(tmp_path / "moved.img")
         if by == "file":
@@ -1314,9 +1429,9 @@ def test_a_file_that_changes_during_the_run_is_noticed(tmp_path: Path, by: str) 
 
 @pytest.mark.parametrize("size_bytes", [MIB // 2, 2 * MIB])
 def test_a_file_that_changes_its_size_is_noticed(tmp_path: Path, size_bytes: int) -> None:
-    """A file that somebody cuts or lengthens ends the run before the next byte."""
+    """A file that is truncated or enlarged ends the run before the next byte."""
     path = tmp_path / "x.img"
-    with held(path, MIB) as target:
+    with claimed(path, MIB) as target:
         target.require_same("Round 2", "RND 4 KiB 0/100")
         os.truncate(path, size_bytes)
         changed = f"has a size of {exact_capacity(size_bytes)}; it was {exact_capacity(MIB)}"
@@ -1324,10 +1439,10 @@ def test_a_file_that_changes_its_size_is_noticed(tmp_path: Path, size_bytes: int
             target.require_same("Round 2", "RND 4 KiB 0/100")
 
 
-def test_a_file_that_ends_within_a_sector_is_the_same(tmp_path: Path) -> None:
-    """What is left over behind the last whole sector is no change of size."""
+def test_a_partial_last_sector_is_no_change(tmp_path: Path) -> None:
+    """The bytes after the last whole sector do not count as a change of size."""
     path = filled(tmp_path / "x.img", MIB + 100)
-    with held(path, overwrite=True) as target:
+    with claimed(path, overwrite=True) as target:
         assert target.dut.capacity_bytes == MIB
         target.require_same("Round 2", "RND 4 KiB 0/100")
 
@@ -1336,12 +1451,12 @@ def test_a_file_that_ends_within_a_sector_is_the_same(tmp_path: Path) -> None:
 def test_a_node_that_changes_during_the_run_is_noticed(
     tmp_path: Path, device: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device node that is gone is the device's failure; one with another device behind it the host's."""
+    """A missing device node is a device failure; a node of another device is a host failure."""
     without_kernel_node(monkeypatch)
     with loop_device(filled(tmp_path / "other.img")) as other:
         node = tmp_path / "node"
         subprocess.run(["mknod", node, "b", "7", device.name.removeprefix("loop")], check=True)
-        with held(node) as target:
+        with claimed(node) as target:
             target.require_same("a", "b")
             node.unlink()
             with pytest.raises(DeviceFailed, match="no longer there"):
@@ -1353,8 +1468,8 @@ def test_a_node_that_changes_during_the_run_is_noticed(
 
 @pytest.mark.root
 def test_a_device_that_grows_during_the_run_is_noticed(tmp_path: Path, device: Path) -> None:
-    """Another capacity than what was confirmed ends the run before the next byte."""
-    with held(device) as target:
+    """A capacity other than the confirmed one ends the run before the next byte."""
+    with claimed(device) as target:
         target.require_same("a", "b")
         with (tmp_path / "disk.img").open("ab") as file:
             file.truncate(8 * MIB)
@@ -1378,14 +1493,15 @@ def test_a_device_that_grows_during_the_run_is_noticed(tmp_path: Path, device: P
 def test_another_part_of_the_file_of_a_loop_device_is_noticed(
     tmp_path: Path, was: tuple[int, int], now: tuple[int, int], fact: str
 ) -> None:
-    """root can move a loop device to other bytes of its file while it is held, with the size it had; no further step
-    writes there.
+    """Root can move a loop device to other bytes of its file while it is claimed, with the same size.
+
+    No further step writes there.
     """
     image = filled(tmp_path / "disk.img", 4 * MIB)
     with loop_device(image) as path:
         with path.open("rb") as loop:
             set_part(loop.fileno(), *was)
-        with held(path) as target:
+        with claimed(path) as target:
             target.require_same("Round 2", "RND 4 KiB 0/100")
             before = content(image)
             set_part(target.descriptor, *now)
@@ -1413,13 +1529,13 @@ def set_part(descriptor: int, offset: int, limit: int) -> None:
         (None, DeviceFailed, "no longer there"),
     ],
 )
-def test_a_drive_that_was_exchanged_is_noticed(
+def test_an_exchanged_drive_is_noticed(
     tmp_path: Path, device: Path, now: str | None, failed: type[SniaPtsError], reason: str
 ) -> None:
-    """Another serial number behind the same name ends the run; a drive that says nothing any more is gone."""
+    """Another serial number under the same name ends the run; a drive without an answer is reported as missing."""
     host = FakeHost(tmp_path / "host")
     serial = host.disk(serial="S6KMNE0T500123\n") / "serial"
-    with held(device) as target:
+    with claimed(device) as target:
         drive = Target(
             dut=target.dut, descriptor=target.descriptor, traits=traits(host.root / "sys/block/sdx", host.root)
         )
@@ -1432,8 +1548,8 @@ def test_a_drive_that_was_exchanged_is_noticed(
             drive.require_same("a", "b")
 
 
-def test_a_limit_of_the_host_is_no_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When this process may open no more files, the drive is not called gone."""
+def test_a_limit_of_open_files_is_no_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this process cannot open more files, the drive is not reported as missing."""
     host = FakeHost(tmp_path)
     host.disk(size="8\n")
     (place, was), *_ = traits(tmp_path / "sys/block/sdx", tmp_path)
@@ -1448,13 +1564,13 @@ def test_a_limit_of_the_host_is_no_exchange(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.root
-def test_a_device_is_released_once_its_io_is_done(
+def test_a_device_is_released_after_its_outstanding_io(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
 ) -> None:
-    """What a stalled device holds of a program that has ended would be written over the next user's data."""
+    """Outstanding I/O of an ended program on a stalled device would overwrite the next user's data."""
     counts = tmp_path / f"sys/dev/block/7:{os.minor(device.stat().st_rdev)}/inflight"
     counts.parent.mkdir(parents=True)
-    with held(device) as target:
+    with claimed(device) as target:
         assert target_claim.wait_for_outstanding_io(target, tmp_path) == ""
         counts.write_text("       0        8\n")
         monkeypatch.setattr(time, "sleep", lambda _: counts.write_text("       0        0\n"))
@@ -1466,8 +1582,8 @@ def test_a_device_is_released_once_its_io_is_done(
     assert sentence == f"{device} still has I/O outstanding, and must not be used before {counts} is 0 0"
 
 
-def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator reads it while the target is still claimed."""
+def test_outstanding_io_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message appears while the target is still claimed."""
     notices, path = list[str](), filled(tmp_path / "x.img")
     setup = DeviceSetup(RunOptions(test="iops", target=str(path), overwrite=True), notices.append)
 
@@ -1481,16 +1597,16 @@ def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pyte
     assert notices == ["it has"]
 
 
-def test_nothing_stays_open(tmp_path: Path) -> None:
-    """Held, refused and failed targets leave no descriptor behind."""
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    """Claimed, refused and failed targets leave no open descriptor behind."""
     path = filled(tmp_path / "x.img")
     before = descriptors()
     for _ in range(3):
         refused(path, TargetNotOurs, "did not create")
         refused(path, TargetUnfit, "of free space; it needs .* more", 1 << 60, overwrite=True)
-        with held(path, overwrite=True):
+        with claimed(path, overwrite=True):
             pass
-        with pytest.raises(RuntimeError), held(path, overwrite=True):
+        with pytest.raises(RuntimeError), claimed(path, overwrite=True):
             raise RuntimeError
 
     assert descriptors() == before
@@ -1501,7 +1617,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("typed", ["", "S6KMNE0T50012", "s6kmne0t500123", "yes", "sdb", "S6KMNE0T500123 "])
 def test_only_the_serial_number_confirms(typed: str) -> None:
-    """Nothing but the whole serial number, as it is, goes on; the remedy tells it."""
+    """Only the exact serial number is accepted; the remedy contains it."""
     with pytest.raises(NotConfirmed, match="is not its serial number") as refusal:
         confirm(samples.dut(), typed)
 
@@ -1511,7 +1627,7 @@ def test_only_the_serial_number_confirms(typed: str) -> None:
 
 
 def test_a_drive_without_a_serial_number_is_confirmed_by_its_name() -> None:
-    """Where there is no serial number, an empty answer is not one."""
+    """If it has no serial number, an empty answer is not accepted."""
     for typed in ("", "/dev/sdb"):
         with pytest.raises(NotConfirmed, match="is not its name"):
             confirm(samples.dut(serial=""), typed)
@@ -1519,21 +1635,21 @@ def test_a_drive_without_a_serial_number_is_confirmed_by_its_name() -> None:
 
 
 @pytest.mark.root
-def test_the_operator_sees_what_is_on_it(tmp_path: Path) -> None:
-    """A file system without a mount is told with its label; an empty device has nothing to tell; nothing is changed."""
-    with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
+def test_the_operator_sees_the_content(tmp_path: Path) -> None:
+    """An unmounted file system is shown with its label; an empty device shows nothing; nothing is changed."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path, claimed(path) as target:
         assert contents(target, tmp_path).descriptions(path.name) == ()
     with loop_device(tmp_path / "disk.img") as path:
         with_file_system(path)
         before = content(path)
-        with held(path, discard_data=True) as target:
+        with claimed(path, discard_data=True) as target:
             assert contents(target, tmp_path).descriptions(path.name) == ("ext4 photos",)
         assert content(path) == before
     assert (tmp_path / "00000-wipefs.process.json").exists()
 
 
-def test_a_size_cuts_off_no_file_of_others(tmp_path: Path) -> None:
-    """--overwrite with a smaller --size is refused, also by --plan: the run may still be refused after that."""
+def test_a_smaller_size_does_not_truncate_a_user_file(tmp_path: Path) -> None:
+    """--overwrite with a smaller --size is refused, also by --plan, because the run may still be refused later."""
     path = filled(tmp_path / "x.img", 2 * MIB)
     before = content(path)
     refused(path, TargetUnfit, "would be cut off at", MIB, overwrite=True)
@@ -1543,14 +1659,21 @@ def test_a_size_cuts_off_no_file_of_others(tmp_path: Path) -> None:
 
     own = tmp_path / "own.img"
     for size in (2 * MIB, MIB):
-        with held(own, size, overwrite=True) as target:
+        with claimed(own, size, overwrite=True) as target:
             assert target.dut.capacity_bytes == size
+            assert own.stat().st_size == 2 * MIB  # the run may still be refused
+            kept = target.resized()
+            assert own.stat().st_size == size
+            os.truncate(own, 4 * MIB)
+            kept.resized()
+            assert own.stat().st_size == 4 * MIB  # a later test of a suite does not hide such a change
+            os.truncate(own, size)
 
 
 @pytest.mark.root
 def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Path) -> None:
     """Another program may open and write a claimed device, or link its file, before the confirmation."""
-    with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path, claimed(path) as target:
         require_as_confirmed(target, Contents())
         (tmp_path / "copy.img").hardlink_to(tmp_path / "disk.img")
         with pytest.raises(TargetUnfit, match=r"disk.img, which has 2 names \(hard links\)"):
@@ -1572,7 +1695,7 @@ def test_another_file_system_of_the_same_name_is_not_the_one_that_was_confirmed(
     """The operator sees kind and name; the UUIDs are compared too."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         with_file_system(path)
-        with held(path, discard_data=True) as target:
+        with claimed(path, discard_data=True) as target:
             seen = contents(target, tmp_path)
             require_as_confirmed(target, seen)
             with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
@@ -1583,7 +1706,7 @@ def test_another_file_system_of_the_same_name_is_not_the_one_that_was_confirmed(
 
 
 def test_a_file_that_changes_while_the_operator_answers_is_refused(tmp_path: Path) -> None:
-    """``resume`` asks whether to restart a test on a file; the file is examined again after the answer."""
+    """``resume`` asks whether to restart a test on a file; the file is checked again after the answer."""
     path = tmp_path / "drive.img"
     target = DeviceSetup(RunOptions(test="wsat", target=str(path), size_bytes=8 * MIB), print)
 
@@ -1610,8 +1733,8 @@ def test_a_file_that_changes_while_the_operator_answers_is_refused(tmp_path: Pat
 def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """The first examination of a loop device leaves its pages in the cache; the second one must not read these."""
-    with loop_device(filled(tmp_path / "disk.img", 8 * MIB), 0, *options) as path, held(path) as target:
+    """The first check of a loop device leaves its pages in the cache; the second one must not read these."""
+    with loop_device(filled(tmp_path / "disk.img", 8 * MIB), 0, *options) as path, claimed(path) as target:
         require_as_confirmed(target, Contents())
         with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
         with (tmp_path / "disk.img").open("r+b") as image:
@@ -1635,7 +1758,7 @@ def test_a_file_system_behind_the_cache_of_a_loop_device_is_seen(tmp_path: Path)
 def test_a_file_on_an_unidentified_file_system_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a number of the file system and a generation of the file, as on FUSE, no file has a valid mark."""
     path = tmp_path / "x.img"
-    with held(path, MIB):
+    with claimed(path, MIB):
         pass
     with path.open("rb") as file:
         assert filetarget.has_valid_mark(file.fileno())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.lab.fio.sampling import Sampler, Side, Totals, upper_edge_ns
+from snia_pts.lab.fio.sampling import LAST_BIN_NS, Sampler, Side, Totals, is_midpoint, upper_edge_ns
 from snia_pts.model.histogram import Histogram, percentiles_ns
 from snia_pts.model.measurement import NINES, Sample
 
@@ -29,6 +29,14 @@ def test_a_time_is_not_above_its_bins_upper_edge(time_ns: int) -> None:
 
     assert time_ns <= edge
     assert middle_ns(edge) == middle_ns(time_ns) != middle_ns(edge + 1)
+
+
+@given(st.integers(0, LAST_BIN_NS))
+def test_a_midpoint_is_that_of_its_own_bin(time_ns: int) -> None:
+    """No other time in a bin is its midpoint."""
+    assert is_midpoint(middle_ns(time_ns))
+    assert is_midpoint(time_ns) == (time_ns == middle_ns(time_ns))
+    assert not is_midpoint(middle_ns(LAST_BIN_NS + 2**27 + time_ns))  # fio has no bin above the last one
 
 
 Times = list[int]

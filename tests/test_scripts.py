@@ -1,4 +1,4 @@
-"""The scripts help at once, refuse what they do not know, and say what they do."""
+"""The scripts print help without set-up, refuse unknown options, and say what they do."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 @pytest.fixture(name="tree")
 def _tree(tmp_path: Path) -> Path:
-    """A tree with the scripts alone, where set-up and Python do nothing."""
+    """Return a tree with the scripts only, in which set-up and Python do nothing."""
     shutil.copytree(SCRIPTS, tmp_path / "scripts")
     for name in ("scripts/setup", ".venv/bin/python", ".venv/bin/lint-imports"):
         path = tmp_path / name
@@ -28,9 +28,9 @@ def run(tree: Path, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-@pytest.mark.parametrize("name", ["bare", "demo", "test"])
+@pytest.mark.parametrize("name", ["bare", "demo", "docs", "test"])
 def test_help_needs_no_set_up(tree: Path, name: str, option: str) -> None:
-    """A script tells how it is called, and neither sets up nor runs anything for that."""
+    """A script prints its usage, and neither sets up nor runs anything."""
     done = run(tree, name, option)
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -39,8 +39,8 @@ def test_help_needs_no_set_up(tree: Path, name: str, option: str) -> None:
     assert "#" not in done.stdout
 
 
-def test_the_demo_refuses_what_is_no_option(tree: Path) -> None:
-    """A word that is no option ends the demo before set-up begins."""
+def test_the_demo_refuses_unknown_options(tree: Path) -> None:
+    """An unknown option ends the demo before set-up starts."""
     done = run(tree, "demo", "client")
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -57,20 +57,44 @@ def test_the_demo_passes_options_on(tree: Path) -> None:
     assert all(call.endswith(" --class client") for call in calls)
 
 
-def test_checks_say_what_they_check(tree: Path) -> None:
-    """Before style, imports, types and each part of the tests a line says what comes."""
+def test_the_site_is_built_with_warnings_as_errors(tree: Path) -> None:
+    """Set-up installs what the site needs; Sphinx gets the options, and fails on a warning."""
+    done = run(tree, "docs", "-E")
+
+    first, second, last = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert first == "called setup --docs"
+    assert second.startswith("called python -m sphinx ")
+    assert "--fail-on-warning" in second
+    assert second.endswith(" -E docs build/docs")
+    assert last == "docs: build/docs/index.html"
+
+
+def test_checks_announce_each_step(tree: Path) -> None:
+    """A line precedes style, imports, types and each part of the tests."""
     done = run(tree, "test")
 
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    for tool in ("ruff", "mypy", "pytest"):
+    for tool in ("ruff", "pytest"):
         first = next(number for number, line in enumerate(lines) if line.startswith(f"called python -m {tool}"))
         assert lines[first - 1].startswith("test: ")
     assert "test: checking who imports whom with import-linter" in lines
+    assert "test: checking types with mypy, while tests run" in lines
+
+
+def test_checks_keep_bytecode(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests write bytecode files even if the environment forbids them: each process then compiles nothing."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tree / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "bytecode ${PYTHONDONTWRITEBYTECODE-written}"\n')
+    done = run(tree, "test")
+
+    assert done.returncode == 0
+    assert {line for line in done.stdout.splitlines() if line.startswith("bytecode")} == {"bytecode written"}
 
 
 def test_a_broken_import_contract_ends_the_checks(tree: Path) -> None:
-    """What import-linter found is shown, and no test runs."""
+    """The output of import-linter is shown, and no test runs."""
     (tree / ".venv" / "bin" / "lint-imports").write_text("#!/bin/sh\necho 'Contract BROKEN'\nexit 1\n")
     done = run(tree, "test")
 
@@ -79,11 +103,23 @@ def test_a_broken_import_contract_ends_the_checks(tree: Path) -> None:
     assert "pytest" not in done.stdout
 
 
+@pytest.mark.parametrize("tests", [0, 1])
+def test_a_wrong_type_is_shown_after_the_tests(tree: Path, tests: int) -> None:
+    """mypy runs beside the first tests; its findings are not lost, whatever the tests say, and end the checks."""
+    program = f'case "$*" in *mypy*) echo "Incompatible types" >&2; exit 1 ;; *pytest*) echo "$*"; exit {tests} ;; esac'
+    (tree / ".venv" / "bin" / "python").write_text(f"#!/bin/sh\n{program}\n")
+    done = run(tree, "test")
+
+    assert done.returncode == 1
+    assert done.stdout.endswith("Incompatible types\n")
+    assert done.stdout.count("-m pytest") == 1
+
+
 @pytest.mark.parametrize(
     "argv", [(), ("bookworm",), ("-x", "bookworm", "true"), ("../..", "true"), ("bookworm", "true")]
 )
 def test_a_bare_system_that_cannot_be_made_has_its_own_exit_code(tree: Path, argv: tuple[str, ...]) -> None:
-    """Wrong arguments, no root or no git clone: one sentence, and 125, which no command that was run gives."""
+    """Wrong arguments, no root or no git clone: one message, and exit code 125, which no command returns."""
     done = run(tree, "bare", *argv)
 
     assert (done.returncode, done.stdout) == (125, "")

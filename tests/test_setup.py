@@ -1,4 +1,4 @@
-"""scripts/setup where something is missing that it may not install: one message, and nothing is made."""
+"""scripts/setup if something is missing that it may not install: one message, and nothing is created."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-#: What a minimal system has, without apt, sudo, fio and Python.
+#: The programs of a minimal system, without apt, sudo, fio and Python.
 TOOLS = ("bash", "cat", "dirname", "env", "flock", "head", "readlink", "rm", "sha256sum", "sort", "tail")
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with what set-up reads, and beside it a folder of programs, ``bin``."""
+    """Return a checkout with the files that set-up reads, and beside it a folder of programs, ``bin``."""
     folder = tmp_path / "checkout"
     (folder / "scripts").mkdir(parents=True)
     for name in ("scripts/setup", "setup.cfg", "pyproject.toml"):
@@ -36,9 +36,9 @@ def program(checkout: Path, name: str, script: str) -> None:
 
 
 def refusal(checkout: Path, *options: str) -> str:
-    """Run set-up, which must fail; return its one line, having checked that nothing was made or removed."""
+    """Run set-up, which must fail; return its only line, after a check that nothing was created or removed."""
     before = sorted(checkout.rglob("*"))
-    # Set-up itself looks in /usr/sbin, too.
+    # Set-up also searches /usr/sbin.
     done = subprocess.run(
         ["scripts/setup", *options],
         cwd=checkout,
@@ -56,8 +56,8 @@ def refusal(checkout: Path, *options: str) -> str:
     return line
 
 
-def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
-    """The packages, the apt command, and what no package solves are in one message."""
+def test_everything_missing_is_named_at_once(checkout: Path) -> None:
+    """One message has the packages, the apt command, and what no package provides."""
     program(checkout, "python3", '[ "$1" = -V ] && echo "Python 3.10.12"')
     message = refusal(checkout, "--test")
 
@@ -68,8 +68,13 @@ def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
     assert {"fio", "libxml2-utils", "openssl"} <= set(packages[1].split())
 
 
+def test_an_unknown_option_is_refused(checkout: Path) -> None:
+    """The message has the valid options."""
+    assert refusal(checkout, "--doc").endswith("unknown option --doc; expected --test or --docs.")
+
+
 def test_an_environment_of_the_user_is_kept(checkout: Path) -> None:
-    """Set-up removes no .venv but its own."""
+    """Set-up removes only a .venv that it created."""
     program(checkout, "python3", f'exec {sys.executable} "$@"')
     program(checkout, "fio", "echo fio-3.33")
     (checkout / ".venv").mkdir()
@@ -79,7 +84,7 @@ def test_an_environment_of_the_user_is_kept(checkout: Path) -> None:
 
 
 def test_a_run_needs_less_than_the_tests(checkout: Path) -> None:
-    """Without --test, only fio and Python are asked for."""
+    """Without --test, only fio and Python are required."""
     program(checkout, "python3", "exit 1")
     message = refusal(checkout)
 
@@ -89,7 +94,7 @@ def test_a_run_needs_less_than_the_tests(checkout: Path) -> None:
 
 @pytest.mark.parametrize(("version", "named"), [("fio-3.28", True), ("fio-3.33", False), ("fio-3.100", False)])
 def test_an_fio_that_is_too_old_is_named(checkout: Path, version: str, named: bool) -> None:
-    """No package of the same system is newer: its version is told, and the one that is needed."""
+    """The same system has no newer package: the message has its version and the required one."""
     program(checkout, "python3", "exit 1")
     program(checkout, "fio", f"echo {version}")
     message = refusal(checkout)

@@ -1,4 +1,4 @@
-"""A write that the kernel cuts short, without an error of its own, is an error and no complete file."""
+"""A write that the kernel truncates without reporting an error is an error, and leaves no complete file."""
 
 from __future__ import annotations
 

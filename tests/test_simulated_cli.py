@@ -22,10 +22,10 @@ MARK = "SIMULATED, NO DRIVE WAS TESTED"
 
 
 def pages(pdf: Path) -> list[str]:
-    """Return the text of each page."""
+    """Return the text of each page, in which a line break is a space."""
     from pypdf import PdfReader
 
-    return [page.extract_text() for page in PdfReader(pdf).pages]
+    return [" ".join(page.extract_text().split()) for page in PdfReader(pdf).pages]
 
 
 def run(folder: Path, *arguments: str) -> int:

@@ -1,4 +1,4 @@
-"""The standard's numbers: what the bundled files say of every test, and what no test could run with."""
+"""The standard's numbers: what the bundled files contain for every test, and values with which no test could run."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ STANDARD: Mapping[str, dict[str, Any]] = {
     "dirth": {"stimulus": {"name": "oltp"}, "patterns": [OLTP, WRITES, VOD, META, COMPOSITE], **DEMAND},
 }
 
-#: Where one test, version or class is otherwise: (test, version, class), key, value; ``None`` is any, or no such key.
+#: The exceptions of a test, version or class: (test, version, class), key, value; ``None`` is any, or no such key.
 OTHERWISE: tuple[tuple[tuple[str | None, str | None, str | None], str, Any], ...] = (
     ((None, None, "client"), "setup.write_cache", "enabled"),
     ((None, "2.0.2", "client"), "setup.active_range_percent", 75),
@@ -193,7 +193,7 @@ OTHERWISE: tuple[tuple[tuple[str | None, str | None, str | None], str, Any], ...
 
 
 def written_down(test: str, pts: str, test_class: TestClass) -> dict[str, Any]:
-    """Return this module's own account of a test's numbers."""
+    """Return a test's numbers as written in this module."""
     numbers: dict[str, Any] = json.loads(json.dumps(STANDARD[test]))
     for where, key, value in OTHERWISE:
         if all(named in (None, own) for named, own in zip(where, (test, pts, test_class), strict=True)):
@@ -205,11 +205,11 @@ def written_down(test: str, pts: str, test_class: TestClass) -> dict[str, Any]:
     return numbers
 
 
-def bare(value: Any) -> Any:
-    """Return a specification's fields without those that say nothing."""
+def without_empty_fields(value: Any) -> Any:
+    """Return a specification's fields without the empty ones."""
     if isinstance(value, dict):
-        return {name: bare(item) for name, item in value.items() if item not in (None, ())}
-    return [bare(item) for item in value] if isinstance(value, tuple) else value
+        return {name: without_empty_fields(item) for name, item in value.items() if item not in (None, ())}
+    return [without_empty_fields(item) for item in value] if isinstance(value, tuple) else value
 
 
 def spec(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", **changes: Any) -> Spec:
@@ -219,7 +219,7 @@ def spec(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", **
 
 
 def refused(test: str, *overrides: tuple[str, Any]) -> list[str]:
-    """Return the mistakes that are told of ``overrides``."""
+    """Return the mistakes in ``overrides`` that the error lists."""
     with pytest.raises(SpecError) as caught:
         read_specification(test, "2.0.2", "enterprise", overrides=overrides)
     return [line.removeprefix("  ") for line in str(caught.value).splitlines()[1:]]
@@ -238,7 +238,7 @@ def test_every_test_of_the_standard_has_both_versions() -> None:
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_numbers_are_the_standard_s(test: str, pts: str, test_class: TestClass) -> None:
     """Every number of every test, version and class is the one written down here, and there are no others."""
-    read = bare(asdict(spec(test, pts, test_class)))
+    read = without_empty_fields(asdict(spec(test, pts, test_class)))
     names = {name: read.pop(name) for name in ("test", "title", "subtitle", "pts", "publication", "revision")}
 
     assert read == written_down(test, pts, test_class)
@@ -248,7 +248,7 @@ def test_numbers_are_the_standard_s(test: str, pts: str, test_class: TestClass) 
 
 
 def test_titles_are_the_standard_s_short_names() -> None:
-    """Each test has the name that its report pages carry; only the composite workload's changed with the version."""
+    """Each test has the name on its report pages; only the composite workload's name changed with the version."""
     assert [spec(test).title for test in TESTS] == [
         "IOPS",
         "Throughput",
@@ -264,7 +264,7 @@ def test_titles_are_the_standard_s_short_names() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_subtitles_name_what_runs(test: str) -> None:
+def test_subtitles_are_distinct(test: str) -> None:
     """No two tests share a subtitle, and none is empty."""
     others = {spec(other).subtitle for other in TESTS if other != test}
 
@@ -273,8 +273,8 @@ def test_subtitles_name_what_runs(test: str) -> None:
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
-def test_deviations_a_test_begins_with(test: str, pts: str, test_class: TestClass) -> None:
-    """Only PTS-C 1.1 begins with one: its combinations of ranges are not run, and five of the tests it has not."""
+def test_deviations_at_the_start(test: str, pts: str, test_class: TestClass) -> None:
+    """Only PTS-C 1.1 has one: its combinations of ranges are not run, and it lacks five of the tests."""
     deviations = read_specification(test, pts, test_class).deviations
 
     if (pts, test_class) != ("1.1", "client"):
@@ -298,7 +298,7 @@ def composites() -> Iterator[PatternSpec]:
 
 
 def test_composite_pattern_adds_up() -> None:
-    """Twelve sizes whose shares make 100 %, and a skew that shares out all accesses over all LBAs."""
+    """Twelve sizes have shares of 100 % in all, and a skew distributes all accesses over all LBAs."""
     read = list(composites())
     assert len(read) == 2 + 4 + 4
     for item in read:
@@ -345,8 +345,8 @@ def test_wait_states_take_930_minutes(pts: str) -> None:
 
 
 @pytest.mark.parametrize("test", ["wsat", "hir", "composite", "dirth"])
-def test_samples_that_stand_for_rounds(test: str) -> None:
-    """Steady state may first be seen after 121 minutes; 25 samples take 721."""
+def test_samples_used_as_rounds(test: str) -> None:
+    """Steady state is first possible after 121 minutes; 25 samples take 721."""
     rule = settling_rule(spec(test))
 
     assert rule is not None
@@ -355,14 +355,14 @@ def test_samples_that_stand_for_rounds(test: str) -> None:
 
 
 def test_which_tests_have_which_rule() -> None:
-    """Five tests have rounds, four have a continuous stimulus to settle, cross stimulus recovery has neither."""
+    """Five tests have rounds, four a continuous stimulus with a rule, cross stimulus recovery neither."""
     assert [test for test in TESTS if loop_rule(spec(test))] == ["iops", "throughput", "latency", "composite", "dirth"]
     assert [test for test in TESTS if settling_rule(spec(test))] == ["wsat", "hir", "composite", "dirth"]
 
 
 @pytest.mark.parametrize("name", ["write-intensive", "oltp", "vod", "meta-data", "composite"])
 def test_stimulus_is_the_pattern_of_its_name(name: str) -> None:
-    """The operator chooses the stimulus of write saturation by name, and that is the pattern."""
+    """The operator selects the stimulus of write saturation by the name of a pattern."""
     read = spec("wsat", stimulus__name=name)
 
     assert isinstance(read, WriteSaturationSpec)
@@ -370,7 +370,7 @@ def test_stimulus_is_the_pattern_of_its_name(name: str) -> None:
 
 
 def test_sizes_in_bytes() -> None:
-    """KiB are 1024 bytes wherever a size is given."""
+    """A KiB is 1024 bytes in every size."""
     read, other = spec("latency"), spec("throughput")
 
     assert isinstance(read, LatencySpec)
@@ -546,13 +546,13 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() and len(value) < 40 else "value",
 )
-def test_meaningless_numbers_are_told(test: str, key: str, value: object, text: str) -> None:
-    """A number that a test could not run with is refused in a sentence that says what was expected, where."""
+def test_meaningless_numbers_are_refused(test: str, key: str, value: object, text: str) -> None:
+    """The message for a number that a test could not run with has its key and what was expected."""
     assert refused(test, (key, value))[0] == text
 
 
-def test_mistaken_entries_are_told_once() -> None:
-    """A list whose entries are mistaken is not called empty besides."""
+def test_invalid_entries_are_reported_once() -> None:
+    """A list with invalid entries is not also called empty."""
     mistaken = [{"metric": "art", "read_percent": 0}]
 
     assert refused("throughput", ("steady_state.tracked", mistaken)) == [
@@ -566,17 +566,17 @@ PAGE = Path(__file__).parent.parent / "docs" / "standard.rst"
 
 
 def code(name: str) -> Any:
-    """Return what a dotted name is of, in the package or in its procedures; None where there is no such thing."""
+    """Return the object of a dotted name, in the package or in its procedures; None if there is none."""
     for package in ("snia_pts.procedures", "snia_pts"):
         with suppress(ImportError, AttributeError):
             return pkgutil.resolve_name(f"{package}.{name}")
     return None
 
 
-def test_page_maps_every_number_to_code() -> None:
-    """docs/standard.rst tells of every key of every test; what else its tables name is code that is there."""
+def test_the_page_maps_every_number_to_code() -> None:
+    """docs/standard.rst has every key of every test; other names in its tables are existing code."""
     tables = PAGE.read_text(encoding="utf-8").partition("What tests have in common")[2].partition("How versions")[0]
-    told = set(re.findall(r"``(\w+(?:\.\w+)+|patterns)``", tables))
+    listed = set(re.findall(r"``(\w+(?:\.\w+)+|patterns)``", tables))
     keys = {
         f"{section}.{name}" if isinstance(values, dict) else section
         for numbers in STANDARD.values()
@@ -584,12 +584,12 @@ def test_page_maps_every_number_to_code() -> None:
         for name in (values if isinstance(values, dict) else [section])
     }
 
-    assert sorted(keys - told) == []
-    assert sorted(name for name in told - keys if code(name) is None) == []
+    assert sorted(keys - listed) == []
+    assert sorted(name for name in listed - keys if code(name) is None) == []
 
 
-def test_definitions_are_this_suite_s_own() -> None:
-    """Each number that the suite defines itself has a source that says so; these are they."""
+def test_definitions_are_the_suites_own() -> None:
+    """Each number that the suite defines has a source that says so; these are all of them."""
     tables = tomllib.loads((SPECS / "definitions.toml").read_text())
     clauses = [leaf["clause"] for table in tables.values() if isinstance(table, dict) for leaf in table.values()]
     assert len(clauses) == 12

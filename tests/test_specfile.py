@@ -1,11 +1,13 @@
-"""Specification files: how they are read, what bad ones are told, what --set changes, what counts as a deviation."""
+"""Specification files: how they are read, the messages about invalid ones, --set, and what counts as a deviation."""
 
 from __future__ import annotations
 
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +25,24 @@ from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
 TESTS = tuple(SPEC_TYPES)
 FILES = [(test, pts) for test in TESTS for pts in VERSIONS]
-#: What a file says of itself, which no operator changes.
+#: A file's own metadata, which no operator changes.
 NAMES = {"test", "title", "subtitle", "pts", "publication", "revision"}
-#: The unit that a deviation prints behind a number, by the last word of its key.
+#: The unit that a deviation prints after a number, by the last word of its key.
 UNITS = {"seconds": " s", "ms": " ms", "percent": " %", "percents": " %", "kib": " KiB"}
 
 
 def table(test: str = "iops", pts: str = "2.0.2") -> dict[str, Any]:
-    """Return a bundled specification file as a table."""
+    """Return a bundled specification file as a table, which the caller may change."""
+    return deepcopy(_table(test, pts))
+
+
+@cache
+def _table(test: str, pts: str) -> dict[str, Any]:
     return tomllib.loads((SPECS / f"{test}-{pts}.toml").read_text(encoding="utf-8"))
 
 
 def leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every table of a file that holds no further table, with its dotted key."""
+    """Yield every table of a file without subtables, with its dotted key."""
     for name, child in entry.items():
         if isinstance(child, dict):
             if any(isinstance(grandchild, dict) for grandchild in child.values()):
@@ -54,7 +61,7 @@ KEYS = [(test, pts, key) for test, pts in FILES for key in numbers(test, pts)]
 
 
 def another(key: str, value: Any) -> Any:
-    """Return another valid value of a number; the same where there is no other."""
+    """Return another valid value of a number; the same if there is none."""
     if isinstance(value, list) and isinstance(value[0], dict):
         first = (
             {**value[0], "metric": "mb_per_second" if value[0]["metric"] == "iops" else "iops"}
@@ -77,7 +84,7 @@ def changed(test: str = "iops", *overrides: tuple[str, Any], pts: str = "2.0.2")
 
 
 def deviating(test: str, key: str, value: Any) -> list[tuple[str, str, str]]:
-    """Return what deviates, with the standard's value and the actual one, after an override."""
+    """Return the subject, the standard's value and the actual one of each deviation of an override."""
     return [
         (deviation.what, deviation.standard, deviation.actual) for deviation in changed(test, (key, value)).deviations
     ]
@@ -105,14 +112,14 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_bundled_files() -> None:
-    """There is a file for each test and version, one of this suite's own definitions, and no other."""
+    """There is a file for each test and version, one of the suite's own definitions, and no other."""
     expected = [*(f"{test}-{pts}.toml" for test, pts in FILES), "definitions.toml"]
     assert sorted(path.name for path in SPECS.glob("*.toml")) == sorted(expected)
 
 
 @pytest.mark.parametrize(("test", "pts"), FILES)
 def test_every_number_has_its_clause(test: str, pts: str) -> None:
-    """Each leaf of a bundled file says which clause it follows, in the words of its version."""
+    """Each leaf of a bundled file has its clause, in the words of its version."""
     found = {key: leaf for key, leaf in leaves(table(test, pts)) if key not in NAMES}
 
     assert len(found) > 4
@@ -146,14 +153,14 @@ def test_changed_number_is_a_deviation(test: str, pts: str, key: str) -> None:
 
 @pytest.mark.parametrize(("test", "pts"), FILES)
 def test_repeating_the_standard_is_no_deviation(test: str, pts: str) -> None:
-    """Saying the standard's own values again changes nothing."""
+    """Setting the standard's own values changes nothing."""
     assert changed(test, *numbers(test, pts).items(), pts=pts) == changed(test, pts=pts)
 
 
 @pytest.mark.parametrize("test_class", CLASSES)
 @pytest.mark.parametrize(("test", "pts"), FILES)
-def test_what_a_specification_says_is_its_file(test: str, pts: str, test_class: Any) -> None:
-    """All that a specification holds, said again, deviates in nothing: also what its file leaves out."""
+def test_a_complete_specification_is_its_file(test: str, pts: str, test_class: Any) -> None:
+    """Setting all values of a specification, including those that its file omits, gives no deviation."""
     own = read_specification(test, pts, test_class)
     document = json.loads(json.dumps(asdict(own.spec)))
     patterns = [("patterns", document["patterns"])] if isinstance(own.spec, PatternSpec) else []
@@ -163,7 +170,7 @@ def test_what_a_specification_says_is_its_file(test: str, pts: str, test_class: 
 
 @pytest.mark.parametrize("pts", VERSIONS)
 def test_thread_count_and_queue_depth_are_settings(pts: str) -> None:
-    """1.1 leaves thread count and queue depth to the operator, 2.0.2 recommends them: neither makes a deviation."""
+    """1.1 leaves thread count and queue depth to the operator, 2.0.2 recommends them: neither gives a deviation."""
     read = changed("iops", ("setup.thread_count", 8), ("setup.queue_depth", 64), pts=pts)
 
     assert read.deviations == ()
@@ -183,10 +190,10 @@ def test_thread_count_and_queue_depth_are_settings(pts: str) -> None:
         ("wsat", "settling.minimum_fills", (0, 2.5), ()),
     ],
 )
-def test_bounds_tell_a_setting_from_a_deviation(
+def test_bounds_separate_a_setting_from_a_deviation(
     test: str, key: str, within: tuple[Any, ...], outside: tuple[Any, ...]
 ) -> None:
-    """What the standard leaves to the operator is a setting as far as its bounds reach, and a deviation beyond them."""
+    """A number that the standard leaves to the operator is a setting within its bounds, and a deviation beyond them."""
     for value in within:
         read = changed(test, (key, value))
         assert (read.deviations, [setting.what for setting in read.settings]) == ((), [key])
@@ -195,8 +202,8 @@ def test_bounds_tell_a_setting_from_a_deviation(
         assert ([deviation.what for deviation in read.deviations], read.settings) == ([key], ())
 
 
-def test_a_number_of_this_suite_is_not_called_the_standard_s() -> None:
-    """Terminal and report call a default whose clause is not the standard's that of this suite, and others not."""
+def test_a_number_of_the_suite_is_not_called_the_standard_s() -> None:
+    """Terminal and report call a default whose clause is not the standard's one of the suite, and no other."""
     read = changed(
         "dirth", ("settling.minimum_fills", 0), ("demand.maximum", 26), ("operating_points.tolerance_percent", 1)
     )
@@ -206,13 +213,13 @@ def test_a_number_of_this_suite_is_not_called_the_standard_s() -> None:
     assert "; this suite's default: 1 (" in least
     assert "; the standard: 25 (" in most
     assert "; this suite's default: 2 % (this suite" in tolerance
-    asked = [row[1] for row in differences_table(read.settings, "Setting", "Settings").rows]
-    assert asked[0].startswith("this suite's default: 1")
-    assert asked[1].startswith("25")
+    settings_listed = [row[1] for row in differences_table(read.settings, "Setting", "Settings").rows]
+    assert settings_listed[0].startswith("this suite's default: 1")
+    assert settings_listed[1].startswith("25")
 
 
-def test_a_file_of_one_s_own_widens_no_bounds(tmp_path: Path) -> None:
-    """What a setting is, the standard's own file says: bounds in another file are not asked."""
+def test_a_file_of_the_user_cannot_widen_bounds(tmp_path: Path) -> None:
+    """The standard's own file defines the settings: bounds in another file are ignored."""
     own = table()
     own["rounds"]["point_seconds"] |= {"value": 30, "bounds": [1, 60]}
     read = read_specification("iops", "2.0.2", "enterprise", path=written(tmp_path, toml_document(own)))
@@ -223,7 +230,7 @@ def test_a_file_of_one_s_own_widens_no_bounds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bounds", [7, [1], [2, 1], ["a", "b"], [True, False], [1, 2, 3]])
 def test_bounds_are_two_numbers(tmp_path: Path, bounds: Any) -> None:
-    """Bounds are the least and the greatest value, in this order."""
+    """Bounds are the minimum and the maximum, in this order."""
     own = table()
     own["rounds"]["maximum"]["bounds"] = bounds
 
@@ -233,13 +240,13 @@ def test_bounds_are_two_numbers(tmp_path: Path, bounds: Any) -> None:
 
 
 def test_stimulus_is_the_operator_s_choice() -> None:
-    """Another stimulus that the standard offers is no deviation, of write saturation and of demand intensity."""
+    """Another stimulus of the standard is no deviation, for write saturation and demand intensity."""
     for test, name in (("wsat", "oltp"), ("wsat", "composite"), ("dirth", "write-intensive")):
         assert changed(test, ("stimulus.name", name)).deviations == ()
 
 
 def test_deviation_reads_well() -> None:
-    """A deviation says in plain words what the standard asks and what was done."""
+    """A deviation states the standard's requirement and the actual value in plain words."""
     read = changed("iops", ("rounds.point_seconds", 0.4), ("rounds.maximum", 40), ("setup.thread_count", 8))
 
     assert [(deviation.what, deviation.standard, deviation.actual) for deviation in read.deviations] == [
@@ -258,7 +265,7 @@ def test_deviation_reads_well() -> None:
 
 
 def test_tracked_variables_read_well() -> None:
-    """Tracked variables are told in words, all of them."""
+    """The text has all tracked variables."""
     only = [{"metric": "mb_per_second", "block_size_kib": 8, "read_percent": 0}]
 
     assert deviating("iops", "steady_state.tracked", only) == [
@@ -271,7 +278,7 @@ def test_tracked_variables_read_well() -> None:
 
 
 def test_one_number_of_a_pattern() -> None:
-    """Of a list of named tables only the table that differs is told, and of it only what differs."""
+    """In a list of named tables only the changed table is reported, and in it only the change."""
     patterns = numbers("wsat")["patterns"]
     clearly = [*patterns[:4], {**patterns[4], "read_percent": 30}]
     small = {0.5: 5, 4: 66}
@@ -296,7 +303,7 @@ def test_one_number_of_a_pattern() -> None:
 
 
 def test_added_and_missing_groups() -> None:
-    """Of a list of named tables an added one is told with all it says, a missing one or another order by the names."""
+    """In a list of named tables an added one is reported with its content, a missing one or another order by names."""
     groups = numbers("xsr")["groups.sequence"]
     more = {**groups[0], "name": "AG 4", "seconds": 60.5}
 
@@ -315,12 +322,12 @@ def test_added_and_missing_groups() -> None:
 
 @given(st.dictionaries(st.sampled_from(["kib", "percent", "read_percent"]), st.integers() | st.floats(), min_size=1))
 def test_tables_are_shown_with_all_their_numbers(entry: dict[str, float]) -> None:
-    """However a table is told, each of its numbers is in it."""
+    """Each number of a table is in its text."""
     assert all(format_value(value) in format_value([entry]) for value in entry.values())
 
 
-def test_values_that_say_nothing() -> None:
-    """What is not given is called none."""
+def test_missing_values() -> None:
+    """A missing value is called none."""
     assert (format_value(None, "x_seconds"), format_value([], "x_seconds"), format_value(())) == (
         "none",
         "none",
@@ -330,7 +337,7 @@ def test_values_that_say_nothing() -> None:
 
 
 def test_override_takes_effect() -> None:
-    """A changed number is in the specification, and the standard's own value stays."""
+    """A changed number is in the specification, and the standard's own value stays available."""
     read = read_specification("iops", "2.0.2", "client", overrides=[("rounds.maximum", 7)])
 
     assert asdict(read.spec)["rounds"]["maximum"] == 7
@@ -341,7 +348,7 @@ def test_override_takes_effect() -> None:
 
 
 def test_own_file_is_a_deviation(tmp_path: Path) -> None:
-    """A file of one's own deviates as a whole and in each number that differs, whatever binding it claims."""
+    """A file of the user is a deviation as a whole and in each changed number, whatever binding it claims."""
     own = table()
     own["rounds"]["maximum"] = {"value": 7, "binding": "operator", "clause": "mine"}
     path = written(tmp_path, toml_document(own))
@@ -354,7 +361,7 @@ def test_own_file_is_a_deviation(tmp_path: Path) -> None:
 
 
 def test_own_file_without_a_part(tmp_path: Path) -> None:
-    """A file of one's own without the histogram deviates in each of its numbers, and --set reaches none of them."""
+    """A user's file without the histogram deviates in each of its numbers, and --set cannot set them."""
     own = table("latency")
     del own["histogram"]
     path = written(tmp_path, toml_document(own))
@@ -371,8 +378,8 @@ def test_own_file_without_a_part(tmp_path: Path) -> None:
         read_specification("latency", "2.0.2", "enterprise", path=path, overrides=[("histogram.seconds", 1)])
 
 
-def test_own_file_with_a_part_more(tmp_path: Path) -> None:
-    """A file of one's own with a histogram that 1.1 has not deviates in each of its numbers."""
+def test_own_file_with_an_additional_part(tmp_path: Path) -> None:
+    """A user's file with a histogram, which 1.1 lacks, deviates in each of its numbers."""
     own = {**table("wsat", "1.1"), "histogram": table("wsat")["histogram"]}
     read = read_specification("wsat", "1.1", "enterprise", path=written(tmp_path, toml_document(own)))
 
@@ -384,7 +391,7 @@ def test_own_file_with_a_part_more(tmp_path: Path) -> None:
 
 
 def test_own_file_keeps_the_suite_s_departures(tmp_path: Path) -> None:
-    """What the suite does not do of PTS-C 1.1 stays a deviation when a file of one's own does not mention it."""
+    """What the suite does not implement of PTS-C 1.1 stays a deviation even if a user's file does not mention it."""
     own = table("iops", "1.1")
     del own["departures"]
     read = read_specification("iops", "1.1", "client", path=written(tmp_path, toml_document(own)))
@@ -412,13 +419,13 @@ def test_own_file_keeps_the_suite_s_departures(tmp_path: Path) -> None:
     ids=lambda value: "value",
 )
 def test_override_is_read(text: str, expected: tuple[str, Any]) -> None:
-    """KEY=VALUE is read as TOML, and as a text where it is none."""
+    """KEY=VALUE is read as TOML, or as a text if it is not valid TOML."""
     assert parse_override(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "=", "rounds.maximum", "rounds.maximum=", "=7", " = "])
-def test_no_override(text: str) -> None:
-    """What is not KEY=VALUE is refused with an example."""
+def test_an_invalid_override(text: str) -> None:
+    """An argument other than KEY=VALUE is refused with an example."""
     with pytest.raises(UsageError) as caught:
         parse_override(text)
     assert "--set rounds.maximum=7" in caught.value.hint
@@ -439,21 +446,21 @@ def test_override_of_an_unknown_key(key: str) -> None:
 
 @pytest.mark.parametrize(("test", "pts"), FILES)
 def test_override_reaches_every_number(test: str, pts: str) -> None:
-    """--set reaches each number of each file: values of the wrong kind are told with their keys."""
+    """--set can set each number of each file: values of the wrong type are reported with their keys."""
     with pytest.raises(SpecError) as caught:
         changed(test, *((key, {"x": 1}) for key in numbers(test, pts)), pts=pts)
 
     assert [key for key in numbers(test, pts) if f"\n  {key}: " not in str(caught.value)] == []
 
 
-def test_override_of_what_another_version_has() -> None:
+def test_override_of_a_number_of_another_version() -> None:
     """A number that only another version has is refused with that version's name."""
     with pytest.raises(SpecError, match=r"--set histogram\.seconds: unknown key of PTS 1\.1; PTS 2\.0\.2 has it"):
         changed("wsat", ("histogram.seconds", 3), pts="1.1")
 
 
-def test_wrong_overrides_are_told_together() -> None:
-    """All mistakes of all overrides are told at once, each with key, value and what was expected."""
+def test_invalid_overrides_are_reported_together() -> None:
+    """All mistakes of all overrides are reported at once, each with key, value and what was expected."""
     overrides = [("rounds.maximum", "many"), ("setup.thread_count", 0), ("rounds.minimum", 1)]
     with pytest.raises(SpecError) as caught:
         changed("iops", *overrides)
@@ -501,7 +508,7 @@ def test_wrong_overrides_are_told_together() -> None:
     ids=lambda value: value if isinstance(value, str) and value.isascii() else "value",
 )
 def test_meaningless_values(key: str, value: object) -> None:
-    """A value that the test could not run with is refused, in a sentence with its key or what it has to fit."""
+    """A value that the test could not run with is refused with its key or the value that it contradicts."""
     with pytest.raises(SpecError) as caught:
         changed("iops", (key, value))
 
@@ -542,7 +549,7 @@ ENDLESS: dict[str, tuple[tuple[str, Any], ...]] = {
 
 @pytest.mark.parametrize("test", ENDLESS)
 def test_a_test_without_an_end_is_refused(test: str) -> None:
-    """More points, cycles or samples than anybody can run, or a plan can count, are a mistake."""
+    """More points, cycles or samples than can be run, or than a plan can count, are a mistake."""
     with pytest.raises(SpecError, match=r"expected at most 10{5,7} (points|cycles|samples) "):
         changed(test, *ENDLESS[test])
 
@@ -553,7 +560,7 @@ NAMED = {"groups.sequence": "xsr", "patterns": "wsat"}
 @pytest.mark.parametrize("name", ["", "x" * 41, "a\nb", "a\0b", "\u202egroup", "\u2028", "\x1b[31m"])
 @pytest.mark.parametrize("key", NAMED)
 def test_a_name_is_a_short_line_of_letters(key: str, name: str) -> None:
-    """What stands in titles, headings and figures cannot break, hide or turn them around."""
+    """Text of titles, headings and figures cannot contain line breaks, hidden characters or direction overrides."""
     test = NAMED[key]
     value = numbers(test)[key]
     with pytest.raises(SpecError, match=rf"{key} 1\.name: .*expected a short line of printable letters"):
@@ -562,7 +569,7 @@ def test_a_name_is_a_short_line_of_letters(key: str, name: str) -> None:
 
 @pytest.mark.parametrize("key", ["title", "subtitle", "publication", "revision"])
 def test_a_title_is_a_short_line_of_letters(key: str, tmp_path: Path) -> None:
-    """So is what a file says of itself."""
+    """The same holds for a file's own title."""
     own = {**table(), key: "x" * 121}
 
     assert mistakes(written(tmp_path, toml_document(own))) == [
@@ -573,8 +580,8 @@ def test_a_title_is_a_short_line_of_letters(key: str, tmp_path: Path) -> None:
 # -- bad files ------------------------------------------------------------------------------------------------------
 
 
-def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    """A file with a mistake of every kind is told all of them, with file, key, value and what was expected."""
+def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
+    """For a file with a mistake of every kind, the message has file, key, value and what was expected for each."""
     own = table()
     own["format"] = 2
     own["colour"] = "red"
@@ -615,8 +622,8 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_dates_and_nan_are_told_with_their_key(tmp_path: Path) -> None:
-    """Values that TOML knows and the standard does not are told beside other mistakes, not instead of them."""
+def test_dates_and_nan_are_reported_with_their_key(tmp_path: Path) -> None:
+    """Values that TOML allows and the standard does not are reported together with other mistakes."""
     text = (SPECS / "iops-2.0.2.toml").read_text(encoding="utf-8")
     text = text.replace("maximum = { value = 25", "maximum = { value = 1979-05-27")
     text = text.replace("point_seconds = { value = 60", "point_seconds = { value = nan")
@@ -641,8 +648,8 @@ def test_a_file_of_another_test_or_version_is_refused(test: str, pts: str, mista
     assert mistakes(written(tmp_path, toml_document(table(test, pts)))) == [mistake]
 
 
-def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
-    """A departure whose class is mistyped is a mistake, and does not vanish."""
+def test_departure_with_a_mistyped_class(tmp_path: Path) -> None:
+    """A departure whose class is mistyped is a mistake, and is not ignored."""
     own = table("iops", "1.1")
     own["departures"][0]["class"] = "cleint"
 
@@ -674,16 +681,16 @@ def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
     ],
     ids=lambda content: "content",
 )
-def test_files_that_are_no_specification(tmp_path: Path, content: bytes) -> None:
-    """Binary, cut off, absurdly deep and absurdly long files are refused in lines that name the file."""
+def test_invalid_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    """Binary, truncated, deeply nested and very long files are refused in lines that name the file."""
     path = tmp_path / "own.toml"
     path.write_bytes(content)
 
     assert mistakes(path)
 
 
-def test_places_that_are_no_file(tmp_path: Path) -> None:
-    """A folder, a missing file, a file below a file and a name that cannot be are refused in a line with their name."""
+def test_paths_without_a_file_are_refused(tmp_path: Path) -> None:
+    """A folder, a missing file, a path below a file and an invalid path are refused in a line with their name."""
     (tmp_path / "file").touch()
 
     assert mistakes(tmp_path / "missing.toml") == ["no such file"]
@@ -692,7 +699,7 @@ def test_places_that_are_no_file(tmp_path: Path) -> None:
 
 
 def test_unknown_version_or_test() -> None:
-    """A version or a test that there is no file for is refused."""
+    """A version or test without a file is refused."""
     with pytest.raises(SpecError, match="no such file"):
         read_specification("iops", "9.9", "enterprise")
     with pytest.raises(SpecError, match="no such file"):
@@ -700,7 +707,7 @@ def test_unknown_version_or_test() -> None:
 
 
 def read_or_refuse(test: str, **how: Any) -> Specification | SpecError:
-    """Read a specification; a SpecError, and no other exception, is an answer too."""
+    """Read a specification; a SpecError, but no other exception, is valid too."""
     try:
         return read_specification(test, "2.0.2", "enterprise", **how)
     except SpecError as error:
@@ -709,7 +716,7 @@ def read_or_refuse(test: str, **how: Any) -> Specification | SpecError:
 
 @st.composite
 def broken_tables(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a bundled file with up to three values replaced by anything at all."""
+    """Draw a bundled file in which up to three values are replaced by arbitrary ones."""
     own = table(*draw(st.sampled_from(FILES)))
     for _ in range(draw(st.integers(0, 3))):
         place: Any = own
@@ -728,7 +735,7 @@ def broken_tables(draw: st.DrawFn) -> dict[str, Any]:
     broken_tables() | st.dictionaries(st.text(st.characters(codec="ascii"), max_size=5), toml_values()),
 )
 def test_any_table_is_read_or_refused(tmp_path: Path, test: str, table: dict[str, Any]) -> None:
-    """Whatever a TOML file holds, it is a specification or a SpecError."""
+    """Any TOML file gives a specification or a SpecError."""
     test = table["test"] if table.get("test") in TESTS else test
     path = written(tmp_path, toml_document(table))
     assert tomllib.loads(path.read_text(encoding="utf-8")).keys() == table.keys()
@@ -742,30 +749,30 @@ def test_any_table_is_read_or_refused(tmp_path: Path, test: str, table: dict[str
 
 @given(st.sampled_from(KEYS), toml_values() | st.text())
 def test_any_override_is_read_or_refused(place: tuple[str, str, str], value: object) -> None:
-    """Whatever --set is given, it is a specification or a SpecError."""
+    """Any argument of --set gives a specification or a SpecError."""
     test, _, key = place
     read = read_or_refuse(test, overrides=[(key, value)])
 
     assert isinstance(read, Specification) or "mistake" in str(read)
 
 
-def nearly(value: Any) -> st.SearchStrategy[Any]:
-    """Values of the same shape, with numbers that may be meaningless."""
+def similar(value: Any) -> st.SearchStrategy[Any]:
+    """Draw values of the same shape, with numbers that may be meaningless."""
     if isinstance(value, dict):
-        return st.fixed_dictionaries({name: nearly(item) for name, item in value.items()})
+        return st.fixed_dictionaries({name: similar(item) for name, item in value.items()})
     if isinstance(value, list):
-        each = st.sampled_from(value).flatmap(nearly)
-        return st.just(value) | st.lists(each, max_size=4)
+        items = st.sampled_from(value).flatmap(similar)
+        return st.just(value) | st.lists(items, max_size=4)
     if isinstance(value, str):
         return st.just(value) | st.text(max_size=4)
     return st.just(value) | st.integers(-1, 130) | st.sampled_from([0.5, 0.25, 1e9])
 
 
 @given(st.data())
-def test_every_difference_is_told(data: st.DataObject) -> None:
-    """A specification that differs from the standard always says so: in a deviation or in a setting, not in both."""
+def test_every_difference_is_reported(data: st.DataObject) -> None:
+    """Each difference from the standard is a deviation or a setting, and never both."""
     test, pts, key = data.draw(st.sampled_from(KEYS))
-    value = data.draw(nearly(numbers(test, pts)[key]))
+    value = data.draw(similar(numbers(test, pts)[key]))
     read = read_or_refuse(test, overrides=[(key, value)])
     assume(isinstance(read, Specification))
     assert isinstance(read, Specification)
@@ -779,7 +786,7 @@ def test_every_difference_is_told(data: st.DataObject) -> None:
 
 @given(st.text())
 def test_any_text_is_an_override_or_refused(text: str) -> None:
-    """There is no argument of --set that fails in another way."""
+    """No argument of --set fails in another way."""
     try:
         key, _ = parse_override(text)
     except UsageError:
@@ -789,7 +796,7 @@ def test_any_text_is_an_override_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
 def test_a_special_file_is_no_specification(target: str, tmp_path: Path) -> None:
-    """What could not be read to its end in time and memory is refused at once."""
+    """A file that cannot be read to its end in limited time and memory is refused at once."""
     special(tmp_path / "mine.toml", target)
 
     with pytest.raises(SpecError, match=r"it is (not a regular file|larger than 1 MiB)"):

@@ -1,4 +1,4 @@
-"""How fast a device can be at most is told by its link; without a known one it is supposed, and said so."""
+"""The maximum speed of a device follows from its link; without a known link it is assumed, and marked as such."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN = "PCIe 5.0 x4 (assumed; its link is not reported)"
 
 
 def speed_of(host: FakeHost, block: Path) -> AssumedSpeed:
-    """Return what is supposed of a disk of a made-up host."""
+    """Return the assumed speed of a disk of a made-up host."""
     return assumed_speed(block_dut(host.root / "dev" / block.name, block, host.root), host.root)
 
 
@@ -64,15 +64,15 @@ def virtio(host: FakeHost) -> Path:
     ],
 )
 def test_a_link_bounds_a_drive(make: Callable[[FakeHost], Path], most: float, source: str, tmp_path: Path) -> None:
-    """As it is now, each way; at least 500 MB/s are supposed of all."""
+    """The current link counts, for each direction; at least 500 MB/s are assumed."""
     host = FakeHost(tmp_path)
     found = speed_of(host, make(host))
     assert found.write == pytest.approx(most, abs=0.1)
     assert (found.read, found.minimum_write, found.source) == (found.write, 500, source)
 
 
-def test_a_link_slower_than_usual_bounds_both(tmp_path: Path) -> None:
-    """What streams over USB 2 does not do 500 MB/s."""
+def test_a_slow_link_limits_both_bounds(tmp_path: Path) -> None:
+    """Streams over USB 2 do not reach 500 MB/s."""
     host = FakeHost(tmp_path)
     block = usb(host)
     host.write("sys/devices/pci0000:00/usb2/2-1/speed", "480\n")
@@ -88,8 +88,8 @@ def test_a_link_slower_than_usual_bounds_both(tmp_path: Path) -> None:
         ("2.5 GT/s PCIe", "1", 250, "PCIe 1.0 x1"),
     ],
 )
-def test_odd_links(speed: str, lanes: str, most: float, source: str, tmp_path: Path) -> None:
-    """One newer than the suite bounds a drive by what is on the wire; one that is not told, by nothing of its own."""
+def test_unusual_links(speed: str, lanes: str, most: float, source: str, tmp_path: Path) -> None:
+    """A link newer than the suite limits a drive by its raw rate; an unreported link sets no limit."""
     host = FakeHost(tmp_path)
     block = host.nvme()
     slot = "sys/devices/pci0000:00/0000:01:00.0"
@@ -102,7 +102,7 @@ def test_odd_links(speed: str, lanes: str, most: float, source: str, tmp_path: P
 
 
 def test_an_array_is_as_fast_as_its_members_together(tmp_path: Path) -> None:
-    """Whatever its level: no array is faster than all links at once."""
+    """This holds for any level: no array is faster than all links together."""
     host = FakeHost(tmp_path)
     paths = [f"{host.root}/dev/{block.name}" for block in (host.disk("sda"), host.disk("sdb"), host.nvme())]
     members = tuple(Member(path=path, model="", serial="", firmware="", capacity_bytes=1) for path in paths)
@@ -114,8 +114,8 @@ def test_an_array_is_as_fast_as_its_members_together(tmp_path: Path) -> None:
     assert found.source == "the links of its members: SATA 6 Gb/s, PCIe 3.0 x4"
 
 
-def test_who_knows_better_is_believed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """--assume stands for all speeds; without it a plan says what it supposes, and where that comes from."""
+def test_the_operators_speed_is_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """--assume sets all speeds; without it a plan states its assumption and the source."""
     path = str(tmp_path / "x.img")
     assert main(["iops", path, "--size", "1G", "--plan", "--assume", "750"]) == 0
     assert "  assuming exactly 750 MB/s (--assume)\n" in capsys.readouterr().out

@@ -1,8 +1,9 @@
-"""The host as a profile's points want it: set, read back, put back; what cannot be set is refused before the run."""
+"""The host settings of a profile's points: set, read back, and restored; unsupported ones are refused."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from snia_pts.lab.device.target_claim import Target
 from snia_pts.lab.host.conditions import Conditions, conditions_applied, restore_settings
 from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.host.settings_list import FileSetting, find
-from snia_pts.lab.settings.settings import RESTORE_FILE, applied
+from snia_pts.lab.settings.restore_files import RESTORE_FILE
+from snia_pts.lab.settings.settings import applied
 from snia_pts.lab.settings.state_dir import restore_file_name
 from snia_pts.model.dut import TargetKind
 from snia_pts.model.steps import Prepare
@@ -26,11 +28,11 @@ CPU = "sys/devices/system/cpu/cpufreq"
 
 
 class Host:
-    """A host with two processors and a disk, whose settings take whatever is written, and a run folder on it."""
+    """A host with two processors and a disk, whose settings accept any value, and a run folder on it."""
 
     def __init__(self, place: Path) -> None:
         self.host = FakeHost(place / "root")
-        self.folder, self.told = place / "run", list[str]()
+        self.folder, self.reported = place / "run", list[str]()
         (self.folder / "evidence").mkdir(parents=True)
         (self.host.root / "var/lib").mkdir(parents=True)
         for policy in ("policy0", "policy1"):
@@ -41,29 +43,29 @@ class Host:
         self.host.write("proc/sys/kernel/random/boot_id", "boot-1\n")
 
     def read(self, name: str) -> str:
-        """Return what a file holds."""
+        """Return the content of a file."""
         return (self.host.root / name).read_text().strip()
 
     def governors(self) -> set[str]:
-        """What the processors have."""
+        """Return the governors of the processors."""
         return {self.read(f"{CPU}/policy{number}/scaling_governor") for number in (0, 1)}
 
     @property
     def number(self) -> Path:
-        """The name in sysfs of the device that the descriptor of ``settled`` refers to: a file has the number 0."""
+        """Return the sysfs name of the device behind the descriptor of ``configured``: a file has the number 0."""
         return self.host.root / "sys/dev/block/0:0"
 
     @property
-    def stage(self) -> HostConfigurator:
-        """The stage around the disk."""
+    def configurator(self) -> HostConfigurator:
+        """Return the configurator of the disk's host."""
         number = (self.disk / "dev").read_text().split(":")
         return HostConfigurator("/dev/sdx", os.makedev(int(number[0]), int(number[1])), root=self.host.root)
 
     @contextmanager
-    def settled(
+    def configured(
         self, *staged: str, tune: bool = False, folder: Path | None = None, drive: bool = False
     ) -> Iterator[Conditions]:
-        """Settle a run on a file, or on the host's ``drive``."""
+        """Configure a run on a file, or on the host's ``drive``."""
         file = self.host.root / "x.img"
         file.write_bytes(bytes(MIB))
         descriptor = os.open(file, os.O_RDWR)
@@ -80,7 +82,7 @@ class Host:
                 write_cache="as found",
                 keep=True,
                 tune=tune,
-                report=self.told.append,
+                report=self.reported.append,
                 varied=staged,
                 root=self.host.root,
             ) as status:
@@ -91,94 +93,195 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """A host."""
+    """Return a host."""
     return Host(tmp_path)
 
 
 def test_a_setting_is_set_and_read_back(host: Host) -> None:
-    """Each processor is set, and what was found and what is read back is told."""
-    done = host.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+    """Each processor is set; the old value and the value read back are reported."""
+    done = host.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
 
     assert (done.before, done.settings) == ((("governor", "powersave"),), (("governor", "performance"),))
     assert host.governors() == {"performance"}
 
 
-def test_a_setting_that_does_not_take_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that takes a value and keeps another: what was measured then would have the wrong name."""
+def test_a_setting_that_keeps_another_value_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a kernel accepts a value but keeps another, the measurement would have the wrong name."""
     monkeypatch.setattr(FileSetting, "write", lambda _setting, _value: None)
     with pytest.raises(HostFailed, match="it is powersave after it was set to performance"):
-        host.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+        host.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
 
 
 def test_the_page_cache_is_emptied_when_cold(host: Host) -> None:
-    """Page cache, dentries and inodes; and not otherwise."""
-    host.stage.prepare(Prepare())
+    """Page cache, dentries and inodes are dropped, and only if the profile asks for a cold cache."""
+    host.configurator.prepare(Prepare())
     assert host.read("proc/sys/vm/drop_caches") == "0"
-    host.stage.prepare(Prepare(cold=True))
+    host.configurator.prepare(Prepare(cold=True))
     assert host.read("proc/sys/vm/drop_caches").startswith("3")
 
 
-def test_what_cannot_be_set_is_refused(host: Host) -> None:
-    """A setting that the host lacks, a value that it does not know: before the first byte."""
-    stage = host.stage
-    stage.require((("scheduler", "bfq"), ("governor", "powersave")), cold=True)
+def test_unsupported_settings_are_refused(host: Host) -> None:
+    """A setting that the host lacks, or an unknown value, is refused before the first byte."""
+    configurator = host.configurator
+    configurator.require((("scheduler", "bfq"), ("governor", "powersave")), cold=True)
     for name, value, why in (
         ("scheduler", "cfq", "cannot be cfq; this host supports none, bfq"),
         ("governor", "ondemand", "cannot be ondemand; this host supports performance, powersave"),
     ):
         with pytest.raises(TargetUnfit, match=why):
-            stage.require(((name, value),), cold=False)
+            configurator.require(((name, value),), cold=False)
     with pytest.raises(TargetUnfit, match="does not support choosing the scheduler"):
         HostConfigurator("/x", os.makedev(7, 99), root=host.host.root).changes(["scheduler"])
 
 
-def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
-    """The scheduler takes the number of requests along: both are noted before, and put back after."""
-    stage, block = host.stage, host.disk / "queue"
+@pytest.mark.parametrize(
+    ("value", "listed", "hint"),
+    [
+        ("noop", "[none] bfq", "Linux 5.0 replaced noop by none: use none."),
+        ("cfq", "[none] bfq", "Linux 5.0 replaced cfq by bfq: use bfq."),
+        ("cfq", "[none] mq-deadline", "Linux 5.0 replaced cfq by bfq: use bfq, after modprobe bfq."),
+        ("deadline", "[mq-deadline] none", "Linux 5.0 replaced deadline by mq-deadline: use mq-deadline."),
+        ("fast", "[none] bfq", "Choose other values for the axis."),
+    ],
+)
+def test_a_former_scheduler_is_named_as_it_is_today(host: Host, value: str, listed: str, hint: str) -> None:
+    """Old instructions say noop and cfq; where the kernel has a scheduler of that name, it is used."""
+    (host.disk / "queue/scheduler").write_text(f"{listed}\n")
+    with pytest.raises(TargetUnfit) as refused:
+        host.configurator.require((("scheduler", value),), cold=False)
+    assert refused.value.hint == hint
+
+    (host.disk / "queue/scheduler").write_text("noop [deadline] cfq\n")  # Linux 4.x
+    host.configurator.require((("scheduler", "noop"), ("scheduler", "cfq")), cold=False)
+
+
+#: What kernels reported in /sys/devices/system/cpu/cpufreq/policyN, as posted to linux-pm@vger.kernel.org, and the
+#: number of policies.
+RECORDED: dict[str, tuple[int, dict[str, str]]] = {
+    "intel_pstate": (
+        6,
+        {
+            "cpuinfo_max_freq": "4600000",
+            "cpuinfo_min_freq": "800000",
+            "cpuinfo_transition_latency": "0",
+            "energy_performance_available_preferences": "default performance balance_performance balance_power power ",
+            "energy_performance_preference": "balance_performance",
+            "scaling_available_governors": "performance powersave",
+            "scaling_driver": "intel_pstate",
+            "scaling_governor": "powersave",
+            "scaling_max_freq": "4600000",
+            "scaling_min_freq": "800000",
+            "scaling_setspeed": "<unsupported>",
+        },
+    ),
+    "intel_cpufreq": (
+        12,
+        {
+            "base_frequency": "4100000",
+            "cpuinfo_max_freq": "4800000",
+            "cpuinfo_min_freq": "800000",
+            "cpuinfo_transition_latency": "20000",
+            "energy_performance_available_preferences": "default performance balance_performance balance_power power ",
+            "energy_performance_preference": "balance_performance",
+            "scaling_available_governors": "conservative ondemand userspace powersave performance schedutil ",
+            "scaling_cur_freq": "4799998",
+            "scaling_driver": "intel_cpufreq",
+            "scaling_governor": "schedutil",
+            "scaling_max_freq": "2400000",
+            "scaling_min_freq": "800000",
+            "scaling_setspeed": "<unsupported>",
+        },
+    ),
+    "cpufreq-dt": (
+        1,  # for both CPUs
+        {
+            "affected_cpus": "0 1",
+            "cpuinfo_max_freq": "1500000",
+            "related_cpus": "0 1",
+            "scaling_available_frequencies": "375000 750000 937500 1125000 1312500 1500000 ",
+            "scaling_available_governors": "conservative ondemand userspace powersave performance schedutil ",
+            "scaling_driver": "cpufreq-dt",
+            "scaling_governor": "schedutil",
+            "scaling_setspeed": "<unsupported>",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("driver", RECORDED)
+def test_the_governor_axis_on_recorded_hosts(host: Host, driver: str) -> None:
+    """Each governor that the kernel lists is set for every policy, read back, and the first one restored."""
+    shutil.rmtree(host.host.root / CPU)
+    count, files = RECORDED[driver]
+    for number in range(count):
+        for name, text in files.items():
+            host.host.write(f"{CPU}/policy{number}/{name}", f"{text}\n")
+
+    def governors() -> set[str]:
+        return {host.read(f"{CPU}/policy{number}/scaling_governor") for number in range(count)}
+
+    before = governors()
+    with host.configured("governor") as found:
+        for governor in files["scaling_available_governors"].split():
+            found.configurator.require((("governor", governor),), cold=False)
+            done = found.configurator.prepare(Prepare(settings=(("governor", governor),)))
+            assert (done.settings, governors()) == ((("governor", governor),), {governor})
+        with pytest.raises(TargetUnfit, match="governor cannot be turbo; this host supports "):
+            found.configurator.require((("governor", "turbo"),), cold=False)
+    assert (governors(), host.reported) == (before, [])
+    for number in range(count):
+        assert {name: host.read(f"{CPU}/policy{number}/{name}") for name in files} == {
+            name: text.strip() for name, text in files.items()
+        }
+
+
+def test_dependent_settings_are_restored_too(host: Host) -> None:
+    """The scheduler changes the number of requests: both are recorded before, and restored after."""
+    configurator, block = host.configurator, host.disk / "queue"
     with applied(
-        stage.changes(["scheduler", "governor"]),
+        configurator.changes(["scheduler", "governor"]),
         host.folder,
-        report=host.told.append,
+        report=host.reported.append,
         root=host.host.root,
         find=lambda kind, place: find(kind, place, host.host.root),
     ) as status:
-        stage.require_restorable(status)
-        stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
+        configurator.require_restorable(status)
+        configurator.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
         (block / "nr_requests").write_text("256\n")
         assert (block / "scheduler").read_text().startswith("bfq")
     assert [(block / name).read_text().strip() for name in ("scheduler", "nr_requests")] == ["none", "64"]
-    assert (host.governors(), host.told) == ({"powersave"}, [])
+    assert (host.governors(), host.reported) == ({"powersave"}, [])
 
 
-def test_a_killed_run_is_put_back(host: Host) -> None:
-    """Its note is followed, though it says of a setting that the run went through only what was before."""
-    with host.settled("governor") as found:
+def test_the_settings_of_a_killed_run_are_restored(host: Host) -> None:
+    """Its restore file has only the old value of a setting that the run varied."""
+    with host.configured("governor") as found:
         found.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
         note = (host.folder / RESTORE_FILE).read_bytes()
     assert host.governors() == {"powersave"}
 
     for place in (host.folder / RESTORE_FILE, host.host.root / "var/lib/snia-pts" / restore_file_name(host.folder)):
-        place.write_bytes(note)  # as SIGKILL leaves it
+        place.write_bytes(note)  # as after SIGKILL
     for number in (0, 1):
         host.host.write(f"{CPU}/policy{number}/scaling_governor", "performance\n")
     (restore_setting,) = restore_settings(host.folder, root=host.host.root)
     assert (host.governors(), "governor powersave" in restore_setting) == ({"powersave"}, True)
 
 
-def test_tune_leaves_alone_what_an_axis_goes_through(host: Host) -> None:
-    """Else, at the end, the axis's last value would be taken for somebody else's, and left."""
-    with host.settled("governor", tune=True) as found:
+def test_tune_ignores_settings_that_an_axis_varies(host: Host) -> None:
+    """Otherwise the axis's last value would be taken for another program's, and kept."""
+    with host.configured("governor", tune=True) as found:
         assert host.governors() == {"powersave"}
         found.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
         found.configurator.prepare(Prepare(settings=(("governor", "powersave"),)))
         found.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
-    assert (host.governors(), host.told) == ({"powersave"}, [])
+    assert (host.governors(), host.reported) == ({"powersave"}, [])
 
 
 def test_a_tuned_setting_that_changed_by_itself_is_reported_once(host: Host) -> None:
-    """Also one that needed no change; both processors' governors give one sentence."""
+    """This holds for a setting that needed no change, too; both processors' governors give one message."""
     host.host.write(f"{CPU}/policy1/scaling_governor", "performance\n")
-    with host.settled(tune=True) as conditions:
+    with host.configured(tune=True) as conditions:
         assert conditions.setting_changes(host.folder / "evidence") == ()
         for policy in ("policy0", "policy1"):
             host.host.write(f"{CPU}/{policy}/scaling_governor", "powersave\n")
@@ -189,7 +292,7 @@ def test_a_tuned_setting_that_changed_by_itself_is_reported_once(host: Host) -> 
         "governor changed from performance to powersave (recommended: performance): a CPU that slows"
     )
     assert line.endswith("; measurements may have been made with either value")
-    assert host.told == []
+    assert host.reported == []
 
 
 QUEUE = {
@@ -208,10 +311,10 @@ QUEUE = {
 
 
 def test_a_setting_that_another_program_changed_is_reported_without_tune(host: Host) -> None:
-    """Each setting of the queue that a result depends on, once, with old and new value; and the governor."""
+    """Each queue setting that affects results is reported once, with old and new value; and the governor."""
     for name, (before, _, _) in QUEUE.items():
         host.host.write(f"sys/block/sdx/queue/{name}", f"{before}\n")
-    with host.settled(drive=True) as conditions:
+    with host.configured(drive=True) as conditions:
         assert conditions.setting_changes(host.folder / "evidence") == ()
         for name, (_, now, _) in QUEUE.items():
             host.host.write(f"sys/block/sdx/queue/{name}", f"{now}\n")
@@ -226,16 +329,16 @@ def test_a_setting_that_another_program_changed_is_reported_without_tune(host: H
 
 
 def test_the_settings_of_a_drive_that_disappeared_are_not_compared(host: Host) -> None:
-    """The run has failed for that reason; each of them would be a warning that says nothing."""
-    with host.settled(drive=True) as conditions:
+    """The run has failed for that reason; the warnings would add nothing."""
+    with host.configured(drive=True) as conditions:
         host.number.unlink()
         assert conditions.setting_changes(host.folder / "evidence") == ()
 
 
 def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
-    """The last value of an axis is left when the settings are read again, also of what changes with it."""
+    """The last value of an axis is ignored when the settings are read again, as is a setting that changes with it."""
     host.host.write("sys/block/sdx/queue/wbt_lat_usec", "2000\n")
-    with host.settled("governor", "scheduler", drive=True) as conditions:
+    with host.configured("governor", "scheduler", drive=True) as conditions:
         values = (("governor", "performance"), ("scheduler", "bfq"))
         conditions.configurator.prepare(Prepare(settings=values))
         host.host.write("sys/block/sdx/queue/nr_requests", "256\n")
@@ -243,41 +346,41 @@ def test_a_setting_that_the_run_varies_is_not_reported(host: Host) -> None:
         assert conditions.setting_changes(host.folder / "evidence") == ()
 
 
-def test_what_another_run_needs_is_not_varied(host: Host, tmp_path: Path) -> None:
-    """Its numbers would change under it, also if the setting already had its value; so for two runs that vary one."""
+def test_a_setting_of_another_run_is_not_varied(host: Host, tmp_path: Path) -> None:
+    """The other run's numbers would change, even if it did not have to set the value; so for two runs that vary one."""
     other = tmp_path / "other"
     (other / "evidence").mkdir(parents=True)
     for before in ("powersave", "performance"):
         for number in (0, 1):
             host.host.write(f"{CPU}/policy{number}/scaling_governor", f"{before}\n")
-        with host.settled(tune=True, folder=other):
+        with host.configured(tune=True, folder=other):
             assert "keeps it at performance, and this run varies it" in refused(host, TargetBusy)
             assert host.governors() == {"performance"}
-    with host.settled("governor", folder=other):
+    with host.configured("governor", folder=other):
         assert "varies it, and this run varies it" in refused(host, TargetBusy)
     assert host.governors() == {"performance"}
 
 
 def test_the_refusal_names_the_setting_of_the_axis(host: Host, tmp_path: Path) -> None:
-    """Not the number of requests, which changes with the scheduler: the operator has not asked for that."""
+    """The operator set the scheduler, not the number of requests, which changes with it."""
     other = tmp_path / "other"
     (other / "evidence").mkdir(parents=True)
     with (
-        host.settled("scheduler", drive=True),
+        host.configured("scheduler", drive=True),
         pytest.raises(TargetBusy, match=r"^scheduler of sdx is in use"),
-        host.settled("scheduler", folder=other, drive=True),
+        host.configured("scheduler", folder=other, drive=True),
     ):
         pass
 
 
 def test_a_setting_that_could_not_be_restored_is_not_varied(host: Host) -> None:
-    """The run is refused with the value that is in the way."""
+    """The run is refused with the current value."""
     host.host.write(f"{CPU}/policy0/scaling_governor", "Strange 1\n")
     assert "governor: it is Strange 1, which could not be restored" in refused(host, TargetUnfit)
 
 
 def refused(host: Host, error: type[SniaPtsError]) -> str:
-    """Return why a run may not vary the governors now."""
-    with pytest.raises(error) as raised, host.settled("governor"):
+    """Return the reason for which a run may not vary the governors now."""
+    with pytest.raises(error) as raised, host.configured("governor"):
         pass
     return str(raised.value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from snia_pts.api.run import load_many
 from snia_pts.cli.commands import status
 from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, RecordError, SniaPtsError
@@ -17,8 +18,10 @@ from snia_pts.record import ends
 from snia_pts.record.ends import read_ends
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import end_detail
+from snia_pts.record.log import logged
 from snia_pts.record.replay import assess, inspect_run
 from snia_pts.record.result_xml import stored_verdict
+from snia_pts.record.suite import SuiteFolder
 from snia_pts.runner.session import run
 from snia_pts.spec.reader import read_specification
 from tests import killing, samples
@@ -26,7 +29,7 @@ from tests import killing, samples
 
 @pytest.fixture(scope="module", params=["throughput", "hir"])
 def reference(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
-    """A finished run, of rounds or of stretches with samples and idle times, and its folder."""
+    """Return a finished run, of rounds or of continuous stimuli with samples and idle times, and its folder."""
     place = tmp_path_factory.mktemp("reference") / "run"
     return killing.reference(request.param, place), place
 
@@ -56,7 +59,7 @@ def test_the_ends_agree_with_the_whole_journal(
             assert resume_plan.current_step is None or resume_plan.outcome_count == 0
 
 
-def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) -> None:
+def test_a_finished_run_has_its_stored_verdict(reference: tuple[Any, Path]) -> None:
     """The verdict at the start of result.xml is that of the assessment; without the file there is no verdict."""
     folder = RunFolder(path=reference[1])
     outcome = read_ends(folder.journal)
@@ -68,7 +71,7 @@ def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) ->
 
 
 def test_the_verdict_of_an_earlier_stop_is_not_that_of_the_end(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A host that dies between the end entry and the new result.xml leaves that of the stop before the resume."""
+    """If the host dies between the end entry and the new result.xml, the old file has the verdict of the first stop."""
     folder = RunFolder(path=many / "2")
     journal = folder.journal.read_bytes()
     samples.cut_journal(folder, 10)
@@ -82,7 +85,7 @@ def test_the_verdict_of_an_earlier_stop_is_not_that_of_the_end(many: Path, capsy
 
 
 def test_a_verdict_of_a_list_is_not_verified(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Somebody changed a result.xml: the list has not verified it, and the status of the run alone ignores it."""
+    """If result.xml was edited, the list shows its verdict unverified; the status of the run alone ignores it."""
     document = many / "2/result.xml"
     verdict = assess(RunFolder(path=many / "2")).verdict
     document.write_text(document.read_text().replace(f'verdict="{verdict}"', 'verdict="EXCELLENT"'))
@@ -111,7 +114,7 @@ def test_a_verdict_of_a_list_is_not_verified(many: Path, capsys: pytest.CaptureF
 def test_the_reason_of_a_stop_is_named(
     error: BaseException | None, request_stop: bool, reason: str, many: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A signal, a request, an error or nothing, in the list and in the status of the run alone."""
+    """Signal, request, error or no reason: it is in the list and in the status of the run alone."""
     folder = RunFolder.create(many / "4")
     facts = samples.run_facts(read_specification("iops", "2.0.2", "enterprise").spec)
     steps = iter(samples.answers(facts.spec, facts.dut, rounds=5)[0])
@@ -145,7 +148,7 @@ def many(tmp_path: Path) -> Path:
 
 
 def test_each_line_is_printed_at_once(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first line is there before the journal of the third run was opened."""
+    """The first line appears before the journal of the third run is opened."""
     opened: list[Path] = []
 
     def noted(path: Path) -> ends.JournalEnds:
@@ -160,8 +163,8 @@ def test_each_line_is_printed_at_once(many: Path, monkeypatch: pytest.MonkeyPatc
     assert len(list(lines)) == 2
 
 
-def test_the_midst_of_a_journal_is_not_read(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is damaged in the midst of a journal is found by assess, and by status of that run alone."""
+def test_the_middle_of_a_journal_is_not_read(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage in the middle of a journal is found by assess, and by the status of that run alone."""
     journal = bytearray((many / "2/journal.jsonl").read_bytes())
     journal[len(journal) // 2] ^= 1
     (many / "2/journal.jsonl").write_bytes(journal)
@@ -186,6 +189,82 @@ def test_damaged_ends_are_reported(place: str, many: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("words", [("iops", ""), ("assess", ""), ("resume", "x", "--target", ""), ("status", "a", "")])
 def test_an_empty_name_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty name is a mistake, not the current folder."""
+    """An empty path is an error, not the current folder."""
     assert main(list(words)) == 2
     assert "the name is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["status", "assess", "report", "resume"])
+def test_a_run_that_was_killed_before_its_first_step_is_named(
+    tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its folder has a log and no journal; every verb says what to do with it."""
+    (tmp_path / "run/evidence").mkdir(parents=True)
+    (tmp_path / "run/log.txt").write_text("start\n")
+
+    assert main([verb, str(tmp_path / "run")]) == 14
+    error = capsys.readouterr().err
+    assert "was killed before the first step" in error
+    assert "Remove the folder, and start the run again." in error
+
+
+@pytest.fixture
+def starting(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a run whose process waits for a confirmation, or prepares the drive."""
+    folder = RunFolder.create(tmp_path / "run")
+    with folder.opened(), logged(folder):
+        yield folder.path
+
+
+@pytest.mark.parametrize("verb", ["assess", "report", "resume", "compare"])
+def test_a_run_that_starts_is_not_called_killed(starting: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No message suggests removing the folder of a run that another process is about to start."""
+    assert main([verb, str(starting), *([str(starting)] if verb == "compare" else [])]) == 14
+    error = capsys.readouterr().err
+    assert "the first step of its run has not started" in error
+    assert "Remove" not in error
+
+
+def test_the_status_of_a_run_that_starts(starting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``status`` lists it, alone and among others; it has nothing to load."""
+    assert main(["status", str(starting)]) == 0
+    assert main(["status", str(starting.parent)]) == 0
+    assert capsys.readouterr().out.count("\n  starting\n") == 2
+    with pytest.raises(RecordError, match="it contains no run"):
+        load_many(starting.parent)
+
+
+def test_a_run_that_starts_is_stopped_before_its_first_step(starting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The request waits for the first step; if the run is refused instead, none of its files stays."""
+    assert main(["stop", str(starting)]) == 0
+    assert "stops before its first step" in capsys.readouterr().out
+    folder = RunFolder(path=starting, created=True)
+    assert folder.stop_requested
+    folder.discard()
+    assert not starting.exists()
+
+
+def test_a_test_of_a_suite_that_starts_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``stop`` of the suite reaches the test whose first step has not started, not only the next test."""
+    suite = SuiteFolder.create(tmp_path / "suite", ("iops", "latency"), ())
+    run = RunFolder.create(suite.run_path("iops"))
+    with suite.locked(), run.opened(), logged(run):
+        assert main(["status", str(suite.path)]) == 0
+        assert main(["stop", str(suite.path)]) == 0
+    out = capsys.readouterr().out
+    assert " starting " in out
+    assert run.stop_requested
+    assert not suite.as_run_folder.stop_requested
+
+
+def test_missed_limits_are_in_the_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The status of a finished run says how many of its limits were missed."""
+    limit = '[[limit]]\ntest = "iops"\nmetric = "iops"\nat = "RND 4 KiB {}"\nunit = "IOPS"\nminimum = {}\n'
+    text = "format = 1\n" + limit.format("0/100", 1) + limit.format("100/0", 10**9)
+    (tmp_path / "limits.toml").write_text(text)
+    words = ("--limits", str(tmp_path / "limits.toml"), "--run-dir", str(tmp_path / "run"), "--to", "none")
+    assert main(["iops", "sim:client-qlc", *words]) == 19
+    capsys.readouterr()
+
+    assert main(["status", str(tmp_path / "run")]) == 0
+    assert "; 1 of 2 limits NOT MET" in capsys.readouterr().out

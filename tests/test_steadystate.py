@@ -261,7 +261,14 @@ def test_excursions_at_the_limit_are_steady(scale: int, reverse: bool) -> None:
     for window in (DATA_EQUAL, SLOPE_EQUAL):
         values = [value * 2 * scale for value in window]
 
-        assert determined(*(reversed(values) if reverse else values)).steady
+        state = determined(*(reversed(values) if reverse else values))
+
+        assert state.steady
+        assert state.evaluable
+        assert state.data_excursion <= state.allowed_data_excursion
+        assert state.slope_excursion <= state.allowed_slope_excursion
+    assert determined(*DATA_EQUAL).data_excursion == 20.0
+    assert determined(*SLOPE_EQUAL).slope_excursion == 10.0
 
 
 def test_data_excursion_just_above_the_limit_is_not_steady() -> None:
@@ -278,6 +285,17 @@ def test_slope_excursion_just_above_the_limit_is_not_steady() -> None:
 
     assert not state.steady
     assert state.slope_excursion_percent == pytest.approx(10)
+
+
+def test_texts_of_excursions_show_which_side_of_the_limit_they_are_on() -> None:
+    """20.0096 % and 10.0082 % of the average have a second decimal, because 20.0 % and 10.0 % are allowed."""
+    assert determined(90.0, 100.0, 110.01, 100.0, 100.0).percent_texts(decimals=1) == ("20.01", "8.0")
+    assert determined(105.0, 102.5, 100.0, 97.5, 94.99).percent_texts(decimals=1) == ("10.0", "10.01")
+
+
+def test_first_round_is_1_unless_stated() -> None:
+    """A window that starts a series has the rounds 1 to 5."""
+    assert determine(DATA_EQUAL, rule()).rounds == (1, 2, 3, 4, 5)
 
 
 def test_excursions_agree_with_the_verdict_at_the_resolution_of_floats() -> None:

@@ -1,4 +1,4 @@
-"""Several tests in one folder: what was asked for is kept, what became of it summed up, whatever stopped it."""
+"""Several tests in one folder: the request is stored, and the outcomes are summarised, whatever stopped the suite."""
 
 import json
 import os
@@ -28,23 +28,24 @@ from snia_pts.runner.suite import derive_seed
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
-from tests import killing, samples
+from tests import samples
 from tests.drives import special
 from tests.samples import SEED, cut_journal, store_run
+from tests.test_run_folders import unpacked
 
 TESTS = tuple(SPEC_TYPES)
 
 
 def results(**endings: TestResult | None) -> list[tuple[str, TestResult | None]]:
-    """Return results of all tests, those named as told."""
+    """Return results of all tests; those named have the given arguments."""
     return [(test, endings[test] if test in endings else samples.result_of(test)) for test in TESTS]
 
 
 # -- the folder ------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_all_is_known_again(tmp_path: Path) -> None:
-    """What was asked for is read back; a test without a journal was not run."""
+def test_a_suite_folder_is_recognised(tmp_path: Path) -> None:
+    """The requested tests are read back; a test without a journal was not run."""
     made = SuiteFolder.create(tmp_path / "all", ("iops", "wsat"))
     (made.run_path("wsat")).mkdir()
     (made.run_path("wsat") / "journal.jsonl").write_text("begun\n")
@@ -61,7 +62,7 @@ def test_a_folder_of_all_is_known_again(tmp_path: Path) -> None:
 def test_a_test_whose_journal_lost_its_first_line_is_damaged(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It does not pass for a test that was not started: nothing is removed, and every command reports it."""
+    """It is not mistaken for a test that never started: nothing is removed, and every command reports it."""
     suite = SuiteFolder.create(tmp_path / "all", ("iops", "throughput"), [RunOptions(test="iops", target="x")] * 2)
     store_run(suite.run_path("throughput"), "throughput")
     folder = store_run(suite.run_path("iops"))
@@ -79,7 +80,7 @@ def test_a_test_whose_journal_lost_its_first_line_is_damaged(
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    """No run overwrites another, and what stands in the way gives a sentence."""
+    """No run overwrites another, and the message names what is in the way."""
     (tmp_path / "precious").write_text("precious")
 
     for place in (tmp_path, tmp_path / "precious", tmp_path / "precious" / "all"):
@@ -88,37 +89,37 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-def test_a_run_folder_is_no_folder_of_all(tmp_path: Path) -> None:
-    """A folder without suite.json, a file, and nothing at all are something else."""
+def test_other_folders_are_no_suite_folder(tmp_path: Path) -> None:
+    """A folder without suite.json, a file, and a missing path are refused."""
     (tmp_path / "file").touch()
 
     for place in (tmp_path, tmp_path / "file", tmp_path / "none"):
         assert SuiteFolder.existing(place) is None
 
 
-def test_a_folder_in_which_nothing_began_is_discarded(tmp_path: Path) -> None:
-    """A folder that was made is removed again, one that was there stays; one with a run stays as it is."""
+def test_a_suite_folder_without_a_started_test_is_discarded(tmp_path: Path) -> None:
+    """A new folder is removed again, an existing one stays; one with a run is unchanged."""
     made, there = SuiteFolder.create(tmp_path / "made", ("iops",)), tmp_path / "there"
     there.mkdir()
     found = SuiteFolder.create(there, ("iops",))
-    begun = SuiteFolder.create(tmp_path / "begun", ("iops",))
-    begun.run_path("iops").mkdir()
-    (begun.run_path("iops") / "journal.jsonl").write_text("begun\n")
+    started = SuiteFolder.create(tmp_path / "begun", ("iops",))
+    started.run_path("iops").mkdir()
+    (started.run_path("iops") / "journal.jsonl").write_text("begun\n")
 
-    for folder in (made, found, begun):
+    for folder in (made, found, started):
         folder.discard()
 
     assert not made.path.exists()
     assert list(there.iterdir()) == []
-    assert SuiteFolder.existing(begun.path) is not None
+    assert SuiteFolder.existing(started.path) is not None
 
 
 NO_SUITES = (b'{"format":1,"tests":["fly"]}', b'{"format":2,"tests":["iops"]}', b'{"format":1,"tests":[[]]}')
 
 
 @given(junk=st.binary(max_size=60) | st.sampled_from(NO_SUITES))
-def test_junk_gives_a_sentence(junk: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A suite.json that does not say which tests were asked for is refused."""
+def test_an_invalid_list_of_tests_is_refused(junk: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A suite.json without the requested tests is refused."""
     folder = tmp_path_factory.mktemp("junk")
     (folder / "suite.json").write_bytes(junk)
 
@@ -128,7 +129,7 @@ def test_junk_gives_a_sentence(junk: bytes, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
 def test_a_special_file_is_no_suite(target: str, tmp_path: Path) -> None:
-    """What could not be read to its end in time and memory is refused at once."""
+    """A file that cannot be read to its end in limited time and memory is refused at once."""
     special(tmp_path / "suite.json", target)
 
     with pytest.raises(RecordError, match=r"suite\.json: it is (not a regular file|larger than 1 MiB)"):
@@ -137,7 +138,7 @@ def test_a_special_file_is_no_suite(target: str, tmp_path: Path) -> None:
 
 @given(st.integers(0, 2**63 - 1))
 def test_each_test_has_its_own_seed(seed: int) -> None:
-    """Seeds of tests differ, are the same for the same seed of all, and are valid seeds themselves."""
+    """The seeds of tests differ, depend only on the seed of the suite, and are valid seeds themselves."""
     seeds = [derive_seed(seed, test) for test in TESTS]
 
     assert len(set(seeds)) == len(TESTS)
@@ -149,7 +150,7 @@ def test_each_test_has_its_own_seed(seed: int) -> None:
 
 
 def test_every_test_has_key_figures() -> None:
-    """Each test's summary line tells what the test is run for, in its own unit."""
+    """Each test's line in the summary has the figure for which the test is run, in its unit."""
     wanted = {
         "iops": ("RND 4 KiB 0/100", "IOPS"),
         "throughput": ("SEQ 1024 KiB 0/100", "MB/s"),
@@ -167,8 +168,8 @@ def test_every_test_has_key_figures() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
-def test_a_stopped_test_has_the_figures_it_came_to(test: str, count: int) -> None:
-    """However few outcomes came, a test has a line, which says that it is incomplete."""
+def test_a_stopped_test_has_its_figures_so_far(test: str, count: int) -> None:
+    """With any number of outcomes a test has a line, which says that it is incomplete."""
     result = samples.result_of(test, ending="device failed", stop_after=count)
 
     (line,) = overview([(test, result)]).lines
@@ -177,9 +178,9 @@ def test_a_stopped_test_has_the_figures_it_came_to(test: str, count: int) -> Non
     assert not line.achieved
 
 
-def test_the_verdict_counts_and_names() -> None:
-    """All of it is one sentence: how many finished, what stopped, what was not steady, what was not run."""
-    told = overview(
+def test_the_verdict_is_one_sentence() -> None:
+    """It has how many tests finished, what stopped, what was not steady, and what was not run."""
+    result_overview = overview(
         results(
             latency=samples.result_of("latency", steady=False),
             wsat=samples.result_of("wsat", ending="device failed", stop_after=30),
@@ -190,38 +191,38 @@ def test_the_verdict_counts_and_names() -> None:
         )
     )
 
-    assert told.verdict == (
+    assert result_overview.verdict == (
         "3 of 8 tests finished; Write Saturation device failed; not steady: Latency; NOT RUN: Host Idle Recovery, "
         "Cross Stimulus Recovery, Composite Block Size Workload, Demand Intensity"
     )
-    assert not told.finished
+    assert not result_overview.finished
     assert overview(results()).verdict == "8 of 8 tests finished"
 
 
-def test_a_saturation_that_time_ended_is_no_fault() -> None:
-    """Write saturation need not be steady, and cross stimulus recovery asks for nothing: both are achieved."""
-    told = overview([(test, samples.result_of(test)) for test in ("wsat", "xsr")])
+def test_a_saturation_that_ended_by_time_is_achieved() -> None:
+    """Write saturation need not be steady, and cross stimulus recovery has no rule: both are achieved."""
+    result_overview = overview([(test, samples.result_of(test)) for test in ("wsat", "xsr")])
 
-    assert all(line.achieved for line in told.lines)
-    assert not told.lines[0].verdict.startswith("STEADY")
+    assert all(line.achieved for line in result_overview.lines)
+    assert not result_overview.lines[0].verdict.startswith("STEADY")
 
 
 @pytest.mark.parametrize(
     ("test", "steady"), [("latency", True), ("latency", False), ("hir", False), ("wsat", True), ("xsr", True)]
 )
-def test_the_header_says_of_steady_state_what_each_report_says(test: str, steady: bool) -> None:
-    """NOT ACHIEVED there is NOT ACHIEVED here, also of a write saturation that need not achieve it."""
+def test_the_header_has_the_steady_state_of_each_report(test: str, steady: bool) -> None:
+    """NOT ACHIEVED in a report is NOT ACHIEVED here, also for a write saturation, which need not achieve it."""
     result = samples.result_of(test, steady=steady)
     own = building.build(result).header.blocks.rows
-    said = any("NOT ACHIEVED" in cell for row in own for cell in row)
+    stated = any("NOT ACHIEVED" in cell for row in own for cell in row)
     rows = build(overview([(test, result)])).header.blocks.rows
     (state,) = (row[-1] for row in rows if row[-2] == test.upper())
 
-    assert state == ("NOT ACHIEVED" if said else "complete" if test == "xsr" else "achieved")
+    assert state == ("NOT ACHIEVED" if stated else "complete" if test == "xsr" else "achieved")
 
 
-def test_a_saturation_without_steady_state_is_told_by_its_end() -> None:
-    """No figure on the summary is the mean of a window that the fresh drive is in."""
+def test_a_saturation_without_steady_state_has_the_figure_of_its_end() -> None:
+    """No figure in the summary is the mean of a window that includes the fresh drive."""
     result = samples.result_of("wsat", overrides=[("saturation.seconds", 121 * 60), ("histogram.seconds", 60)])
     line, after = result.time_line("stimulus"), result.time_line("histogram")
     assert line is not None
@@ -234,15 +235,15 @@ def test_a_saturation_without_steady_state_is_told_by_its_end() -> None:
     ]
 
 
-def test_an_unsteady_baseline_is_told_with_its_figure() -> None:
-    """The preconditioning's last window is marked where it is told."""
-    told = next(iter(key_figures(samples.result_of("hir", steady=False))))
+def test_an_unsteady_baseline_is_marked_at_its_figure() -> None:
+    """The preconditioning's last window is marked where it is shown."""
+    result_overview = next(iter(key_figures(samples.result_of("hir", steady=False))))
 
-    assert told.endswith("IOPS, last window, NOT ACHIEVED")
+    assert result_overview.endswith("IOPS, last window, NOT ACHIEVED")
 
 
-def test_limits_stand_on_the_summary() -> None:
-    """Each with its test, what was asked, measured and became of it; of a test that was not run too."""
+def test_limits_are_in_the_summary() -> None:
+    """Each has its test, bound, measured value and result; so has a limit on a test that was not run."""
     wanted = Limit(test="iops", metric="iops", at="RND 4 KiB 0/100", unit="IOPS", minimum=1.0)
     result = samples.result_of("iops")
     limits = (wanted, replace(wanted, minimum=1e7), replace(wanted, test="hir"))
@@ -257,46 +258,48 @@ def test_limits_stand_on_the_summary() -> None:
     assert "Limits" not in [block.title for block in page.blocks if isinstance(block, Table)]
 
 
-def test_an_unsteady_test_is_no_success_of_all() -> None:
-    """Without deviations, a test that never got steady leaves nothing green on the summary."""
+def test_an_unsteady_test_prevents_success() -> None:
+    """Without deviations, a test that was never steady leaves nothing green on the summary."""
     (page,) = build(overview([("latency", samples.result_of("latency", steady=False))])).pages
-    told = [block for block in page.blocks if isinstance(block, Prose)]
+    result_overview = [block for block in page.blocks if isinstance(block, Prose)]
 
-    assert "No deviation in any test, but steady state was not achieved in all" in [block.text for block in told]
-    assert [block.text for block in told if block.kind == "good"] == []
+    assert "No deviation in any test, but steady state was not achieved in all" in [
+        block.text for block in result_overview
+    ]
+    assert [block.text for block in result_overview if block.kind == "good"] == []
 
 
 def test_a_stopped_test_without_deviations_says_why_it_is_not_conformant() -> None:
-    """The summary gives the reason that counts, not a number of deviations that is none."""
+    """The summary gives the actual reason, not a number of deviations, of which there are none."""
     result = samples.result_of("latency", ending="interrupted", stop_after=3)
 
     assert [line.conformance for line in overview([("latency", result)]).lines] == ["NO, the run did not finish"]
 
 
-def test_a_report_that_is_not_there_is_not_named() -> None:
-    """The summary names the reports that lie in the folder, and no other."""
-    told = overview(
+def test_a_missing_report_is_not_listed() -> None:
+    """The summary lists exactly the reports in the folder."""
+    result_overview = overview(
         [("latency", samples.result_of("latency")), ("xsr", samples.result_of("xsr"))], {"xsr": "report.html"}
     )
 
-    assert [line.report for line in told.lines] == ["\N{EN DASH}", "xsr/report.html"]
+    assert [line.report for line in result_overview.lines] == ["\N{EN DASH}", "xsr/report.html"]
 
 
-def test_the_summary_says_least_and_sum() -> None:
-    """What a stopped test wrote is the least, a finished one's is exact; the durations are told together."""
+def test_the_summary_has_lower_bounds_and_a_sum() -> None:
+    """A stopped test's written bytes are a lower bound, a finished one's are exact; the durations have a sum."""
     stopped = samples.result_of("latency", ending="interrupted", stop_after=30)
-    told = overview([("throughput", samples.result_of("throughput")), ("latency", stopped)])
-    tests, together = (block for block in build(told).pages[0].blocks if isinstance(block, Table))
+    result_overview = overview([("throughput", samples.result_of("throughput")), ("latency", stopped)])
+    tests, together = (block for block in build(result_overview).pages[0].blocks if isinstance(block, Table))
 
     facts = {row[0]: row[1] for row in together.rows}
     assert [row[5].startswith("at least ") for row in tests.rows] == [False, True]
     assert facts["Data written, all tests"].startswith("at least ")
-    seconds = [line.seconds for line in told.lines if line.seconds is not None]
+    seconds = [line.seconds for line in result_overview.lines if line.seconds is not None]
     assert facts["Duration"] == duration(sum(seconds))
 
 
 def test_a_test_without_steady_state_is_complete() -> None:
-    """The header says achieved of no test that asks for no steady state."""
+    """The header does not say achieved for a test without steady state."""
     text = rst.render(build(overview([(test, samples.result_of(test)) for test in ("latency", "xsr")])))
 
     for test, state in (("LATENCY", "achieved"), ("XSR", "complete")):
@@ -308,19 +311,19 @@ def test_a_test_without_steady_state_is_complete() -> None:
 )
 def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
     """A test without a result is named as its version of the standard names it."""
-    told = overview([("latency", samples.result_of("latency", pts=pts)), ("composite", None)])
+    result_overview = overview([("latency", samples.result_of("latency", pts=pts)), ("composite", None)])
 
-    assert [line.title for line in told.lines] == ["Latency", title]
-    assert told.verdict.endswith(f"NOT RUN: {title}")
+    assert [line.title for line in result_overview.lines] == ["Latency", title]
+    assert result_overview.verdict.endswith(f"NOT RUN: {title}")
 
 
-def test_the_summary_leads_to_the_reports(tmp_path: Path) -> None:
-    """Each report that is there is a link, relative to the summary: in HTML an address, in PDF a file to open."""
-    told = overview(
+def test_the_summary_links_to_the_reports(tmp_path: Path) -> None:
+    """Each existing report has a relative link: in HTML an address, in PDF a file to open."""
+    result_overview = overview(
         [("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
         {"latency": "report.pdf"},
     )
-    paths = write(told, tmp_path)
+    paths = write(result_overview, tmp_path)
 
     assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == ["latency/report.pdf"]
     actions = [note.get_object()["/A"] for page in PdfReader(paths["pdf"]).pages for note in page.get("/Annots", ())]
@@ -330,28 +333,28 @@ def test_the_summary_leads_to_the_reports(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place", ["", "report", "/etc/x.pdf", "../x.pdf", "http://x.pdf", "a b.pdf", "a`_.pdf", "a.pdf\n"]
 )
-def test_a_link_is_a_plain_place(place: str) -> None:
-    """Nothing but a plain relative path becomes a link."""
+def test_a_link_is_a_relative_path(place: str) -> None:
+    """Only a plain relative path becomes a link."""
     with pytest.raises(ValueError, match="not a simple relative path"):
         Link(place)
 
 
-def test_nothing_to_sum_up_is_said() -> None:
-    """Where no test was run there is no summary."""
+def test_without_a_test_there_is_no_summary() -> None:
+    """The message says so."""
     with pytest.raises(ReportError, match="no test was run"):
         overview([("iops", None)])
 
 
 def test_the_summary_is_a_report(tmp_path: Path) -> None:
-    """The summary is made in every form, from valid RST, links each report, and comes out the same again."""
-    told = overview(
+    """The summary exists in every format, from valid RST, links each report, and is reproducible."""
+    result_overview = overview(
         results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)),
         dict.fromkeys(TESTS, "report.pdf"),
     )
 
-    paths = write(told, tmp_path)
+    paths = write(result_overview, tmp_path)
     first = {name: path.read_bytes() for name, path in paths.items()}
-    write(told, tmp_path)
+    write(result_overview, tmp_path)
 
     assert {name: path.name for name, path in paths.items()} == {
         "rst": "summary.rst",
@@ -366,26 +369,25 @@ def test_the_summary_is_a_report(tmp_path: Path) -> None:
     assert "NOT RUN" in text
     assert "INCOMPLETE" in text
     assert first["pdf"].startswith(b"%PDF-")
-    assert len(build(told).pages) == 1
+    assert len(build(result_overview).pages) == 1
 
 
 # -- stored runs of all ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteFolder:
-    """A stored run of three tests, the second of which was stopped."""
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+def stored(tmp_path: Path) -> SuiteFolder:
+    """Return a stored run of three tests, the second of which was stopped."""
     tests = ("throughput", "latency", "wsat")
-    asked = [RunOptions(test=test, target="sim:enterprise-sata", seed=SEED) for test in tests]
-    folder = SuiteFolder.create(tmp_path / "all", tests, asked)
+    options = [RunOptions(test=test, target="sim:enterprise-sata", seed=SEED) for test in tests]
+    folder = SuiteFolder.create(tmp_path / "all", tests, options)
     store_run(folder.run_path("throughput"), "throughput")
     cut_journal(store_run(folder.run_path("latency"), "latency"), 30)
     return folder
 
 
-def test_assess_judges_all_that_was_run(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """assess tells each test that was run, and of all of them what became of it."""
+def test_assess_evaluates_all_tests(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """assess prints each test that was run, and the outcome of the suite."""
     assert main(["assess", str(stored.path)]) == 0
     out = capsys.readouterr().out
     assert main(["assess", str(stored.path), "--json"]) == 0
@@ -402,7 +404,7 @@ def test_assess_judges_all_that_was_run(stored: SuiteFolder, capsys: pytest.Capt
 
 
 def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """report makes each run's report, and the summary, and names them."""
+    """report makes and names each run's report, and the summary."""
     assert main(["report", str(stored.path)]) == 0
 
     named = capsys.readouterr().out.split()
@@ -421,16 +423,16 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     assert "throughput/report.rst" in (stored.path / "summary.rst").read_text(), "the summary names an older report"
 
 
-def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code of all is that of a record that cannot be trusted when one run's is."""
+def test_forged_evidence_in_one_run_is_reported(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code of the suite is that of an untrusted record if one run has it."""
     next((stored.run_path("throughput") / "evidence").glob("*.json")).write_text("forged")
 
     assert main(["assess", str(stored.path)]) == 14
     assert "Stored files differ" in capsys.readouterr().out
 
 
-def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """A test's folder that is a link to another run is told, and nothing is written there."""
+def test_a_symlinked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test's folder that is a symlink to another run is reported, and nothing is written there."""
     elsewhere = store_run(stored.path.parent / "elsewhere", "wsat")
     stored.run_path("wsat").symlink_to(elsewhere.path)
 
@@ -441,7 +443,7 @@ def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureF
 
 
 def test_the_run_of_another_test_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder whose journal is that of another test stands for no test."""
+    """A folder whose journal is that of another test is refused."""
     stored.run_path("latency").rename(stored.run_path("wsat"))
 
     for verb in ("assess", "report"):
@@ -449,8 +451,10 @@ def test_the_run_of_another_test_is_refused(stored: SuiteFolder, capsys: pytest.
         assert "its journal is of the test latency" in capsys.readouterr().err
 
 
-def test_a_test_that_was_taken_off_the_list_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """A summary leaves out no run that is there."""
+def test_a_test_that_was_removed_from_the_list_is_refused(
+    stored: SuiteFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A summary omits no existing run."""
     listed = stored.path / "suite.json"
     document = json.loads(listed.read_text())
     document["tests"].remove("latency")
@@ -463,14 +467,14 @@ def test_a_test_that_was_taken_off_the_list_is_refused(stored: SuiteFolder, caps
 
 def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """A summary is that of one drive."""
-    killing.reference("wsat", stored.run_path("wsat"))
+    unpacked("wsat", stored.path)
     seed = JournalReader(RunFolder(path=stored.run_path("wsat")).journal).facts.seed
     document = json.loads((stored.path / "suite.json").read_text())
     document["options"][2]["seed"] = seed
     (stored.path / "suite.json").write_text(json.dumps(document))
 
-    for verb in ("assess", "report"):
-        assert main([verb, str(stored.path)]) == 14
+    for words in (("assess",), ("report", "--to", "none")):
+        assert main([*words, str(stored.path)]) == 14
         assert "that of the test before is EXAMPLE" in capsys.readouterr().err
 
 
@@ -480,9 +484,9 @@ def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest
 def test_a_run_with_another_seed_is_refused(
     seeds: list[int | None], expected: str, stored: SuiteFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """suite.json holds the seed of each of its runs; a run with another seed comes from elsewhere."""
+    """suite.json has the seed of each of its runs; a run with another seed does not belong to the suite."""
     document = json.loads((stored.path / "suite.json").read_text())
-    document["options"] = [{**asked, "seed": seed} for asked, seed in zip(document["options"], seeds, strict=False)]
+    document["options"] = [{**options, "seed": seed} for options, seed in zip(document["options"], seeds, strict=False)]
     (stored.path / "suite.json").write_text(json.dumps(document))
 
     for verb in ("assess", "report"):
@@ -490,8 +494,8 @@ def test_a_run_with_another_seed_is_refused(
         assert f"its journal is of another run: expected {expected}, got seed {SEED}" in capsys.readouterr().err
 
 
-def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder of all in which no test began is refused by assess and report."""
+def test_an_empty_suite_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A suite folder in which no test started is refused by assess and report."""
     SuiteFolder.create(tmp_path / "all", ("iops",))
 
     for verb in ("assess", "report"):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import ENVIRONMENT, command
 from tests.drives import MIB, content, filled, loop_device, need_root
-from tests.operating import ENVIRONMENT, command
 from tests.test_end_to_end import SMALL
 
 #: Commands that put the victim in the target's place; the target stays open under another name or none.

@@ -1,4 +1,4 @@
-"""What a target stands on, and who else has it by another name: compared as objects, on real loop devices and files."""
+"""The objects on which a target is based, and their users under other names, on real loop devices and files."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from tests.drives import (
     need_program,
     need_root,
     partitioned,
+    refused_at_once,
 )
 from tests.simulated_device import fuse, slow
 from tests.simulated_device.model import Drive
@@ -73,12 +74,13 @@ LOCKS = {
 
 
 class Case(NamedTuple):
-    """A target, whose bytes must not change, and how it is refused."""
+    """A target whose bytes must not change, and how it is refused; into its ``swap`` the kernel may write."""
 
     target: Path
     image: Path
     reason: str
     refusal: type[SniaPtsError] = TargetBusy
+    swap: Path | None = None
 
 
 def loop(image: Path, *options: str) -> AbstractContextManager[Path]:
@@ -88,7 +90,7 @@ def loop(image: Path, *options: str) -> AbstractContextManager[Path]:
 
 @contextmanager
 def program(code: str, *argv: Path | str, within: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
-    """Another Python program, which has done its code and then waits for its end."""
+    """Run another Python program, which executes its code and then waits until it is ended."""
     script = f"import sys\n{code}\nprint('ready', flush=True)\nsys.stdin.read()"
     with subprocess.Popen(
         [*within, sys.executable, "-c", script, *argv],
@@ -107,7 +109,7 @@ def program(code: str, *argv: Path | str, within: tuple[str, ...] = ()) -> Itera
 
 
 def image_of(folder: Path) -> Path:
-    """Return an image full of somebody's data."""
+    """Return an image full of another user's data."""
     return filled(folder / "disk.img", SIZE_BYTES)
 
 
@@ -117,20 +119,20 @@ def with_file_system(path: Path) -> None:
 
 @contextmanager
 def disk_with_partitions(image: Path) -> Iterator[tuple[Path, Path, Path]]:
-    """A loop device with two partitions of 8 MiB; gives it and them."""
+    """Return a loop device with two partitions of 8 MiB, and the partitions."""
     with loop(image) as device, partitioned(device, 16384, 16384) as (first, second):
         yield device, first, second
 
 
 def node(folder: Path, device: Path) -> Path:
-    """Return another node of a device, of a name that tells nothing."""
+    """Return another node of a device, with an unrelated name."""
     number = device.stat().st_rdev
     os.mknod(folder / "node", 0o60600, number)
     return folder / "node"
 
 
 def without(place: str) -> tuple[str, ...]:
-    """Return a command that runs another one where ``place`` is empty."""
+    """Return a command that runs another one with ``place`` empty."""
     return *UNSHARE, "sh", "-c", f'mount -t tmpfs none {place} && exec "$@"', "sh"
 
 
@@ -197,11 +199,17 @@ def part_of_a_disk_with_a_mounted_partition(folder: Path) -> Iterator[Case]:
             yield Case(target, folder / "disk.img", reason)
 
 
+def is_swapped_to(swap: Path) -> bool:
+    """Return whether the kernel has written pages into a swap space."""
+    lines = (line.split() for line in Path("/proc/swaps").read_text().splitlines()[1:])
+    return any(name == str(swap) and int(used) > 0 for name, _, _, used, *_ in lines)
+
+
 @contextmanager
 def part_of_an_image_with_swap(folder: Path) -> Iterator[Case]:
     image = image_of(folder)
     with loop(image, "--sizelimit", "8M") as other, swapping(other), loop(image, "--offset", "16M") as target:
-        yield Case(target, image, f"{other.name}, which is built on {image}, is swap space")
+        yield Case(target, image, f"{other.name}, which is built on {image}, is swap space", swap=other)
 
 
 @contextmanager
@@ -209,7 +217,7 @@ def swap_file(folder: Path) -> Iterator[Case]:
     image = image_of(folder)
     image.chmod(0o600)
     with swapping(image), loop(image, "--offset", "16M") as target:
-        yield Case(target, image, f"built on {image}, and {image} is swap space")
+        yield Case(target, image, f"built on {image}, and {image} is swap space", swap=image)
 
 
 @contextmanager
@@ -360,8 +368,8 @@ def file_that_is_bound_to_another_name(folder: Path) -> Iterator[Case]:
 
 
 @contextmanager
-def file_that_is_bound_to_an_odd_name(folder: Path) -> Iterator[Case]:
-    """The kernel escapes no white space but ASCII blanks, tabs and line feeds, and no byte that is not UTF-8."""
+def file_that_is_bound_to_an_unusual_name(folder: Path) -> Iterator[Case]:
+    """The kernel escapes only ASCII blanks, tabs and line feeds, and no byte that is not UTF-8."""
     image, place = image_of(folder), folder / "vm\xa0\u2028\u3000\x85\v\f\udcff disk"
     place.touch()
     subprocess.run(["mount", "--bind", image, place], check=True)
@@ -436,7 +444,7 @@ def erofs(folder: Path) -> tuple[Path, Path]:
 
 
 def mount_erofs(image: Path, place: Path) -> None:
-    """Mount an erofs image as mount(8) does not: without a loop device."""
+    """Mount an erofs image without a loop device, unlike mount(8)."""
     if ctypes.CDLL(None, use_errno=True).mount(bytes(image), bytes(place), b"erofs", 1, b""):
         pytest.skip(f"the kernel mounts no erofs file: {os.strerror(ctypes.get_errno())}")
 
@@ -480,7 +488,7 @@ def device_that_is_mapped_by_another_node(folder: Path) -> Iterator[Case]:
 
 @contextmanager
 def file_open_in_the_other_threads_of_a_program(folder: Path) -> Iterator[Case]:
-    """Its first thread has ended, and the kernel shows nothing of the process any more."""
+    """Its first thread has ended, and the kernel shows no more of the process."""
     image = image_of(folder)
     code = (
         "import ctypes, os, threading, time\nkept = os.open(sys.argv[1], os.O_RDONLY)\n"
@@ -493,7 +501,7 @@ def file_open_in_the_other_threads_of_a_program(folder: Path) -> Iterator[Case]:
 
 
 @contextmanager
-def file_open_in_a_thread_with_descriptors_of_its_own(folder: Path) -> Iterator[Case]:
+def file_open_in_a_thread_with_separate_descriptors(folder: Path) -> Iterator[Case]:
     """The process itself does not have it open, nor do the threads before and after."""
     image = image_of(folder)
     code = (
@@ -522,7 +530,7 @@ def file_open_in_a_program_that_renames_itself(folder: Path) -> Iterator[Case]:
 
 @contextmanager
 def file_passed_on_by_fork(folder: Path) -> Iterator[Case]:
-    """Each process of a chain has the file open for a moment only, and leaves it to its child."""
+    """Each process of a chain has the file open for a moment, and passes it to its child."""
     image = image_of(folder)
     code = (
         "import os, time\nif not os.fork():\n    kept = os.open(sys.argv[1], os.O_RDONLY)\n"
@@ -564,11 +572,11 @@ REFUSED = (
     device_that_is_mapped,
     device_that_is_mapped_by_another_node,
     file_open_in_the_other_threads_of_a_program,
-    file_open_in_a_thread_with_descriptors_of_its_own,
+    file_open_in_a_thread_with_separate_descriptors,
     file_open_in_a_program_that_renames_itself,
     file_passed_on_by_fork,
     file_that_is_bound_to_another_name,
-    file_that_is_bound_to_an_odd_name,
+    file_that_is_bound_to_an_unusual_name,
     file_that_is_bound_to_another_name_in_a_container,
     file_that_is_bound_beside_a_chroot,
     erofs_image_mounted_without_a_loop_device,
@@ -576,31 +584,29 @@ REFUSED = (
 )
 
 
-def held(path: Path, **how: Any) -> None:
-    """Hold a target for a moment."""
+def claimed(path: Path, **how: Any) -> None:
+    """Claim a target for a moment."""
     with claim_target(path, **how):
         pass
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.__name__)
-def test_bytes_that_anybody_uses_are_refused(
-    tmp_path: Path, case: Callable[[Path], AbstractContextManager[Case]]
-) -> None:
-    """Refused whatever may be discarded, by the run, by --plan and by the list; not a byte of the image changes."""
+def test_bytes_in_use_are_refused(tmp_path: Path, case: Callable[[Path], AbstractContextManager[Case]]) -> None:
+    """Run, --plan and the list refuse them even if data may be discarded; the image is unchanged."""
     need_root()
     with ExitStack() as stack:
-        target, image, reason, refusal = stack.enter_context(case(tmp_path))
+        target, image, reason, refusal, swap = stack.enter_context(case(tmp_path))
         before = content(image)
         overwrite = not target.is_block_device()
         for discard_data in (False, True):
-            for attempt in (held, require_claimable):
-                with pytest.raises(refusal, match=reason) as refused:
+            for attempt in (claimed, require_claimable):
+                with refused_at_once(), pytest.raises(refusal, match=reason) as refused:
                     attempt(target, size_bytes=None, overwrite=overwrite, discard_data=discard_data)
                 assert refused.value.exit_code == (7 if refusal is TargetBusy else 10)
         if target.is_block_device():
             (listed,) = (device for device in read_inventory() if device.path == str(target))
             assert str(listed.refusal) == str(refused.value)
-        assert content(image) == before
+        assert content(image) == before or (swap and is_swapped_to(swap))
 
 
 # -- what is accepted -------------------------------------------------------------------------------------------------
@@ -609,8 +615,8 @@ def test_bytes_that_anybody_uses_are_refused(
 @pytest.mark.parametrize(
     "options", [(), ("--offset", "16M"), ("--offset", "16M", "--sizelimit", "8M")], ids=["whole", "offset", "part"]
 )
-def test_a_loop_device_on_a_file_of_its_own_is_held(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """The kernel alone has the image open; what a part of it does not show does not matter: nobody uses that."""
+def test_a_loop_device_on_a_separate_file_is_claimed(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Only the kernel has the image open; users of a part that the device does not show do not matter."""
     need_root()
     image = tmp_path / "disk.img"
     image.touch()
@@ -627,8 +633,8 @@ def test_a_loop_device_on_a_file_of_its_own_is_held(tmp_path: Path, options: tup
         assert content(image) == before
 
 
-def test_a_loop_device_on_a_free_device_is_held(tmp_path: Path) -> None:
-    """So it is on a loop device, and on a partition whose disk nobody uses; those are claimed meanwhile."""
+def test_a_loop_device_on_a_free_device_is_claimed(tmp_path: Path) -> None:
+    """So is one on a loop device, or on a partition of an unused disk; these are claimed as well."""
     need_root()
     with disk_with_partitions(image_of(tmp_path)) as (disk, _, second), loop(second) as device:
         with claim_target(device, size_bytes=None, overwrite=False):
@@ -640,7 +646,7 @@ def test_a_loop_device_on_a_free_device_is_held(tmp_path: Path) -> None:
 
 
 def test_a_run_in_a_pid_namespace_does_not_refuse_its_own_descriptor(tmp_path: Path) -> None:
-    """Where /proc is that of the outer PID namespace, the number of the process there is not what it calls itself."""
+    """If /proc is that of the outer PID namespace, it has another number for the process than the process itself."""
     need_root()
     code = f"import os, sys\nassert os.getpid() < 10 < int(os.readlink('/proc/self'))\n{HOLDS}"
     within = ("unshare", "--pid", "--fork", "--kill-child")
@@ -654,8 +660,8 @@ def test_a_run_in_a_pid_namespace_does_not_refuse_its_own_descriptor(tmp_path: P
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_files_that_only_look_the_same_are_held(tmp_path: Path) -> None:
-    """Nobody is in the way who has a file of the same name open, or of the same inode of another file system."""
+def test_files_that_only_look_the_same_are_claimed(tmp_path: Path) -> None:
+    """An open file of the same name, or with the same inode on another file system, does not matter."""
     need_root()
     with (
         mounted("none", tmp_path / "a", "-t", "tmpfs") as first,
@@ -721,11 +727,13 @@ PAIRS = (file_and_loop, loop_and_file, disjoint_loops, disk_and_loop, loop_and_d
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.__name__)
-def test_two_runs_on_the_same_bytes_do_not_meet(
+def test_two_runs_on_the_same_bytes_are_refused(
     tmp_path: Path, pair: Callable[[Path], AbstractContextManager[Pair]]
 ) -> None:
-    """The second names the first; in a container that sees nothing of the first it is refused by the kernel's own
-    locks; killed, the first lets go at once.
+    """The second names the first.
+
+    In a container that does not see the first, the kernel's locks refuse the second; if the first is killed, its lock
+    ends at once.
     """
     need_root()
     with ExitStack() as stack:
@@ -736,7 +744,7 @@ def test_two_runs_on_the_same_bytes_do_not_meet(
                 pytest.raises(TargetBusy, match=rf"\(process {running.pid}\)") as refused,
                 claim_target(second, size_bytes=None, overwrite=True, discard_data=True),
             ):
-                raise AssertionError("it was held")
+                raise AssertionError("it was claimed")
             assert refused.value.exit_code == 7
             hidden = subprocess.run(
                 [*IN_A_CONTAINER, sys.executable, "-c", f"import sys\n{HOLDS}", second],
@@ -748,19 +756,19 @@ def test_two_runs_on_the_same_bytes_do_not_meet(
             # Below a chroot, the kernel's name of a loop device's file leads nowhere in another mount namespace.
             assert "TargetBusy" in hidden.stderr or "TargetUnfit" in hidden.stderr
             running.kill()
-        # Where both are loop devices on one object, neither may be tested as long as the other is there.
+        # If both are loop devices on one object, neither may be tested as long as the other exists.
         with ExitStack() as again:
             if first == tmp_path / "disk.img" or pair is disk_and_loop:
                 again.enter_context(claim_target(second, size_bytes=None, overwrite=True, discard_data=True))
 
 
 @pytest.mark.parametrize("pair", [file_and_loop, disk_and_loop, partitions_of_a_disk], ids=lambda pair: pair.__name__)
-def test_the_kernels_locks_alone_keep_two_runs_apart(
+def test_the_kernels_locks_separate_two_runs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     pair: Callable[[Path], AbstractContextManager[Pair]],
 ) -> None:
-    """Two runs that begin in the same moment, when neither sees the other yet, meet at a lock."""
+    """Two runs that start at the same moment, when neither sees the other yet, compete for a lock."""
     need_root()
     with ExitStack() as stack:
         first, make_second = stack.enter_context(pair(tmp_path))
@@ -772,13 +780,13 @@ def test_the_kernels_locks_alone_keep_two_runs_apart(
                 pytest.raises(TargetBusy, match=r"has locked|which is already open exclusively"),
                 claim_target(second, size_bytes=None, overwrite=True, discard_data=True),
             ):
-                raise AssertionError("it was held")
+                raise AssertionError("it was claimed")
 
 
 @pytest.mark.parametrize("kind", LOCKS)
 @pytest.mark.parametrize("through", ["file", "loop"])
 def test_a_locked_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, through: str) -> None:
-    """Any kind of lock counts, of a file and of what is made of it, also of a process that nobody may look into."""
+    """Any lock of the file or of a device on it counts, also that of a process that may not be inspected."""
     need_root()
     image = image_of(tmp_path)
     before = content(image)
@@ -793,11 +801,11 @@ def test_a_locked_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             pytest.raises(TargetBusy, match=rf"{owner} has locked .* \(another run of snia-pts\?\)"),
             claim_target(target, size_bytes=None, overwrite=True),
         ):
-            raise AssertionError("it was held")
+            raise AssertionError("it was claimed")
     assert content(image) == before
 
 
-def test_a_lock_of_an_inherited_descriptor_is_not_told_as_another_run(tmp_path: Path) -> None:
+def test_a_lock_of_an_inherited_descriptor_is_not_reported_as_another_run(tmp_path: Path) -> None:
     """The shell that locked the target became snia-pts, which finds the lock under its own number."""
     need_root()
     image = image_of(tmp_path)
@@ -809,7 +817,7 @@ def test_a_lock_of_an_inherited_descriptor_is_not_told_as_another_run(tmp_path: 
 
 @pytest.mark.parametrize("text", ["socket", "accounting", "overlay"])
 def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, text: str) -> None:
-    """The kernel counts what is in flight over a socket, open in the kernel, or open through overlayfs."""
+    """The kernel counts files that are in flight over a socket, open in the kernel, or open through overlayfs."""
     need_root()
     image = image_of(tmp_path)
     before = content(image)
@@ -835,8 +843,8 @@ def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, text: str) -> N
         assert image.stat().st_size >= SIZE_BYTES
 
 
-def test_a_held_image_is_locked_for_others(tmp_path: Path) -> None:
-    """While a loop device is tested, a virtual machine (here: a lock like QEMU's) cannot take its image."""
+def test_a_claimed_image_is_locked_for_others(tmp_path: Path) -> None:
+    """While a loop device is tested, a virtual machine (here: a lock like QEMU's) cannot open its image."""
     need_root()
     image = image_of(tmp_path)
     with loop(image) as device, claim_target(device, size_bytes=None, overwrite=False, discard_data=True):
@@ -851,8 +859,8 @@ def test_a_held_image_is_locked_for_others(tmp_path: Path) -> None:
 # -- what cannot be examined ------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_tested_where_proc_or_sys_is_not_mounted(tmp_path: Path) -> None:
-    """A run and --plan refuse file and device: without /sys no loop device is seen, without /proc no process."""
+def test_no_target_is_tested_without_proc_or_sys(tmp_path: Path) -> None:
+    """Run and --plan refuse file and device: without /sys loop devices are invisible, without /proc processes."""
     need_root()
     image = image_of(tmp_path)
     before = content(image)
@@ -869,8 +877,10 @@ def test_nothing_is_tested_where_proc_or_sys_is_not_mounted(tmp_path: Path) -> N
     assert content(image) == before
 
 
-def test_a_loop_device_that_may_not_be_opened_is_known_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its image is compared by the name that the kernel prints, and that is said."""
+def test_a_loop_device_that_may_not_be_opened_is_identified_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its image is compared by the name that the kernel prints, and a message says so."""
     need_root()
     image = image_of(tmp_path)
     with loop_device(image) as device:
@@ -901,7 +911,7 @@ AS_NOBODY = (
 
 
 def test_an_operator_without_rights_learns_what_is_not_checked(tmp_path: Path) -> None:
-    """Processes, loop devices and images that belong to other users are not refused but named."""
+    """Processes, loop devices and images of other users are not refused but named."""
     need_root()
     image, below_dev = image_of(tmp_path), Path("/dev/shm") / f"snia-pts-test-{os.getpid()}"  # noqa: S108
     below_dev.mkdir(mode=0o700)
@@ -920,13 +930,13 @@ def test_an_operator_without_rights_learns_what_is_not_checked(tmp_path: Path) -
         below_dev.rmdir()
 
 
-def test_a_file_is_no_device_of_the_same_number() -> None:
-    """An inode and a device number never mix."""
+def test_a_file_is_not_a_device_of_the_same_number() -> None:
+    """An inode and a device number are never compared."""
     assert Identity("file", 7, 0) != Identity("device", 7)
 
 
 def test_threads_that_share_their_descriptors_are_read_once() -> None:
-    """A process with many threads and many descriptors would take seconds otherwise."""
+    """Otherwise a process with many threads and many descriptors would take seconds."""
     code = "import threading, time\nwork = {'target': time.sleep, 'args': (600,), 'daemon': True}\n"
     code += "for _ in range(20): threading.Thread(**work).start()"
     with program(code) as other:
@@ -941,7 +951,7 @@ def test_threads_that_share_their_descriptors_are_read_once() -> None:
 def test_a_file_whose_server_does_not_answer_hides_no_other(
     user: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server of a file system may hang, and FUSE shows the files of a user's mount not even to root."""
+    """The server of a file system may hang, and FUSE hides the files of a user's mount even from root."""
     monkeypatch.setattr(fuse, "_FOREVER", 0)  # the kernel asks each time
     drive, serving, ended = Drive(MIB, slow.MEDIA, slow.CONTROLLER, Oracle(tmp_path / "log")), Event(), Event()
     code = (
@@ -949,7 +959,7 @@ def test_a_file_whose_server_does_not_answer_hides_no_other(
         "os.setgid(int(sys.argv[3]))\nos.setuid(int(sys.argv[3]))\n"
         "file = os.open(sys.argv[4], os.O_RDONLY, dir_fd=folder)\nmapped = mmap.mmap(file, 4096, prot=mmap.PROT_READ)"
     )
-    asked = (
+    program_text = (
         "import sys\nfrom snia_pts.lab.device.usage import identity_at, read_usage\n"
         "print(identity_at(sys.argv[1]) in read_usage().processes.users)"
     )
@@ -969,7 +979,7 @@ def test_a_file_whose_server_does_not_answer_hides_no_other(
                 with program(code, image, mount, str(user), fuse.NAME):
                     serving.clear()
                     try:
-                        command = [sys.executable, "-c", asked, str(image)]
+                        command = [sys.executable, "-c", program_text, str(image)]
                         answer = subprocess.run(
                             command, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=60
                         )
@@ -982,8 +992,8 @@ def test_a_file_whose_server_does_not_answer_hides_no_other(
     assert answer.stdout == "True\n"
 
 
-def test_what_is_not_checked_is_said() -> None:
-    """Other users' processes, and those outside of a container, are not refused but named."""
+def test_unchecked_processes_are_reported() -> None:
+    """Processes of other users, and those outside of a container, are not refused but named."""
     names = tuple(f"cat (process {number})" for number in (7, 8, 9))
     hidden = Processes(
         users={}, locks={}, unreadable_descriptors=names, unreadable_mappings=names[:1], in_container=True, hidden=True
@@ -998,7 +1008,7 @@ def test_what_is_not_checked_is_said() -> None:
 
 
 def test_a_container_is_recognised() -> None:
-    """A process in one does not see the processes outside, which is stated."""
+    """A process in a container does not see the processes outside, which is stated."""
     need_root()
     code = "from snia_pts.lab.device.processes import *\nprint(read_processes().unchecked)"
     inside = subprocess.run(
@@ -1012,8 +1022,8 @@ def test_a_container_is_recognised() -> None:
 
 
 @pytest.mark.parametrize("hidepid", ["0", "1", "2", "4"])
-def test_what_proc_hides_is_said(hidepid: str) -> None:
-    """With hidepid a user without root does not see what others have open, and is warned of that; root sees it."""
+def test_processes_hidden_by_proc_are_reported(hidepid: str) -> None:
+    """With hidepid a user without root does not see what others have open, and gets a warning; root sees it."""
     need_root()
     code = "from snia_pts.lab.device.processes import *\nprint(read_processes().hidden)"
     mount = ["mount", "-t", "proc", "-o", f"hidepid={hidepid}", "proc", "/proc"]
@@ -1025,8 +1035,8 @@ def test_what_proc_hides_is_said(hidepid: str) -> None:
         assert answer.stdout.strip() == hides
 
 
-def test_root_without_ptrace_says_what_it_cannot_see() -> None:
-    """As in containers: it may list the descriptors of other users' processes, but not follow them."""
+def test_root_without_ptrace_reports_what_it_cannot_see() -> None:
+    """In containers root may list the descriptors of other users' processes, but not follow them."""
     need_root()
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "600"]
     less = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
@@ -1049,8 +1059,9 @@ def test_root_without_ptrace_says_what_it_cannot_see() -> None:
 
 @contextmanager
 def hidden_file(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A file of ours, hidden below a mount that has another of the same name; gives the visible one and the hidden
-    file by a magic link.
+    """Hide one of our files below a mount that has another file of the same name.
+
+    Yield the visible file, and the hidden one by a magic link.
     """
     place = folder / "place"
     place.mkdir()
@@ -1060,8 +1071,8 @@ def hidden_file(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def refused_as_another(path: Path, size_bytes: int | None, fact: str) -> None:
-    """A path is refused by the run and by --plan with the exit code of an unfit target."""
-    for attempt in (held, require_claimable):
+    """Require that run and --plan refuse a path with the exit code of an unfit target."""
+    for attempt in (claimed, require_claimable):
         with pytest.raises(TargetUnfit, match=fact) as refused:
             attempt(path, size_bytes=size_bytes, overwrite=True)
         assert refused.value.exit_code == 10
@@ -1069,7 +1080,7 @@ def refused_as_another(path: Path, size_bytes: int | None, fact: str) -> None:
 
 @pytest.mark.parametrize("size_bytes", [None, MIB // 2])
 def test_a_magic_link_to_a_hidden_file_is_refused(tmp_path: Path, size_bytes: int | None) -> None:
-    """The text of /proc/PID/fd/N names another file by now, which keeps its bytes, and so does the hidden one."""
+    """The text of /proc/PID/fd/N now names another file, which is unchanged, as is the hidden one."""
     need_root()
     with hidden_file(tmp_path) as (visible, magic):
         before = content(visible), content(magic)
@@ -1078,8 +1089,9 @@ def test_a_magic_link_to_a_hidden_file_is_refused(tmp_path: Path, size_bytes: in
 
 
 def test_a_file_of_another_mount_namespace_is_refused(tmp_path: Path) -> None:
-    """What /proc/PID/root leads to is a container's; neither its file nor the host's of that name is touched, and
-    nothing is made there or here.
+    """/proc/PID/root leads to that of a container.
+
+    Neither its file nor the host's with that name is changed, and none is created in either.
     """
     need_root()
     place = tmp_path / "place"
@@ -1093,14 +1105,16 @@ def test_a_file_of_another_mount_namespace_is_refused(tmp_path: Path) -> None:
     with program(code, place, within=within) as other:
         theirs = Path(f"/proc/{other.pid}/root{visible}")
         before = content(visible), content(theirs)
-        refused_as_another(theirs, None, "another file than its resolved path ")  # below a chroot it has more parts
+        refused_as_another(
+            theirs, None, "another file than its resolved path "
+        )  # below a chroot the path has more components
         refused_as_another(theirs.with_name("new.img"), MIB, "another folder than its resolved path ")
         assert (content(visible), content(theirs)) == before
         assert [item.name for item in (*place.iterdir(), *theirs.parent.iterdir())] == ["disk.img", "disk.img"]
 
 
 def test_a_relative_name_below_a_later_mount_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A working directory that a mount hides has another path than the kernel's text of it."""
+    """A working directory hidden by a mount has another path than the kernel's text of it."""
     need_root()
     place = tmp_path / "place"
     place.mkdir()
@@ -1116,7 +1130,7 @@ def test_a_relative_name_below_a_later_mount_is_refused(tmp_path: Path, monkeypa
 
 
 def test_a_working_directory_that_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative name leads nowhere there."""
+    """A relative path cannot be resolved there."""
     place = tmp_path / "place"
     place.mkdir()
     monkeypatch.chdir(place)
@@ -1126,7 +1140,7 @@ def test_a_working_directory_that_was_removed_is_refused(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("kind", ["deleted file", "memfd"])
 def test_a_file_without_a_name_is_refused(tmp_path: Path, kind: str) -> None:
-    """No file is made by the text that the kernel has for one that is gone, ``... (deleted)``."""
+    """No file is created with the kernel's text for a deleted file, ``... (deleted)``."""
     path = tmp_path / "gone.img"
     descriptor = os.memfd_create("x") if kind == "memfd" else os.open(path, os.O_RDWR | os.O_CREAT)
     path.unlink(missing_ok=True)
@@ -1141,7 +1155,7 @@ def test_a_file_without_a_name_is_refused(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_magic_link_within_this_namespace_is_followed(tmp_path: Path) -> None:
-    """Where its text leads to the same file, it is a symlink like any other."""
+    """If its text leads to the same file, it is a symlink like any other."""
     path = filled(tmp_path / "x.img")
     for name in (Path(f"/proc/self/root{path}"), tmp_path / "link"):
         (tmp_path / "link").unlink(missing_ok=True)
@@ -1151,10 +1165,10 @@ def test_a_magic_link_within_this_namespace_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_symlink_to_nothing_is_refused(tmp_path: Path) -> None:
-    """No file is made where a symlink leads."""
+    """No file is created at the target of a symlink."""
     link = tmp_path / "link"
     link.symlink_to("new.img")
-    for attempt in (held, require_claimable):
+    for attempt in (claimed, require_claimable):
         with pytest.raises(TargetMissing, match=rf"{link} \(a symlink to {tmp_path}/new.img\)") as refused:
             attempt(link, size_bytes=MIB, overwrite=False)
         assert refused.value.exit_code == 6
@@ -1165,7 +1179,7 @@ def test_a_symlink_to_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_node_under_another_name_is_the_device(tmp_path: Path) -> None:
-    """A device without a serial number is confirmed by its name: that is the kernel's, whatever a node is called."""
+    """A device without a serial number is confirmed by the kernel's name for it, whatever a node is called."""
     image = image_of(tmp_path)
     before = content(image)
     with loop(image) as device:
@@ -1191,10 +1205,8 @@ def test_another_device_of_the_same_name_is_not_taken_for_the_same(tmp_path: Pat
     assert change == f"identity of the drive: {other.path} has no serial number, so it may be another drive"
 
 
-def test_without_a_node_in_dev_a_device_keeps_the_name_that_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a container that has the device by another name; and a node of another device does not stand for it."""
+def test_without_a_node_in_dev_a_device_keeps_the_given_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that has the device under another name; a node of another device is not used for it."""
     with loop(image_of(tmp_path)) as device, loop(filled(tmp_path / "other.img", SIZE_BYTES)) as another:
         given = node(tmp_path, device)
         for name in ("missing", another.name):

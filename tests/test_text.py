@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from snia_pts.api.comparison import Comparison
 from snia_pts.cli.commands.compare import _json, _lines
 from snia_pts.cli.mail.config import MailConfig
 from snia_pts.cli.mail.content import Notification
@@ -54,7 +55,7 @@ def require_clean(text: str, place: str, *, kept: str = "\n") -> None:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Give all texts in a JSON document."""
+    """Yield all texts in a JSON document."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -68,7 +69,7 @@ def texts(value: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the report on a hostile drive in every format."""
+    """Return a folder with the report on a hostile drive in every format."""
     folder = tmp_path_factory.mktemp("evil")
     write(evil(), folder, [*OUTPUTS, *DATA_OUTPUTS])
     return folder
@@ -87,7 +88,7 @@ def test_reports_are_clean(written: Path) -> None:
 
 
 def test_html_has_one_title(written: Path) -> None:
-    """The model begins no element, and the page's title holds it as text."""
+    """The model starts no element, and the page's title contains it as text."""
     page = (written / "report.html").read_text()
     title = re.findall(r"<title>(.*?)</title>", page, re.DOTALL)
     assert len(title) == page.count("<title>") == 1
@@ -121,7 +122,7 @@ def test_result_xml_is_clean() -> None:
 
 
 def test_terminal_and_json_are_clean() -> None:
-    """What is printed is text, also where it is printed raw; --json decodes to text."""
+    """The printed output is text, even where it is not formatted; --json decodes to text."""
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream), _printable_streams():
         print("\n".join(result_lines(evil())))
@@ -134,7 +135,7 @@ def test_terminal_and_json_are_clean() -> None:
     require_clean(" ".join(texts(json.loads(json_text(result_json(evil(), [EVIL]))))), "assess --json")
 
 
-def test_a_device_forges_no_line() -> None:
+def test_a_device_adds_no_line() -> None:
     """A line feed in a model stays inside its line."""
     result = evil()
     forged = dataclasses.replace(result.facts.dut, model="Good\nSTEADY STATE")
@@ -144,19 +145,43 @@ def test_a_device_forges_no_line() -> None:
     assert "Good\ufffdSTEADY STATE" in stream.getvalue()
 
 
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_wraps_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long line continues after a word, further to the right; nothing is lost, and a path stays whole."""
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a/very/long/path/to/the/folder/of/a/run/of-the-test"
+    lines = ["short", f"  device under test: SIMULATED: {path} the standard: a solid state drive", "  a    b"]
+    terminal, file = Terminal(), io.StringIO()
+    print_lines(lines, terminal)
+    print_lines(lines, file)
+    shown = terminal.getvalue().splitlines()
+    assert file.getvalue().splitlines() == lines
+    assert shown[0] == "short"
+    assert shown[-1] == "  a    b"
+    assert all(len(line) <= 40 or path in line for line in shown)
+    assert all(line.startswith("    ") for line in shown[2:-1])
+    assert " ".join(terminal.getvalue().split()) == " ".join(file.getvalue().split())
+
+
 def test_comparison_is_clean() -> None:
     """The pages, lines and JSON of a comparison contain the model and the paths as text."""
     results = [samples.iops_result(), evil()]
-    entries = [Entry(label=label, path=EVIL, result=result) for label, result in zip("AB", results, strict=True)]
-    context, figures = context_differences(results), compare_figures(results)
+    entries = tuple(Entry(label=label, path=EVIL, result=result) for label, result in zip("AB", results, strict=True))
+    comparison = Comparison(entries=entries, context=context_differences(results), figures=compare_figures(results))
     files = render(build_comparison(entries), stem="comparison")
     reader = pypdf.PdfReader(io.BytesIO(files["comparison.pdf"]))
 
     require_clean(files["comparison.rst"].decode(), "rst")
     require_clean(files["comparison.html"].decode(), "html")
     require_clean(" ".join(page.extract_text() for page in reader.pages).replace("\n", " "), "pdf")
-    require_clean("\n".join(_lines(entries, context, figures)), "terminal")
-    require_clean(" ".join(texts(json.loads(json_text(_json(entries, context, figures))))), "compare --json")
+    require_clean("\n".join(_lines(comparison)), "terminal")
+    require_clean(" ".join(texts(json.loads(json_text(_json(comparison))))), "compare --json")
 
 
 def test_mail_is_clean() -> None:
@@ -170,8 +195,8 @@ def test_mail_is_clean() -> None:
 
 
 @given(st.text())
-def test_what_is_printable_stays(text: str) -> None:
-    """No character that cannot be printed is left, every other is, and a second time changes nothing."""
+def test_printable_characters_stay(text: str) -> None:
+    """No unprintable character remains, every other one does, and applying it twice changes nothing."""
     shown = printable(text)
     assert len(shown) == len(text)
     assert not any(unicodedata.category(sign) in _HIDDEN for sign in shown)

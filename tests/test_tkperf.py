@@ -1,4 +1,4 @@
-"""TKperf's files become runs, and runs its files: what both know is the same, what one does not know stays unknown."""
+"""TKperf's files become runs, and runs become its files: common facts are the same, missing ones stay unknown."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from snia_pts import registries
 from snia_pts.cli.main import main
 from snia_pts.cli.text.result import result_lines
 from snia_pts.errors import HostFailed, NotExportable, NotResumable, RecordError
+from snia_pts.importer.runs import ImportedRun
+from snia_pts.profiles.reader import Changes
 from snia_pts.record.entries import Entry
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
@@ -36,14 +38,14 @@ from snia_pts.results.tables import data_tables
 from snia_pts.results.warnings import run_warnings
 from snia_pts.tkperf.device import command, device
 from snia_pts.tkperf.document import File, read
-from snia_pts.tkperf.reader import Run, runs
-from snia_pts.tkperf.writer import written
-from tests import samples, tkperf_files
+from snia_pts.tkperf.reader import runs
+from snia_pts.tkperf.writer import export_document
+from tests import profiles, samples, tkperf_files, tkperf_written
 from tests.tkperf_files import ssd
 
-#: Files that TKperf itself wrote, where somebody put them beside the checkout.
+#: Files that TKperf itself wrote, if they are beside the checkout.
 SHARED = Path(os.environ.get("SNIA_PTS_SHARED") or Path(__file__).parents[2] / "shared")
-#: TKperf itself, where somebody has it: its checkout, and a Python that has the libraries of its time.
+#: TKperf itself, if it is installed: its checkout, and a Python with the libraries that it needs.
 TKPERF, PYTHON = (Path(os.environ.get(name, "/nonexistent")) for name in ("TKPERF_CHECKOUT", "TKPERF_PYTHON"))
 TESTS = ("iops", "latency", "throughput", "wsat")
 IMPORTED = Imported(
@@ -57,15 +59,15 @@ IMPORTED = Imported(
 )
 
 
-def made(document: bytes) -> dict[str, Run]:
+def made(document: bytes) -> dict[str, ImportedRun]:
     """Return the runs of a file by test."""
     return {
         run.test: run for run in runs(read(document, "a file"), IMPORTED, ("snia-pts", "import", "f.xml"), "a file")
     }
 
 
-def result_of(run: Run) -> TestResult:
-    """Return what a run comes to, as the journal folds it; without what ended write saturation."""
+def result_of(run: ImportedRun) -> TestResult:
+    """Return the result of a run's journal, without the reason why write saturation ended."""
     return fold(run.facts, run.steps, ending="finished", ending_detail="", finished="")
 
 
@@ -82,7 +84,7 @@ def matrices(document: bytes) -> dict[str, str]:
 
 
 def golden(name: str) -> bytes:
-    """Return a file that TKperf itself wrote; skips the test where it is not to be had."""
+    """Return a file that TKperf itself wrote; skips the test if there is none."""
     path = SHARED / "golden" / "tkperf" / name
     if not path.is_file():
         pytest.skip(f"{path} is not here")
@@ -94,7 +96,7 @@ def golden(name: str) -> bytes:
 
 @pytest.mark.parametrize("version", ["2.2", "2.0", "1.1"])
 def test_each_test_of_a_file_is_a_run(version: str) -> None:
-    """Files of both major versions hold four tests; each is one of ours, by PTS-E 1.1, with the rounds that it had."""
+    """Files of both major versions have four tests; each becomes a test by PTS-E 1.1, with its rounds."""
     found = made(ssd(version=version))
 
     assert sorted(found) == sorted(TESTS)
@@ -105,8 +107,8 @@ def test_each_test_of_a_file_is_a_run(version: str) -> None:
     assert iops.steady
 
 
-def test_a_value_stands_at_its_point() -> None:
-    """Each cell of a matrix is found by R/W mix and block size, and has the value of its place in the file."""
+def test_a_value_is_at_its_point() -> None:
+    """Each cell of a matrix is found by R/W mix and block size, and has the value at its position in the file."""
     measured = results()["iops"].loops[0].rounds[2].measurements
     cells = {
         (measurement.stimulus.read_percent, measurement.stimulus.block_size_bytes): measurement.iops
@@ -120,7 +122,7 @@ def test_a_value_stands_at_its_point() -> None:
 
 
 def test_throughput_is_in_kib() -> None:
-    """TKperf's throughput is KiB/s, whatever its report calls it."""
+    """TKperf's throughput is in KiB/s, whatever its report says."""
     point = results()["throughput"].loops[1].rounds[0].measurements[1]
 
     assert (point.stimulus.access, point.stimulus.read_percent, point.stimulus.block_size_bytes) == ("SEQ", 0, 65536)
@@ -129,7 +131,7 @@ def test_throughput_is_in_kib() -> None:
 
 
 def test_response_times_are_in_microseconds() -> None:
-    """A latency's three numbers are the least, the greatest and the mean, in us."""
+    """The three numbers of a latency are minimum, maximum and mean, in us."""
     point = results()["latency"].loops[0].rounds[1].measurements[7]
 
     assert point.stimulus.label == "RND 4 KiB 0/100"
@@ -138,8 +140,8 @@ def test_response_times_are_in_microseconds() -> None:
     assert point.average_response_us == tkperf_files.matrix("lat", 6)[1][2][1][2]
 
 
-def test_write_saturation_is_a_stretch_a_sample() -> None:
-    """Every sample of write saturation is a start of fio of its own, one after the other on the clock of its I/O."""
+def test_each_sample_of_write_saturation_is_a_continuous_stimulus() -> None:
+    """Each sample is a separate start of fio, in sequence on the clock of its I/O."""
     line = results()["wsat"].time_lines[0]
 
     assert (line.engine_starts, len(line)) == (6, 6)
@@ -147,8 +149,24 @@ def test_write_saturation_is_a_stretch_a_sample() -> None:
     assert line.iops == [float(tkperf_files.value(number)) for number in range(6)]
 
 
-def test_sectors_of_4096_bytes_have_a_size_less() -> None:
-    """On a 4Kn drive the file has no column of 512 bytes; the 4 KiB column is found all the same."""
+def test_the_rates_of_samples_are_rounded_to_whole_ios() -> None:
+    """The error is at most half an I/O per sample; the file's own rate is kept with the measurement and exported."""
+    rates = [0.004, 33.3333, 1234.567, 98765.4321, 7.0, 0.5]
+    content = [rates, tkperf_files.matrix("writesat", 6)[1]]
+    result = result_of(made(ssd("writesat", changes=[("writesat/roundmat", content)]))["wsat"])
+    line = result.time_lines[0]
+
+    assert all(ios == int(ios) for ios in line.write_ios)
+    assert all(abs(shown - rate) <= 0.5 / 60 + 1e-9 for shown, rate in zip(line.iops, rates, strict=True))
+    assert line.iops != rates
+    assert [point.iops for point in line.measurements] == rates
+    exported = etree.fromstring(export_document([result], "a run")[0]).findtext("writesat/roundmat")
+    assert exported is not None
+    assert json.loads(exported)[0] == rates
+
+
+def test_sectors_of_4096_bytes_omit_a_size() -> None:
+    """On a 4Kn drive the file has no column of 512 bytes; the 4 KiB column is still found."""
     result = results(sector=4096)["iops"]
     sizes = {measurement.stimulus.block_size_bytes for measurement in result.loops[0].rounds[0].measurements}
 
@@ -158,8 +176,8 @@ def test_sectors_of_4096_bytes_have_a_size_less() -> None:
     assert average == pytest.approx(sum(tkperf_files.value(number, 6, 6) for number in range(1, 6)) / 5)
 
 
-def test_the_wrong_column_of_4096_byte_sectors_is_told() -> None:
-    """There TKperf judged 8 KiB for 4 KiB: that is a Deviation, and the numbers that it claims are a warning."""
+def test_the_wrong_column_of_4096_byte_sectors_is_reported() -> None:
+    """TKperf evaluated 8 KiB as 4 KiB there: that is a Deviation, and its own steady-state numbers a warning."""
     result = results(sector=4096)["iops"]
 
     assert any("8 KiB" in deviation.actual for deviation in result.deviations)
@@ -168,9 +186,9 @@ def test_the_wrong_column_of_4096_byte_sectors_is_told() -> None:
 
 
 def test_old_files_have_their_own_demand_and_time() -> None:
-    """Version 1 tells no time of a point, and of write saturation no demand: 60 s, and that of its other tests.
+    """Version 1 has no time per point, and write saturation no demand: 60 s, and that of its other tests.
 
-    Its latency says the demand that was asked for, and ran one outstanding I/O.
+    Its latency states the requested demand, but ran with one outstanding I/O.
     """
     found = results("1.1")
     stimuli = {test: next(iter(result.measurements)).stimulus for test, result in found.items()}
@@ -179,14 +197,14 @@ def test_old_files_have_their_own_demand_and_time() -> None:
     assert [stimuli[test].demand.label for test in TESTS] == ["T2Q16", "T1Q1", "T2Q16", "T2Q16"]
 
 
-def test_a_demand_that_nobody_tells_is_none() -> None:
-    """A write saturation of version 1 alone, without a command line, does not tell how much was outstanding."""
+def test_an_unreported_demand_is_unknown() -> None:
+    """A write saturation of version 1 alone, without a command line, has no number of outstanding I/Os."""
     with pytest.raises(RecordError, match="number of jobs"):
         made(ssd("writesat", version="1.1", command=""))
 
 
 def test_response_times_that_contradict_each_other_are_refused() -> None:
-    """A mean outside of the range of its minimum and maximum cannot be right."""
+    """A mean outside of minimum and maximum cannot be right."""
     content = ssd("lat").decode()
     (first,) = re.findall(r"\[\[\[(\[3\.0, [0-9.]+, [0-9.]+\])", content)[:1]
 
@@ -195,7 +213,7 @@ def test_response_times_that_contradict_each_other_are_refused() -> None:
 
 
 def test_the_slides_file_is_read() -> None:
-    """The file of the TK Roadshow's slides: its rounds 8 - 12 are steady here too, with the very average it claims."""
+    """In the file of the TK Roadshow's slides rounds 8 - 12 are steady here too, with the average that it claims."""
     result = result_of(made(tkperf_files.slide())["iops"])
     window = result.loops[0].window
 
@@ -209,7 +227,7 @@ def test_the_slides_file_is_read() -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [("iops", "hdd-iops"), ("tp", "hdd-throughput")])
 def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None:
-    """Tests by zones are runs of the profiles that measure zones; each value stands at its zone, mix and size."""
+    """Tests by zones become runs of the profiles that measure zones; each value is at its zone, mix and size."""
     found = made(tkperf_files.hdd(kind))
     result = result_of(found[name])
     points = {loop.part: loop.rounds[0].measurements[0] for loop in result.loops}
@@ -224,19 +242,19 @@ def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None
     assert etree.fromstring(result_xml(result)).find(".//measurement[@range_bytes]") is None
 
 
-def test_zones_lie_where_tkperf_has_them() -> None:
-    """Of a disk that tells its size, a zone is a whole number of 4096 bytes, and they follow each other."""
+def test_zones_are_those_of_tkperf() -> None:
+    """On a disk of known size, a zone is a multiple of 4096 bytes, and zones are consecutive."""
     document = tkperf_files.hdd().replace(b'<devinfo>""', b'<devinfo>"Device Size (bytes): 4000787030016"')
     (run,) = made(document).values()
     stimuli = [step.stimuli[0] for step, _ in run.steps]
-    each = 4000787030016 // 128 // 4096 * 4096
+    zone_bytes = 4000787030016 // 128 // 4096 * 4096
 
-    assert {stimulus.range_bytes for stimulus in stimuli} == {each}
-    assert {stimulus.range_offset_bytes for stimulus in stimuli} == {place * each for place in range(128)}
+    assert {stimulus.range_bytes for stimulus in stimuli} == {zone_bytes}
+    assert {stimulus.range_offset_bytes for stimulus in stimuli} == {place * zone_bytes for place in range(128)}
 
 
-def test_the_device_is_what_its_description_says() -> None:
-    """The lines of hdparm, nvme, udevadm and sginfo that TKperf copies are found; what nobody says is not known."""
+def test_the_device_is_that_of_its_description() -> None:
+    """The lines of hdparm, nvme, udevadm and sginfo that TKperf copies are found; other facts are unknown."""
 
     def of(text: str, line: str = "") -> Any:
         known = File(
@@ -268,11 +286,11 @@ def test_the_device_is_what_its_description_says() -> None:
     assert nothing.path == "/dev/md0"
 
 
-def test_a_command_line_is_understood() -> None:
-    """Options may stand before the names, and what has no value takes none; other programs are not read."""
-    asked = command("/usr/local/bin/tkperf -nj 4 -rfb ssd evo /dev/sdb -iod 8 -c x.cfg")
+def test_a_command_line_is_parsed() -> None:
+    """Options may precede the names, and flags take no value; other programs are not parsed."""
+    parsed = command("/usr/local/bin/tkperf -nj 4 -rfb ssd evo /dev/sdb -iod 8 -c x.cfg")
 
-    assert (asked.mode, asked.path, asked.jobs, asked.depth) == ("ssd", "/dev/sdb", 4, 8)
+    assert (parsed.mode, parsed.path, parsed.jobs, parsed.depth) == ("ssd", "/dev/sdb", 4, 8)
     assert command("tkperf ssd evo /dev/sdb").jobs == 1
     assert command("snia-pts iops /dev/sdb").path == ""
 
@@ -290,8 +308,8 @@ def test_a_command_line_is_understood() -> None:
         (("iops/stdyslope", [900.0, 0.0]), "its best fit has the slope"),
     ],
 )
-def test_a_claim_that_does_not_come_out_is_a_warning(change: tuple[str, Any], text: str) -> None:
-    """What a file says of its steady state is held against its own rounds."""
+def test_a_claim_that_differs_is_a_warning(change: tuple[str, Any], text: str) -> None:
+    """A file's own steady state is compared with its rounds."""
     result = result_of(made(ssd("iops", changes=[change]))["iops"])
 
     assert any(text in warning.detail for warning in run_warnings(result) if warning.what == "steady state claimed")
@@ -299,7 +317,7 @@ def test_a_claim_that_does_not_come_out_is_a_warning(change: tuple[str, Any], te
 
 
 def test_known_faults_are_deviations() -> None:
-    """What versions up to 2.2 are known to do is told, each with its clause; by the command line where that decides."""
+    """The known faults of versions up to 2.2 are reported, each with its clause; the command line may decide."""
     two, one = results(), made(ssd(jobs=1))
     whats = {test: {entry.what: entry.actual for entry in two[test].deviations} for test in TESTS}
 
@@ -315,29 +333,29 @@ def test_known_faults_are_deviations() -> None:
     assert not any(result.conformant for result in two.values())
 
 
-def test_faults_of_other_versions_are_not_made_up() -> None:
-    """A version that nobody looked at, and a file that this suite wrote, have none of TKperf's known faults."""
+def test_other_versions_have_no_known_faults() -> None:
+    """An unexamined version, and a file that this suite wrote, have none of TKperf's known faults."""
     for version in ("2.3", "snia-pts 0.1.0"):
-        told = {deviation.what for deviation in made(ssd("iops", version=version))["iops"].facts.deviations}
+        deviations = {deviation.what for deviation in made(ssd("iops", version=version))["iops"].facts.deviations}
 
-        assert "random offsets" not in told
-        assert {"measured by another tool", "purge"} <= told
+        assert "random offsets" not in deviations
+        assert {"measured by another tool", "purge"} <= deviations
 
 
-def test_an_end_that_nobody_can_tell_is_a_warning() -> None:
-    """Write saturation of six minutes that did not write the drive four times over did not end as TKperf ends."""
+def test_an_unexplained_end_is_a_warning() -> None:
+    """A write saturation of six minutes that did not write the drive four times did not end as TKperf ends."""
     assert any(warning.what == "end of the stimulus" for warning in run_warnings(results()["wsat"]))
 
 
 # -- what is not known stays unknown ----------------------------------------------------------------------------------
 
-#: What nothing but an output that counts may say of a run without counts.
+#: Words that an output of a run without counts must not contain, unless it counts something else.
 _COUNTS = ("read_ios", "read_bytes", "read_runtime_ms", "write_ios", "write_bytes", "write_runtime_ms", "seed")
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_the_result_leaves_out_what_the_file_does_not_tell(test: str) -> None:
-    """In result.xml no measurement has a count, a seed or an evidence of its own; of rounds nothing was written."""
+def test_the_result_omits_what_the_file_does_not_have(test: str) -> None:
+    """In result.xml no measurement has a count, a seed or its own evidence; rounds have no written bytes."""
     result = results()[test]
     root = etree.fromstring(result_xml(result))
     measured = root.findall(".//measurement")
@@ -359,10 +377,10 @@ def test_the_result_leaves_out_what_the_file_does_not_tell(test: str) -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_the_tables_have_no_column_that_nobody_filled(test: str) -> None:
-    """CSV, JSON and the workbook come from tables; there is no column of counts, and no 0 for what is unknown.
+def test_the_tables_have_no_empty_column(test: str) -> None:
+    """CSV, JSON and the workbook come from tables; there is no column of counts, and no 0 for an unknown value.
 
-    Rates have a column in any case.
+    Rates always have a column.
     """
     tables = {data_table.name: data_table for data_table in data_tables(results()[test])}
     measurements = tables["measurements"]
@@ -372,13 +390,13 @@ def test_the_tables_have_no_column_that_nobody_filled(test: str) -> None:
     known = {row[measurements.column("iops")] is not None for row in measurements.rows}
     assert known == {test != "latency"}
     assert ("average_response_us" in fields) == (test in ("latency", "wsat"))
-    told = {row[0]: row[1] for row in tables["run"].rows}
-    assert told["seed"] is None
-    assert (told["written_bytes"] is None) == (test != "wsat")
+    run_facts = {row[0]: row[1] for row in tables["run"].rows}
+    assert run_facts["seed"] is None
+    assert (run_facts["written_bytes"] is None) == (test != "wsat")
 
 
-def test_a_device_without_a_size_has_none_anywhere() -> None:
-    """Where no line tells the capacity, no output has a number for it, nor a share of it."""
+def test_a_device_without_a_capacity_has_none_anywhere() -> None:
+    """If no line has the capacity, no output has a number for it, nor a share of it."""
     result = result_of(made(ssd("iops", version="", description=""))["iops"])
     root = etree.fromstring(result_xml(result))
     dut, point = root.find("dut"), root.find(".//measurement")
@@ -391,8 +409,8 @@ def test_a_device_without_a_size_has_none_anywhere() -> None:
     assert ("dut.capacity_bytes", None) in data_tables(result)[0].rows
 
 
-def test_key_figures_are_those_that_the_file_tells() -> None:
-    """Limits and comparisons know no response time of an IOPS file, and no IOPS of a latency's."""
+def test_key_figures_are_those_of_the_file() -> None:
+    """Limits and comparisons have no response time of an IOPS file, and no IOPS of a latency file."""
     metrics = {test: {figure.metric for figure in key_figures(result)} for test, result in results().items()}
 
     assert metrics["iops"] == metrics["throughput"] == {"iops", "mb_per_second"}
@@ -401,7 +419,7 @@ def test_key_figures_are_those_that_the_file_tells() -> None:
 
 
 def test_the_reads_and_writes_of_a_mixed_zone_are_unknown() -> None:
-    """A hard disk's file has both together only: tables, key figures and terminal have no 0 for each of them."""
+    """A hard disk's file has only their sum: tables, key figures and terminal have no 0 for each of them."""
     (run,) = made(tkperf_files.hdd("iops")).values()
     result = result_of(run)
     points = next(table for table in data_tables(result) if table.name == "points")
@@ -413,16 +431,16 @@ def test_the_reads_and_writes_of_a_mixed_zone_are_unknown() -> None:
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_the_lines_of_ocp_hold_numbers_alone(test: str) -> None:
-    """What is not known has no line; every line is JSON."""
+def test_ocp_lines_have_numbers_only(test: str) -> None:
+    """An unknown value has no line; every line is JSON."""
     lines = [json.loads(line) for line in ocp.make(results()[test]).splitlines()]
 
     assert "NaN" not in ocp.make(results()[test]).decode()
     assert "seed" not in json.dumps(lines[1])
 
 
-def test_whose_numbers_they_are_is_flagged() -> None:
-    """A comparison with a run of ours says that another tool measured one of them."""
+def test_imported_numbers_are_marked() -> None:
+    """A comparison with one of the suite's runs says that another tool measured one of them."""
     imported, ours = results()["iops"], samples.result_of("iops", pts="1.1")
 
     found = {
@@ -438,11 +456,11 @@ def test_whose_numbers_they_are_is_flagged() -> None:
 
 @pytest.mark.parametrize("sector", [512, 4096])
 @pytest.mark.parametrize("version", ["2.2", "1.1"])
-def test_there_and_back_nothing_is_lost(version: str, sector: int) -> None:
+def test_a_round_trip_loses_nothing(version: str, sector: int) -> None:
     """TKperf's file, imported, exported, imported: matrices equal to the byte, rounds, facts and verdicts the same."""
     first = ssd(version=version, sector=sector)
     once = {test: result_of(run) for test, run in made(first).items()}
-    again, name, lost = written(list(once.values()), "x")
+    again, name, lost = export_document(list(once.values()), "x")
     twice = {test: result_of(run) for test, run in made(again).items()}
 
     assert (name, lost) == ("intel320", ())
@@ -461,10 +479,10 @@ def test_there_and_back_nothing_is_lost(version: str, sector: int) -> None:
         assert replace(result.facts.imported, claim=None) == replace(other.facts.imported or IMPORTED, claim=None)
 
 
-def test_the_window_is_written_as_tkperf_has_it() -> None:
+def test_the_window_is_written_as_tkperf_does() -> None:
     """Rounds are counted from 0, and average and best fit are those that TKperf calculates over them."""
     first = etree.fromstring(ssd())
-    again = etree.fromstring(written(list(results().values()), "x")[0])
+    again = etree.fromstring(export_document(list(results().values()), "x")[0])
 
     for test in ("iops", "lat", "tp"):
         for tag in ("stdyrounds", "stdyvalues", "stdyslope", "stdyavg", "reachstdystate", "rndnr"):
@@ -473,10 +491,10 @@ def test_the_window_is_written_as_tkperf_has_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["loop4Kn.xml", "loopRate64.xml"])
-def test_golden_files_come_back_byte_by_byte(name: str) -> None:
-    """Of files that TKperf itself wrote all elements come back, but for what it calculates in other last digits."""
+def test_golden_files_are_reproduced(name: str) -> None:
+    """In files that TKperf itself wrote all elements are the same, except for other last digits of calculated ones."""
     first = golden(name)
-    again, stem, lost = written([result_of(run) for run in made(first).values()], "x")
+    again, stem, lost = export_document([result_of(run) for run in made(first).values()], "x")
     one, other = etree.fromstring(first), etree.fromstring(again)
 
     assert (f"{stem}.xml", lost) == (name, ())
@@ -485,14 +503,14 @@ def test_golden_files_come_back_byte_by_byte(name: str) -> None:
         (entry.tag, entry.text) for entry in other if not len(entry)
     ]
     for before, after in zip(one, other, strict=True):
-        assert [each.tag for each in before] == [each.tag for each in after]
+        assert [element.tag for element in before] == [element.tag for element in after]
         judged = {"stdyslope", "stdyavg", "stdyvalues"} if name == "loop4Kn.xml" else {"stdyslope"}
-        assert [each.text for each in before if each.tag not in judged] == [
-            each.text for each in after if each.tag not in judged
+        assert [element.text for element in before if element.tag not in judged] == [
+            element.text for element in after if element.tag not in judged
         ]
 
 
-def test_golden_verdicts_are_ours() -> None:
+def test_golden_verdicts_agree() -> None:
     """The latency of a drive in memory is not steady, as TKperf found; its other loops are."""
     found = {test: result_of(run) for test, run in made(golden("loopRate64.xml")).items()}
 
@@ -505,30 +523,30 @@ def test_golden_verdicts_are_ours() -> None:
     ]
 
 
-def test_a_hard_disks_file_comes_back_byte_by_byte() -> None:
+def test_a_hard_disks_file_is_reproduced() -> None:
     """The file of 128 zones that TKperf wrote is written again to the last byte."""
     first = golden("loopHdd.xml")
-    again, _, lost = written([result_of(run) for run in made(first).values()], "x")
+    again, _, lost = export_document([result_of(run) for run in made(first).values()], "x")
 
     assert again == first
     assert lost == ()
 
 
 @pytest.mark.parametrize("kind", ["iops", "tp"])
-def test_zones_there_and_back(kind: str) -> None:
-    """Zones of both kinds come back with their matrix equal to the byte."""
+def test_a_round_trip_of_zones(kind: str) -> None:
+    """Zones of both kinds have the same matrix to the byte."""
     first = tkperf_files.hdd(kind)
-    again, _, _ = written([result_of(run) for run in made(first).values()], "x")
+    again, _, _ = export_document([result_of(run) for run in made(first).values()], "x")
 
     assert matrices(again) == matrices(first)
 
 
 @pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
 @pytest.mark.parametrize("test", TESTS)
-def test_our_runs_come_back_with_their_rounds(test: str, pts: str) -> None:
-    """A run of ours in TKperf's form has the same IOPS, throughput and response times, and the same verdict."""
+def test_our_runs_are_imported_with_their_rounds(test: str, pts: str) -> None:
+    """A run of the suite in TKperf's form has the same IOPS, throughput, response times and verdict."""
     ours = samples.result_of(test, pts=pts)
-    document, _, lost = written([ours], "x")
+    document, _, lost = export_document([ours], "x")
     back = result_of(made(document)[test])
 
     assert lost
@@ -553,20 +571,50 @@ def test_our_runs_come_back_with_their_rounds(test: str, pts: str) -> None:
     assert back.facts.dut.capacity_bytes == ours.facts.dut.capacity_bytes
 
 
-def test_what_has_no_place_is_refused_with_its_reason() -> None:
-    """A test that TKperf does not have, and one of too few rounds, cannot be exported."""
-    for result, told in (
+def test_an_unsupported_export_is_refused_with_its_reason() -> None:
+    """A test that TKperf does not have, and one with too few rounds, cannot be exported."""
+    for result, message in (
         (samples.result_of("xsr"), "no such test"),
         (samples.result_of("iops", stop_after=2, ending="interrupted"), "fewer than five rounds"),
     ):
-        with pytest.raises(NotExportable, match=told):
-            written([result], "x")
+        with pytest.raises(NotExportable, match=message):
+            export_document([result], "x")
 
 
-def test_a_rehearsal_stays_one() -> None:
-    """The file of a simulated drive says so, and so does what is imported from it."""
+def disk(name: str, *axes: str, **changes: Any) -> TestResult:
+    """Return a run of ours of a hard disk's profile."""
+    options = Changes.parse([f"axis.{axis}" for axis in axes])
+    return profiles.result(profiles.shipped(name, axes=options.axes, **changes))
+
+
+def test_both_profiles_of_a_hard_disk_are_one_file() -> None:
+    """Each test has the demand and the duration of its own run, which its axes may have changed."""
+    runs = [disk("hdd-iops", "thread_count=4", "queue_depth=8"), disk("hdd-throughput", seconds=30.0)]
+    document, _, lost = export_document(runs, "x")
+    root = etree.fromstring(document)
+    tags = ("numjobs", "iodepth", "runtime")
+
+    assert [[root.findtext(f"{kind}/{tag}") for tag in tags] for kind in ("iops", "tp")] == [
+        ["4", "8", "60"],
+        ["1", "16", "30"],
+    ]
+    assert not [omission for omission in lost if "options" in omission]
+    assert made(document)["hdd-iops"].facts.spec.workload[0].thread_count == 4  # type: ignore[attr-defined]
+
+
+def test_options_of_zones_are_named_as_lost() -> None:
+    """The format has only single words for fio; and one demand for all zones."""
+    _, _, lost = export_document([disk("hdd-iops", "fio.sync=1")], "x")
+    assert "HDD IOPS: options of fio: sync=1" in lost
+    for axis in ("thread_count=1,2", "fio.sync=0,1"):
+        with pytest.raises(NotExportable, match="different demands, durations or options of fio"):
+            export_document([disk("hdd-iops", axis, "read_percent=100,50,0")], "x")
+
+
+def test_a_simulated_run_stays_marked() -> None:
+    """The file of a simulated drive says so, and so does a run imported from it."""
     device = samples.dut(kind="simulated", path="sim:enterprise-nvme", model="a model")
-    document, _, _ = written([samples.result_of("iops", device=device)], "x")
+    document, _, _ = export_document([samples.result_of("iops", device=device)], "x")
 
     assert b"SIMULATED" in document
     facts = made(document)["iops"].facts
@@ -581,7 +629,7 @@ def test_a_rehearsal_stays_one() -> None:
 
 
 def tkperf(mode: str, document: bytes, folder: Path) -> int:
-    """Let TKperf load a file, plot it and write its report; returns how many plots there are.  Skips without it."""
+    """Let TKperf load a file, plot it and write its report; return the number of plots. Skips without TKperf."""
     if not (PYTHON.is_file() and (TKPERF / "scripts" / "tkperf").is_file() and shutil.which("lsb_release")):
         pytest.skip("TKPERF_CHECKOUT and TKPERF_PYTHON do not name a TKperf that works")
     (folder / "ours.xml").write_bytes(document)
@@ -600,15 +648,15 @@ def tkperf(mode: str, document: bytes, folder: Path) -> int:
 
 def test_tkperf_loads_and_plots_our_runs(tmp_path: Path) -> None:
     """TKperf's own loader reads the file of four runs, draws its plots, and writes its report."""
-    document, _, _ = written([samples.result_of(test) for test in TESTS], "x")
+    document, _, _ = export_document([samples.result_of(test) for test in TESTS], "x")
 
     assert tkperf("ssd", document, tmp_path) == 14
 
 
 @pytest.mark.parametrize(("kind", "plots"), [("iops", 1), ("tp", 2)])
 def test_tkperf_loads_and_plots_our_zones(kind: str, plots: int, tmp_path: Path) -> None:
-    """It takes those of a hard disk too, of a device that nobody described."""
-    document, _, _ = written([result_of(run) for run in made(tkperf_files.hdd(kind)).values()], "x")
+    """It accepts those of a hard disk too, of a device without a description."""
+    document, _, _ = export_document([result_of(run) for run in made(tkperf_files.hdd(kind)).values()], "x")
 
     assert tkperf("hdd", document, tmp_path) == plots
 
@@ -617,7 +665,7 @@ def test_tkperf_loads_and_plots_our_zones(kind: str, plots: int, tmp_path: Path)
 
 
 def test_an_imported_run_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """import leaves a folder that assess, status and report take as any, and that resume refuses; its file is kept."""
+    """import creates a folder that assess, status and report accept, and that resume refuses; its file is kept."""
     path, run = tmp_path / "f.xml", tmp_path / "run"
     path.write_bytes(ssd("iops"))
 
@@ -632,11 +680,11 @@ def test_an_imported_run_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "IMPORTED: measured by TKperf 2.2" in (run / "report.rst").read_text()
     assert "finished" in output
     sheet = zipfile.ZipFile(run / "report.xlsx").read("xl/worksheets/sheet5.xml").decode()
-    assert "<f>" not in sheet  # nothing is calculated from counts that nobody has
+    assert "<f>" not in sheet  # nothing is calculated from unknown counts
 
 
-def test_several_tests_are_a_folder_as_all_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of several tests becomes a folder of runs with a summary, which export takes whole."""
+def test_several_tests_are_a_suite_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of several tests becomes a folder of runs with a summary, which export accepts as a whole."""
     path, place, out = tmp_path / "f.xml", tmp_path / "all", tmp_path / "out.xml"
     path.write_bytes(ssd("iops", "writesat"))
 
@@ -653,8 +701,106 @@ def test_several_tests_are_a_folder_as_all_leaves(tmp_path: Path, capsys: pytest
     assert "not in the file" not in capsys.readouterr().err
 
 
-def test_what_cannot_be_exported_is_told_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A test that TKperf does not have can be read all the same; a place where no file can be is another mistake."""
+@pytest.mark.parametrize(
+    "name", [*tkperf_files.every(), *tkperf_written.NAMES, "loop4Kn.xml", "loopRate64.xml", "loopHdd.xml"]
+)
+def test_import_and_export_lose_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exported file is the imported one to the byte, and every sample of a second import is that of the first."""
+    first, again = tmp_path / "first", tmp_path / "again.xml"
+    content = tkperf_written.written(name) if name in tkperf_written.NAMES else None
+    content = content or tkperf_files.every().get(name) or golden(name)
+    (tmp_path / "f.xml").write_bytes(content)
+
+    assert main(["import", str(tmp_path / "f.xml"), "--run-dir", str(first), "--to", "none"]) == 0
+    assert main(["export", str(first), "--to", "tkperf", "--out", str(again)]) == 0
+    assert again.read_bytes() == content
+    assert "not in the file" not in capsys.readouterr().err
+
+    assert main(["import", str(again), "--run-dir", str(tmp_path / "second"), "--to", "none"]) == 0
+    for journal in sorted(first.rglob("journal.jsonl")):
+        places = journal.parent, tmp_path / "second" / journal.parent.relative_to(first)
+        one, other = (tuple(assess(RunFolder.existing(place)).measurements) for place in places)
+        assert one
+        assert one == other
+
+
+@pytest.mark.parametrize("name", tkperf_written.NAMES)
+def test_files_of_tkperfs_own_writer_are_written_again(name: str) -> None:
+    """Also without the copy of the file: each matrix is equal to the byte, and each claim that TKperf made is ours.
+
+    With sectors of 4096 bytes, TKperf judges another column.
+    """
+    content = tkperf_written.written(name)
+    once = {test: result_of(run) for test, run in made(content).items()}
+    again, stem, lost = export_document(list(once.values()), "x")
+
+    assert (stem, lost) == (name, ())
+    assert matrices(again) == matrices(content)
+    warned = {warning.what for result in once.values() for warning in run_warnings(result)}
+    assert ("steady state claimed" in warned) == (name == "sectors-4096")
+    for tag in ("fioversion", "numjobs", "iodepth", "runtime", "xargs"):
+        texts = [[element.text for element in etree.fromstring(text).iter(tag)] for text in (content, again)]
+        assert texts[0] == texts[1], tag
+
+
+def test_tkperfs_own_writer_made_ten_files() -> None:
+    """Of every mode, with and without steady state."""
+    reached = [b"<reachstdystate>false" in tkperf_written.written(name) for name in tkperf_written.NAMES]
+    assert len(reached) == 10
+    assert set(reached) == {True, False}
+
+
+def test_both_tests_of_a_disk_become_one_folder_and_one_file_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both runs export to the file of both; one of them to a file without the other, or with one from elsewhere."""
+    both, place = tkperf_files.hdd_of_both(), tmp_path / "wd"
+    (tmp_path / "f.xml").write_bytes(both)
+    assert main(["import", str(tmp_path / "f.xml"), "--run-dir", str(place), "--to", "none"]) == 0
+    assert sorted(folder.name for folder in place.iterdir()) == ["hdd-iops", "hdd-throughput"]
+    assert main(["export", str(place), "--to", "tkperf"]) == 0
+    assert (place / "wd.xml").read_bytes() == both
+
+    assert main(["export", str(place / "hdd-iops"), "--to", "tkperf"]) == 0
+    assert (place / "hdd-iops" / "wd.xml").read_bytes() == tkperf_files.hdd("iops")
+
+    (tmp_path / "g.xml").write_bytes(tkperf_files.hdd("tp"))
+    shutil.rmtree(place / "hdd-throughput")
+    assert main(["import", str(tmp_path / "g.xml"), "--run-dir", str(place / "tp"), "--to", "none"]) == 0
+    capsys.readouterr()
+    assert main(["export", str(place), "--to", "tkperf", "--out", str(tmp_path / "joined.xml")]) == 0
+    assert matrices((tmp_path / "joined.xml").read_bytes()) == matrices(both)
+    assert "not in the file: HDD Throughput: command line, other than of HDD IOPS" in capsys.readouterr().err
+
+
+def test_runs_of_two_devices_are_not_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of TKperf has one description of a device, so it would have the wrong device for one run."""
+    for name, content in (("a", ssd("iops")), ("b", ssd("lat", description=tkperf_files.NVME))):
+        (tmp_path / f"{name}.xml").write_bytes(content)
+        run = tmp_path / "runs" / name
+        assert main(["import", str(tmp_path / f"{name}.xml"), "--run-dir", str(run), "--to", "none"]) == 0
+    assert main(["export", str(tmp_path / "runs"), "--to", "tkperf"]) == 20
+    assert "its runs are of 2 devices" in capsys.readouterr().err
+
+
+def test_a_folder_of_files_is_a_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file becomes a run with its own name; two with the same name are refused before anything is written."""
+    folder, place = tmp_path / "files", tmp_path / "runs"
+    (folder / "old").mkdir(parents=True)
+    (folder / "a.xml").write_bytes(ssd("iops"))
+    (folder / "b.xml").write_bytes(tkperf_files.slide())
+    (folder / "a.rst").write_text("TKperf's report")
+
+    assert main(["import", str(folder), "--run-dir", str(place), "--to", "none"]) == 0
+    assert sorted(run.name for run in place.iterdir()) == ["a", "b"]
+    (folder / "old" / "a.xml").write_bytes(ssd("lat"))
+    assert main(["import", str(folder), "--run-dir", str(tmp_path / "more"), "--to", "none"]) == 14
+    assert f"its name is also that of {folder / 'a.xml'}" in capsys.readouterr().err
+    assert not (tmp_path / "more").exists()
+
+
+def test_an_unsupported_export_is_not_a_read_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test that TKperf does not have can be read; a path where no file can be written is another mistake."""
     path, run = tmp_path / "f.xml", tmp_path / "run"
     path.write_bytes(ssd("iops"))
     main(["import", str(path), "--run-dir", str(run), "--to", "none"])
@@ -665,12 +811,12 @@ def test_what_cannot_be_exported_is_told_as_that(tmp_path: Path, capsys: pytest.
     assert f"cannot be exported: {tmp_path / 'none' / 'x.xml'}: No such file or directory." in message
     assert "Name another place with --out." in message
     with pytest.raises(NotExportable, match=r"run x cannot be exported: .*: TKperf has no such test\.") as raised:
-        written([samples.result_of("hir")], "x")
+        export_document([samples.result_of("hir")], "x")
     assert "A file of TKperf holds IOPS" in raised.value.hint
 
 
 def test_an_export_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is at the place already may be somebody's, also where the place was named, or leads nowhere yet."""
+    """An existing path may be another user's file, even if it was given explicitly, or is a dangling symlink."""
     path, run, dangling = tmp_path / "f.xml", tmp_path / "run", tmp_path / "l"
     path.write_bytes(ssd("iops"))
     dangling.symlink_to(tmp_path / "elsewhere")
@@ -685,7 +831,7 @@ def test_an_export_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file that was imported is the evidence: changed, it no longer agrees with the journal."""
+    """The imported file is the evidence: if it is changed, it no longer agrees with the journal."""
     path, run = tmp_path / "f.xml", tmp_path / "run"
     path.write_bytes(ssd("iops"))
     main(["import", str(path), "--run-dir", str(run), "--to", "none"])
@@ -711,7 +857,7 @@ def test_a_run_of_an_unknown_importer_cannot_be_verified(
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        (b"no xml", "invalid XML"),
+        (b"no xml", "not a result of a known tool"),
         (b"<a/>", "no test of TKperf"),
         (b'<!DOCTYPE a [<!ENTITY x "y">]><a><iops/></a>', "document type"),
         (ssd("iops", changes=[("iops/roundmat", [[[1, 2], [3]]])]), "block sizes per row"),
@@ -722,10 +868,10 @@ def test_a_run_of_an_unknown_importer_cannot_be_verified(
         (ssd("lat", changes=[("lat/roundmat", None)]), "roundmat: missing"),
     ],
 )
-def test_a_file_that_is_none_gets_a_sentence(
+def test_an_invalid_file_is_refused(
     document: bytes, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever lies in a file: a sentence, an exit code, and no folder."""
+    """Any other content gives a message, an exit code, and no folder."""
     path = tmp_path / "f.xml"
     path.write_bytes(document)
 
@@ -734,7 +880,7 @@ def test_a_file_that_is_none_gets_a_sentence(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_killed_import_is_to_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_import_must_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wherever it was killed, its folder is neither resumed nor taken for a stopped test."""
     (tmp_path / "f.xml").write_bytes(ssd())
     assert main(["import", str(tmp_path / "f.xml"), "--run-dir", str(tmp_path / "all"), "--to", "none"]) == 0
@@ -744,7 +890,7 @@ def test_a_killed_import_is_to_be_repeated(tmp_path: Path, capsys: pytest.Captur
     for lines in (1, 2, 10, 57, len(journal) - 1):
         folder.journal.write_bytes(b"".join(journal[:lines]))
         shutil.copytree(folder.path, tmp_path / "runs" / "b", dirs_exist_ok=True)
-        for path in (folder.path, folder.path.parent):  # the whole journal, and its ends only
+        for path in (folder.path, folder.path.parent):  # the whole journal, and only its start and end
             capsys.readouterr()
             assert main(["status", "--json", str(path)]) == 0
             for run in json.loads(capsys.readouterr().out):
@@ -759,7 +905,7 @@ def test_a_killed_import_is_to_be_repeated(tmp_path: Path, capsys: pytest.Captur
 def test_a_failed_import_leaves_nothing(
     append_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if a test before it was complete: the same import succeeds once there is room."""
+    """This holds if a test before it was complete, too: the same import succeeds when there is space."""
     (tmp_path / "f.xml").write_bytes(ssd())
     call = ["import", str(tmp_path / "f.xml"), "--run-dir", str(tmp_path / "run"), "--to", "none"]
     count, append = 0, Journal.append

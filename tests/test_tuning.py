@@ -1,4 +1,4 @@
-"""What of a host may change the numbers: seen, judged with a reason, set by --tune, and shown by ``snia-pts host``."""
+"""Host settings that may change the numbers: found, judged with a reason, set by --tune, shown by ``snia-pts host``."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ CPU = "sys/devices/system/cpu"
 POLICY = f"{CPU}/cpufreq/policy"
 
 
-def seen(host: FakeHost, block: Path | None = None) -> dict[str, Finding]:
-    """Return what is seen of a host, by name."""
-    found = tuning.inspect(block, root=host.root, sample_seconds=0)
-    assert len({entry.name for entry in found}) == len(found)
-    assert all(item.setting.reason and item.setting.value for item in found)
-    return {each.name: each for each in found}
+def findings(host: FakeHost, block: Path | None = None) -> dict[str, Finding]:
+    """Return the findings of a host by name."""
+    listed = tuning.inspect(block, root=host.root, sample_seconds=0)
+    assert len({entry.name for entry in listed}) == len(listed)
+    assert all(item.setting.reason and item.setting.value for item in listed)
+    return {entry.name: entry for entry in listed}
 
 
 def judged(host: FakeHost, block: Path | None = None) -> dict[str, tuple[str, str]]:
     """Return value and judgement of each setting."""
-    return {name: (item.setting.value, item.setting.judgement) for name, item in seen(host, block).items()}
+    return {name: (item.setting.value, item.setting.judgement) for name, item in findings(host, block).items()}
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> FakeHost:
-    """A host."""
+    """Return a host."""
     return FakeHost(tmp_path)
 
 
-def test_a_host_that_tells_nothing(host: FakeHost) -> None:
+def test_a_host_without_any_information(host: FakeHost) -> None:
     """Nothing is guessed, nothing fails, and nothing would be set."""
-    found = seen(host)
+    listed = findings(host)
 
-    assert {entry.setting.judgement for entry in found.values()} <= {"unknown", "good"}
-    assert found["governor"].setting.judgement == "unknown"
-    assert tuning.changes(found.values(), host.root) == ()
+    assert {entry.setting.judgement for entry in listed.values()} <= {"unknown", "good"}
+    assert listed["governor"].setting.judgement == "unknown"
+    assert tuning.changes(listed.values(), host.root) == ()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_host_that_tells_nothing(host: FakeHost) -> None:
     ],
 )
 def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
-    """Each setting of the host, as kernels tell it."""
+    """Each setting of the host has the value of the kernel's files."""
     for path, text in files.items():
         host.write(path, f"{text}\n")
 
@@ -179,7 +179,7 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
     ],
 )
 def test_the_queue_of_a_drive(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
-    """Each setting of the way through the block layer."""
+    """Each setting of the block layer has its value."""
     block = host.disk("sdx", **{key.replace("/", "__"): f"{text}\n" for key, text in files.items()})
 
     assert judged(host, block)[name] == (value, judgement)
@@ -192,24 +192,24 @@ def nodes(host: FakeHost, count: int) -> None:
     host.write(f"{CPU}/online", f"0-{8 * count - 1}\n")
 
 
-def test_the_way_to_an_nvme_drive(host: FakeHost) -> None:
-    """A slower link than the drive has, a link that sleeps, and a process that may run at another node."""
+def test_the_io_path_to_an_nvme_drive(host: FakeHost) -> None:
+    """The link is slower than the drive's, a link has power saving, and the process may run on another node."""
     block = host.nvme()
     nodes(host, 2)
     host.write("sys/module/pcie_aspm/parameters/policy", "default performance [powersave] powersupersave\n")
-    found = judged(host, block)
+    listed = judged(host, block)
 
-    assert found["PCIe link"] == ("8 GT/s x4", "affects results")
-    assert seen(host, block)["PCIe link"].setting.recommended == "16 GT/s x4"
-    assert found["PCIe power saving"] == ("powersave", "affects results")
-    assert found["memory nodes"][1] == "affects results"
+    assert listed["PCIe link"] == ("8 GT/s x4", "affects results")
+    assert findings(host, block)["PCIe link"].setting.recommended == "16 GT/s x4"
+    assert listed["PCIe power saving"] == ("powersave", "affects results")
+    assert listed["memory nodes"][1] == "affects results"
     assert numa_local_cpus(block, host.root) == frozenset(range(8, 16))
     host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "16.0 GT/s PCIe\n")
     assert judged(host, block)["PCIe link"] == ("16 GT/s x4", "good")
 
 
-def test_one_memory_node_is_as_near_as_any(host: FakeHost) -> None:
-    """Then there is nothing to place."""
+def test_one_memory_node_needs_no_placement(host: FakeHost) -> None:
+    """No setting is reported."""
     block = host.nvme()
     nodes(host, 1)
 
@@ -227,7 +227,7 @@ def test_one_memory_node_is_as_near_as_any(host: FakeHost) -> None:
     ],
 )
 def test_interrupts(host: FakeHost, lists: list[str], value: str, judgement: str) -> None:
-    """All queues that end on one processor are worth a word."""
+    """Queues that all interrupt one processor are reported."""
     block = host.nvme()
     nodes(host, 2)
     for number, cpus in enumerate(lists, start=40):
@@ -241,7 +241,7 @@ def test_interrupts(host: FakeHost, lists: list[str], value: str, judgement: str
     ("policy", "judgement"),
     [("max_performance", "good"), ("med_power_with_dipm", "affects results"), ("keep_firmware_settings", "noted")],
 )
-def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) -> None:
+def test_a_sata_link_with_power_saving(host: FakeHost, policy: str, judgement: str) -> None:
     """Each disk has its own host adapter."""
     block = host.disk("sdx")
     host.write("sys/class/scsi_host/host0/link_power_management_policy", f"{policy}\n")
@@ -249,11 +249,11 @@ def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) ->
     assert judged(host, block)["SATA power saving"] == (policy, judgement)
     link = find("SATA power saving", "host0", host.root)
     assert link is not None
-    assert link.accepts(policy) == (policy != "keep_firmware_settings")  # which the kernel takes from nobody
+    assert link.accepts(policy) == (policy != "keep_firmware_settings")  # which the kernel accepts from nobody
 
 
 def test_other_load() -> None:
-    """A tenth of all processors is what others may take."""
+    """Other programs may use a tenth of all processors."""
     before, after = CpuTimes(100, 1000, 0), CpuTimes(110, 1100, 0)
 
     assert processors.load(CpuTimes(0, 0, 0), CpuTimes(11, 100, 0)).setting.judgement == "affects results"
@@ -262,25 +262,25 @@ def test_other_load() -> None:
     assert processors.load(before, before).setting.judgement == "unknown"
 
 
-def test_others_io_is_seen() -> None:
-    """I/Os that were done in the moment, or are on their way."""
+def test_io_of_others_is_detected() -> None:
+    """I/Os that completed during the check, or are in flight, count."""
     assert queue.other_io((5, 0), (5, 0)).setting.judgement == "good"
     assert queue.other_io((5, 0), (6, 0)).setting.value == "1 I/O completed, 0 outstanding"
     assert queue.other_io(None, (6, 0)).setting.judgement == "unknown"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "listed"),
     [("0-3,8", {0, 1, 2, 3, 8}), ("", set()), ("5", {5}), ("x-3", set()), ("0-99999999", set()), ("\u00b2", set())],
 )
-def test_lists_of_the_kernel(text: str, found: set[int]) -> None:
-    """Ranges and numbers; what is none is left out."""
-    assert numbers(text) == found
+def test_lists_of_the_kernel(text: str, listed: set[int]) -> None:
+    """Ranges and numbers are parsed; invalid parts are ignored."""
+    assert numbers(text) == listed
 
 
 @pytest.mark.parametrize("junk", [b"", b"\xff\xfe\n", b"9" * 5000, b"-1\n", b"[", b"a b c\n" * 300, b"0-\n,,-"])
-def test_odd_files_are_no_failure(host: FakeHost, junk: bytes) -> None:
-    """Whatever a kernel, or what stands for one, writes there: something is told of it, and nothing fails."""
+def test_malformed_files_are_no_failure(host: FakeHost, junk: bytes) -> None:
+    """Any content of the kernel's files gives findings, and nothing fails."""
     block = tuned(host)
     nodes(host, 2)
     for name in ("proc/cpuinfo", "proc/stat", f"{CPU}/vulnerabilities/mds", f"{CPU}/intel_pstate/no_turbo"):
@@ -293,14 +293,14 @@ def test_odd_files_are_no_failure(host: FakeHost, junk: bytes) -> None:
         if path.is_file() and path.name != "dev":
             path.write_bytes(junk)
 
-    assert tuning.changes(seen(host, block).values(), host.root) is not None
+    assert tuning.changes(findings(host, block).values(), host.root) is not None
 
 
 # -- --tune ----------------------------------------------------------------------------------------------------------
 
 
 def tuned(host: FakeHost) -> Path:
-    """Make a host with much to set; return its drive."""
+    """Make a host with many settings to change; return its drive."""
     for number in range(2):
         host.write(f"{POLICY}{number}/scaling_governor", "powersave")
         host.write(f"{POLICY}{number}/energy_performance_preference", "balance_power")
@@ -313,21 +313,22 @@ def tuned(host: FakeHost) -> Path:
     return block
 
 
-def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> None:
-    """All that --tune sets is as wished then, is told with what it was, and comes back byte for byte."""
+def test_relevant_settings_are_applied_and_restored(host: FakeHost, tmp_path: Path) -> None:
+    """Those that --tune sets get the desired value, are reported with the old one, and are restored exactly."""
     block = tuned(host)
-    before, found = sysfs(host), tuning.inspect(block, root=host.root, sample_seconds=0)
-    changes = tuning.changes(found, host.root)
+    before, listed = sysfs(host), tuning.inspect(block, root=host.root, sample_seconds=0)
+    changes = tuning.changes(listed, host.root)
     with applied(changes, tmp_path, find=partial(find, root=host.root), report=print, root=host.root) as status:
         now = tuning.inspect(block, root=host.root, sample_seconds=0)
-        told = {
-            to_host_setting.name: to_host_setting for to_host_setting in tuning.to_host_settings(now, found, status, {})
+        reported = {
+            to_host_setting.name: to_host_setting
+            for to_host_setting in tuning.to_host_settings(now, listed, status, {})
         }
     names = ("governor", "energy preference", "scheduler", "merging", "largest I/O", "PCIe power saving")
 
     assert {item.change.setting.kind for item in status} == {*names, "requests"}
-    assert {told[name].judgement for name in names} == {"good"}
-    assert [told[name].before for name in names] == [
+    assert {reported[name].judgement for name in names} == {"good"}
+    assert [reported[name].before for name in names] == [
         "powersave",
         "balance_power",
         "mq-deadline",
@@ -335,7 +336,7 @@ def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> Non
         "128 KiB",
         "powersave",
     ]
-    assert {text.before for name, text in told.items() if name not in names} == {""}
+    assert {text.before for name, text in reported.items() if name not in names} == {""}
     assert sysfs(host) == before
 
 
@@ -344,19 +345,19 @@ def sysfs(host: FakeHost) -> dict[str, str]:
     return {str(path): path.read_text() for path in (host.root / "sys").rglob("*") if path.is_file()}
 
 
-def test_what_could_not_be_set_says_why() -> None:
-    """The reason of the judgement has the kernel's words; what is good all the same has none."""
+def test_the_reason_of_a_failed_setting_is_reported() -> None:
+    """The reason of the judgement has the kernel's message; a setting that is already good has none."""
     bad = HostSetting(name="scheduler", value="kyber", judgement="affects results", recommended="none", reason="slow")
     good = HostSetting(name="merging", value="off", judgement="good", reason="exact")
-    told = tuning.to_host_settings(
+    reported = tuning.to_host_settings(
         [Finding(setting=bad), Finding(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"}
     )
 
-    assert [text.reason for text in told] == ["slow; it could not be set: busy", "exact"]
+    assert [text.reason for text in reported] == ["slow; it could not be set: busy", "exact"]
 
 
-def test_the_suite_is_placed_beside_the_drive(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It, and with it fio, keeps to the processors of the drive's node; both limits end with the block."""
+def test_the_suite_runs_on_the_cpus_near_the_drive(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It and its fio use the processors of the drive's node; both limits end with the block."""
     block = host.nvme()
     nodes(host, 2)
     host.write("dev/cpu_dma_latency", "1234")
@@ -373,8 +374,8 @@ def test_the_suite_is_placed_beside_the_drive(host: FakeHost, monkeypatch: pytes
         assert troubles == {"idle states": "/dev/cpu_dma_latency: No such file or directory"}
 
 
-def test_the_limit_of_idle_states_is_seen(host: FakeHost) -> None:
-    """Deeper states are there, and are not entered."""
+def test_the_limit_of_idle_states_is_detected(host: FakeHost) -> None:
+    """Deeper states exist, but are not entered."""
     for number, latency in enumerate((0, 2, 133)):
         for name, text in (("name", f"C{number}"), ("latency", str(latency))):
             host.write(f"{CPU}/cpu0/cpuidle/state{number}/{name}", text)
@@ -384,16 +385,16 @@ def test_the_limit_of_idle_states_is_seen(host: FakeHost) -> None:
     assert judged(host)["idle states"] == ("up to 2 us to wake up (C1, limited to 10 us)", "good")
 
 
-def test_what_matters_is_a_warning_of_the_run() -> None:
-    """With its value, what would be better, and why; what is noted or good is none."""
+def test_relevant_settings_are_warnings_of_the_run() -> None:
+    """Each has its value, the recommended one, and the reason; other settings have none."""
     (warning,) = host_warnings(samples.SETTINGS)
 
     assert warning.what == "host: scheduler"
     assert warning.detail.startswith("mq-deadline (recommended: none): a scheduler sorts")
 
 
-def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
-    """When a run is resumed: but for what is another every moment, and for what nobody knew before."""
+def test_settings_changed_between_stop_and_resume_are_reported() -> None:
+    """Volatile settings, and those without an earlier value, are ignored."""
     before = samples.platform()
     changed = [
         dataclasses.replace(item, value="kyber") if item.name == "scheduler" else item for item in samples.SETTINGS
@@ -406,8 +407,8 @@ def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
     assert list(platform_changes(before, before)) == []
 
 
-def test_a_report_tells_what_matters_first() -> None:
-    """The page Provenance has a table of them; what the host does not tell is one line; a simulation has none."""
+def test_a_report_has_relevant_settings_first() -> None:
+    """The page Provenance has a table of them, and a line of unknown settings; a simulation has none."""
     (table,) = (
         block
         for block in provenance(samples.iops_result()).blocks
@@ -428,8 +429,8 @@ def test_a_report_tells_what_matters_first() -> None:
 
 @pytest.mark.root
 @pytest.mark.device
-def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
-    """With the number of requests that somebody chose, which the kernel changes along with the scheduler."""
+def test_a_loop_devices_queue_is_tuned_and_restored(tmp_path: Path) -> None:
+    """The number of requests, which somebody had changed, changes with the scheduler, and is restored too."""
     from snia_pts.lab.device.target_claim import claim_target as hold_target
 
     with loop_device(tmp_path / "x.img", 4 * MIB) as device:
@@ -438,7 +439,7 @@ def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
             pytest.skip("this kernel has no mq-deadline")
         for name, text in (("scheduler", "mq-deadline"), ("nr_requests", "64")):
             (folder / name).write_text(text)
-        found = queue_of(folder)
+        listed = queue_of(folder)
         run = tmp_path / "run"
         (run / "evidence").mkdir(parents=True)
         with (
@@ -447,21 +448,21 @@ def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
                 target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, report=print
             ) as state,
         ):
-            told = {setting.name: setting for setting in state.settings}
-            assert (told["scheduler"].value, told["scheduler"].before) == ("none", "mq-deadline")
-            assert (told["merging"].value, told["merging"].before) == ("off", "on")
+            reported = {setting.name: setting for setting in state.settings}
+            assert (reported["scheduler"].value, reported["scheduler"].before) == ("none", "mq-deadline")
+            assert (reported["merging"].value, reported["merging"].before) == ("off", "on")
             assert state.apply_to(target.dut).write_cache_source.startswith("as reported by the kernel; a loop device")
-        assert queue_of(folder) == found
+        assert queue_of(folder) == listed
         (folder / "scheduler").write_text("none")
 
 
 def queue_of(folder: Path) -> dict[str, str]:
-    """Return what the kernel says of a queue's settings."""
+    """Return the kernel's values of a queue's settings."""
     return {name: (folder / name).read_text() for name in ("scheduler", "nr_requests", "nomerges", "max_sectors_kb")}
 
 
-def test_the_verb_tells_this_host(capsys: pytest.CaptureFixture[str]) -> None:
-    """As JSON for programs, and a row each in a pipe."""
+def test_the_verb_lists_this_host(capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints JSON for programs, and one row per setting in a pipe."""
     assert main(["host", "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
     assert (output["format"], output["target"]) == (1, None)
@@ -472,8 +473,8 @@ def test_the_verb_tells_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[1] for row in rows[1:]] == [item["name"] for item in output["settings"]]
 
 
-def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """Within its width; what would be better is told of what is not good."""
+def test_a_terminal_shows_a_reason_below_each_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines fit the width; settings that are not good have a recommended value."""
     lines = list(
         verb.setting_lines(
             [
@@ -500,25 +501,24 @@ def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str])
     ("argv", "code", "text"),
     [
         (["host", "/nowhere"], 6, "/nowhere does not exist"),
-        (["host", __file__], 10, "it is a file"),
         (["host", "--restore", "/nowhere"], 14, "there is no such folder"),
         (["host", "--restore", "--json"], 2, "--restore takes the folder of a run"),
         (["iops", "sim:enterprise-nvme", "--tune"], 2, "--tune is for real targets"),
         (["iops", "sim:enterprise-nvme", "--keep-write-cache"], 2, "--keep-write-cache is for real targets"),
     ],
 )
-def test_what_the_verb_and_options_refuse(
+def test_invalid_uses_of_the_verb_and_options_are_refused(
     argv: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each with a sentence and its code."""
+    """Each has its message and exit code."""
     assert main(argv) == code
     assert text in capsys.readouterr().err
 
 
-def test_restore_tells_that_nothing_is_left(
+def test_restore_reports_that_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder without a note has nothing to put back."""
+    """A folder without a restore file has nothing to restore."""
     monkeypatch.setattr(
         verb, "restore_settings", lambda folder: () if folder == tmp_path else pytest.fail("another folder")
     )

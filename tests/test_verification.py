@@ -1,4 +1,4 @@
-"""The numbers in a journal are those of its evidence; a journal with other numbers is refused."""
+"""The numbers in a journal are compared with its evidence; a journal with other numbers is refused."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Change = Callable[[list[dict[str, Any]]], None]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of runs that nobody changes: on a file, of a profile that synchronizes, simulated, and imported."""
+    """Return a folder of runs that no test changes: on a file, of a profile with fdatasync, simulated, and imported."""
     folder = tmp_path_factory.mktemp("runs")
     settings = [word for setting in (*SHORT, "saturation.until_steady=false") for word in ("--set", setting)]
     quiet = ("--to", "none", "--progress", "none")
     target = ("--serial", "drive.img", *quiet)
-    asked = ("wsat", str(folder / "drive.img"), "--size", "32M", "--run-dir", str(folder / "real"))
-    assert main([*asked, *settings, *target]) == 0
-    asked = ("profile", "run", "etcd-fsync", str(folder / "drive.img"), "--run-dir", str(folder / "synced"))
-    assert main([*asked, "--overwrite", "--size", "32M", "--seconds", "0.2", *target]) in (
+    arguments = ("wsat", str(folder / "drive.img"), "--size", "32M", "--run-dir", str(folder / "real"))
+    assert main([*arguments, *settings, *target]) == 0
+    arguments = ("profile", "run", "etcd-fsync", str(folder / "drive.img"), "--run-dir", str(folder / "synced"))
+    assert main([*arguments, "--overwrite", "--size", "32M", "--seconds", "0.2", *target]) in (
         0,
         LimitsMissed.exit_code,
     )  # slow or not
@@ -58,7 +58,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changed(run: Path, place: Path, change: Change) -> RunFolder:
-    """Return a copy of a run whose entries were changed, with the checksums of its journal made right again."""
+    """Return a copy of a run with changed entries, and checksums that match them."""
     shutil.copytree(run, place)
     folder = RunFolder(path=place)
     entries = [json.loads(text[BEFORE:-AFTER]) for text in folder.journal.read_bytes().splitlines(keepends=True)]
@@ -78,7 +78,7 @@ def outcomes(entries: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def with_number(kind: str, *keys: str, by: float = 1) -> Change:
-    """Return what changes a number of the last outcome of a kind."""
+    """Return a change of a number of the last outcome of a kind."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         *parents, last = keys
@@ -98,7 +98,7 @@ def with_bin(entries: list[dict[str, Any]]) -> None:
 
 
 def with_one_answer_for_two(entries: list[dict[str, Any]]) -> None:
-    """Let the answer of one measurement stand for the next one, too."""
+    """Use the answer of one measurement for the next one, too."""
     first, second, *_ = outcomes(entries, "measurement")
     for key in ("evidence", "evidence_sha256"):
         second[key] = first[key]
@@ -194,7 +194,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
 
 @pytest.mark.parametrize("name", ["real", "synced", "points", "simulated", "rounds", "imported"])
 def test_numbers_of_untouched_runs_agree(name: str, runs: Path) -> None:
-    """A run that nobody changed has the numbers of its evidence."""
+    """An unchanged run has the numbers of its evidence."""
     folder = RunFolder(path=runs / name)
 
     assert check_evidence(folder, assess(folder)).differences == ()
@@ -217,7 +217,7 @@ def test_changed_numbers_are_refused(what: str, runs: Path, tmp_path: Path, caps
 def test_a_run_with_changed_numbers_is_not_resumed(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that was stopped goes on only with the numbers that were measured."""
+    """A stopped run is resumed only with the numbers that were measured."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         del entries[-2:]  # the last measurement and the end
@@ -243,8 +243,8 @@ def test_missing_samples_are_refused(runs: Path, tmp_path: Path) -> None:
     assert "the evidence has more samples" in check_evidence(folder, assess(folder)).differences[0]
 
 
-def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Path) -> None:
-    """An answer that was replaced, with its digests, by one that contradicts itself is no evidence."""
+def test_a_rejected_answer_is_a_difference(runs: Path, tmp_path: Path) -> None:
+    """A replaced answer that contradicts itself is no evidence, even with matching checksums."""
     journal = (runs / "real" / "journal.jsonl").read_text()
     (name,) = {path.stem for path in (runs / "real" / "evidence").glob("00001-*.json")} - {
         path.stem for path in (runs / "real" / "evidence").glob("00001-*.process.json")
@@ -268,6 +268,77 @@ def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Pa
     assert "cannot read its evidence again: fio's answer is inconsistent" in difference
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"exit_code": 1}, "fio ended with exit code 1"),
+        ({"exit_code": -9}, "fio was killed by signal 9"),
+        ({"timed_out": True}, "no answer within "),
+        ({"stopped_seconds": 5.0}, "another process stopped fio for about 5 s"),
+    ],
+)
+def test_an_answer_of_a_program_that_failed_is_a_difference(
+    changes: dict[str, Any], reason: str, runs: Path, tmp_path: Path
+) -> None:
+    """If the record of fio has a failure, no engine accepts its answer."""
+    check = with_record(changes, runs / "points", tmp_path / "run", lambda _: None)
+    assert any(reason in difference for difference in check)
+
+
+@pytest.mark.parametrize("change", ["option", "job", "output", "not staged", "none"])
+@pytest.mark.parametrize("run", ["points", "real"])
+def test_the_command_of_fio_is_that_of_the_point(change: str, run: str, runs: Path, tmp_path: Path) -> None:
+    """The record of fio has its command line; a moved run folder is no difference."""
+    (record,) = (runs / run / "evidence").glob("00001-*.process.json")
+    argv = json.loads(record.read_text())["argv"]
+    moved = [text.replace(str(runs / run), str(tmp_path / "elsewhere")) for text in argv]
+    other = {
+        "option": [*argv[:2], "--readonly", *argv[2:]],
+        "job": [*argv[:-1], argv[-1].replace("00001", "00002")],
+        "output": [argv[0], argv[1].replace("json+", "json"), *argv[2:]],
+        "not staged": [text for text in argv if not text.startswith("--exec_")],
+        "none": moved,
+    }
+
+    check = with_record({"argv": other[change]}, runs / run, tmp_path / "run", lambda _: None)
+
+    assert all(f"{record.name}: expected fio --output-format=json+" in difference for difference in check)
+    assert bool(check) == (change != "none")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "is_refused"),
+    [("loop device", "6.1.0", True), ("loop device", "5.11.0", False), ("file", "6.1.0", False)],
+)
+def test_an_answer_with_more_bytes_than_its_process_moved_is_a_difference(
+    kind: str, kernel: str, is_refused: bool, runs: Path, tmp_path: Path
+) -> None:
+    """The record has the bytes that the kernel counted for fio, if it counts all I/O to such a target."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["dut"]["kind"] = kind
+        entries[0]["facts"]["platform"]["kernel"] = kernel
+
+    check = with_record({"written_bytes": 0}, runs / "points", tmp_path / "run", change)
+    assert any("but the kernel counted 0 bytes for its process" in difference for difference in check) == is_refused
+
+
+def with_record(changes: dict[str, Any], run: Path, place: Path, change: Change) -> tuple[str, ...]:
+    """Return the differences of a copy of a run in which the record of preconditioning has ``changes``."""
+    (record,) = (run / "evidence").glob("00001-*.process.json")
+    text = json.dumps(json.loads(record.read_text()) | changes)
+
+    def change_all(entries: list[dict[str, Any]]) -> None:
+        change(entries)
+        for entry in entries:
+            if record.name in entry.get("evidence", {}):
+                entry["evidence"][record.name] = hashlib.sha256(text.encode()).hexdigest()
+
+    folder = changed(run, place, change_all)
+    (folder.evidence / record.name).write_text(text)
+    return check_evidence(folder, assess(folder)).differences
+
+
 def measured(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the entries of measurements."""
     return [entry for entry in entries if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "measurement"]
@@ -275,7 +346,7 @@ def measured(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("suffixes", [(".json",), (".json", ".fio")])
 def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], runs: Path, tmp_path: Path) -> None:
-    """Each answer repeats the seed of its own point: the same point of another round has another."""
+    """Each answer echoes the seed of its point; the same point of another round has another seed."""
     contents: dict[str, bytes] = {}
 
     def change(entries: list[dict[str, Any]]) -> None:
@@ -315,24 +386,102 @@ STIMULI = {
 }
 
 
+def with_stimulus(entries: list[dict[str, Any]], section: str, spec_name: str, name: str, value: float) -> None:
+    """Change a number of the specification, and of every stimulus with it."""
+    entries[0]["facts"]["spec"][section][spec_name] = value
+    steps = [entry["step"] for entry in entries if entry["kind"] == "step"]
+    stimuli = [step["stimulus"] for step in steps if step["kind"] == "continuous"]
+    stimuli += [stimulus for step in steps if step["kind"] == "round" for stimulus in step["stimuli"]]
+    stimuli += [outcome["stimulus"] for outcome in outcomes(entries, "measurement")]
+    for stimulus in stimuli:
+        if stimulus[name] is not None:
+            stimulus[name] = value
+
+
 @pytest.mark.parametrize("what", STIMULI)
 def test_the_jobs_of_other_stimuli_are_refused(what: str, runs: Path, tmp_path: Path) -> None:
-    """A queue depth or time that was changed everywhere in the journal is not that of the job files."""
+    """A queue depth or time that was changed everywhere in the journal differs from the job files."""
     section, spec_name, name, value, sentence = STIMULI[what]
 
     def change(entries: list[dict[str, Any]]) -> None:
-        entries[0]["facts"]["spec"][section][spec_name] = value
-        steps = [entry["step"] for entry in entries if entry["kind"] == "step"]
-        stimuli = [step["stimulus"] for step in steps if step["kind"] == "continuous"]
-        stimuli += [stimulus for step in steps if step["kind"] == "round" for stimulus in step["stimuli"]]
-        stimuli += [outcome["stimulus"] for outcome in outcomes(entries, "measurement")]
-        for stimulus in stimuli:
-            if stimulus[name] is not None:
-                stimulus[name] = value
+        with_stimulus(entries, section, spec_name, name, value)
 
     folder = changed(runs / "points", tmp_path / "run", change)
 
     assert any(sentence in difference for difference in check_evidence(folder, assess(folder)).differences)
+
+
+def of_another_version(entries: list[dict[str, Any]]) -> None:
+    """Mark the run as made by another version of the suite."""
+    entries[0]["facts"]["platform"]["suite_version"] = "0.0.9"
+
+
+@pytest.mark.parametrize("what", STIMULI)
+def test_the_common_options_of_another_version_are_compared(what: str, runs: Path, tmp_path: Path) -> None:
+    """A run of another version of the suite is read, but the options that both write have the values of the journal."""
+    untouched = changed(runs / "points", tmp_path / "untouched", of_another_version)
+    assert check_evidence(untouched, assess(untouched)).differences == ()
+    section, spec_name, name, value, sentence = STIMULI[what]
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        of_another_version(entries)
+        with_stimulus(entries, section, spec_name, name, value)
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+    assert any(sentence in difference for difference in check_evidence(folder, assess(folder)).differences)
+
+
+def with_other_answer(
+    run: Path, place: Path, alter: Callable[[str, str], tuple[str, str]], *changes: Change
+) -> RunFolder:
+    """Return a copy of a run with a changed job file and answer of its last point, and matching checksums."""
+    contents: dict[str, bytes] = {}
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        for other in changes:
+            other(entries)
+        last = measured(entries)[-1]
+        names = [f"{last['outcome']['evidence']}{suffix}" for suffix in (".fio", ".json")]
+        texts = alter(*((run / "evidence" / name).read_text() for name in names))
+        contents.update({name: text.encode() for name, text in zip(names, texts, strict=True)})
+        for name, content in contents.items():
+            assert name in last["evidence"]
+            last["evidence"][name] = hashlib.sha256(content).hexdigest()
+        last["outcome"]["evidence_sha256"] = last["evidence"][names[1]]
+
+    folder = changed(run, place, change)
+    for name, content in contents.items():
+        (folder.evidence / name).write_bytes(content)
+    return folder
+
+
+def test_another_version_may_write_other_options(runs: Path, tmp_path: Path) -> None:
+    """An option that only the other version writes is no difference if the answer echoes it; for this version it is."""
+
+    def alter(job: str, answer: str) -> tuple[str, str]:
+        option = '"job options" : {'
+        assert option in answer
+        return f"{job.rstrip()}\nnew_option=1\n", answer.replace(option, f'{option}\n        "new_option" : "1",')
+
+    run = runs / "points"
+    folder = with_other_answer(run, tmp_path / "other", alter, of_another_version)
+    assert check_evidence(folder, assess(folder)).differences == ()
+    folder = with_other_answer(run, tmp_path / "same", alter)
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert difference.endswith("expected no new_option, got new_option=1")
+
+
+def test_the_answer_of_another_fio_is_refused(runs: Path, tmp_path: Path) -> None:
+    """Each answer names the version of fio; after a resume with another fio it is that one."""
+
+    def alter(job: str, answer: str) -> tuple[str, str]:
+        version = json.loads(answer[answer.index("{\n") :])["fio version"]
+        return job, answer.replace(f'"{version}"', '"fio-9.99"')
+
+    folder = with_other_answer(runs / "points", tmp_path / "run", alter)
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert "expected an answer of fio-3" in difference
+    assert "got one of fio-9.99" in difference
 
 
 def test_another_io_engine_is_refused(runs: Path, tmp_path: Path) -> None:
@@ -348,15 +497,15 @@ def test_another_io_engine_is_refused(runs: Path, tmp_path: Path) -> None:
 
 
 def test_the_answers_of_another_run_are_refused(runs: Path, tmp_path: Path) -> None:
-    """A run says which seed it had, and its points' seeds follow from that one."""
+    """A run has its seed, from which the seeds of its points follow."""
     folder = changed(runs / "points", tmp_path / "run", lambda entries: entries[0]["facts"].update(seed=4712))
 
     assert all(": seed is " in difference for difference in check_evidence(folder, assess(folder)).differences)
     assert check_evidence(folder, assess(folder)).differences
 
 
-def test_an_answer_stands_for_one_point(runs: Path, tmp_path: Path) -> None:
-    """Two points with the same answer, under two names, are no two measurements."""
+def test_an_answer_belongs_to_one_point(runs: Path, tmp_path: Path) -> None:
+    """Two points with the same answer, under two names, are not two measurements."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         first, second = measured(entries)[-2:]
@@ -374,7 +523,7 @@ def test_an_answer_stands_for_one_point(runs: Path, tmp_path: Path) -> None:
     assert any("is identical to the answer of another point" in difference for difference in differences)
 
 
-def test_a_round_that_was_cut_out_is_missed(runs: Path, tmp_path: Path) -> None:
+def test_a_removed_round_is_noticed(runs: Path, tmp_path: Path) -> None:
     """A journal without the first round, whose digests moved to the end, has no measurement for its evidence."""
 
     def change(entries: list[dict[str, Any]]) -> None:
@@ -393,8 +542,8 @@ def test_a_round_that_was_cut_out_is_missed(runs: Path, tmp_path: Path) -> None:
     assert difference.startswith("the journal has no measurement for evidence number ")
 
 
-def test_a_journal_that_was_cut_is_missing_points(runs: Path, tmp_path: Path) -> None:
-    """A crash leaves evidence of two points at most without an entry, not that of half a run."""
+def test_a_truncated_journal_lacks_points(runs: Path, tmp_path: Path) -> None:
+    """A crash leaves evidence of at most two points without an entry, not that of half a run."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         del entries[len(entries) // 2 :]
@@ -407,8 +556,8 @@ def test_a_journal_that_was_cut_is_missing_points(runs: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("what", ["steady_state.window_rounds", "device under test"])
-def test_a_deviation_that_was_taken_out_is_missed(what: str, runs: Path, tmp_path: Path) -> None:
-    """The deviations of a specification and of a target follow from them, and stand in the journal."""
+def test_a_removed_deviation_is_noticed(what: str, runs: Path, tmp_path: Path) -> None:
+    """The deviations of a specification and of a target follow from them, and must be in the journal."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         facts = entries[0]["facts"]
@@ -423,8 +572,8 @@ def test_a_deviation_that_was_taken_out_is_missed(what: str, runs: Path, tmp_pat
 
 @pytest.mark.parametrize("part", ["standard", "actual", "clause"])
 @pytest.mark.parametrize("what", ["rounds.point_seconds", "device under test"])
-def test_a_deviation_with_another_value_is_missed(what: str, part: str, runs: Path, tmp_path: Path) -> None:
-    """A deviation has the value of the standard, and that of the run."""
+def test_a_changed_deviation_is_noticed(what: str, part: str, runs: Path, tmp_path: Path) -> None:
+    """A deviation has the standard's value and that of the run."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         (deviation,) = (item for item in entries[0]["facts"]["deviations"] if item["what"] == what)
@@ -437,8 +586,8 @@ def test_a_deviation_with_another_value_is_missed(what: str, part: str, runs: Pa
     assert ("as the standard" in difference) == (part != "clause")
 
 
-def test_a_step_that_differs_says_in_what(runs: Path, tmp_path: Path) -> None:
-    """A step with the same name as the procedure's, but another number, says which one."""
+def test_a_step_that_differs_is_reported_with_the_number(runs: Path, tmp_path: Path) -> None:
+    """The message names the number by which a step differs from the procedure's step of the same name."""
 
     def change(entries: list[dict[str, Any]]) -> None:
         entries[0]["facts"]["spec"]["rounds"]["point_seconds"] = 60

@@ -174,7 +174,7 @@ def perform(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> 
     evidence.mkdir(exist_ok=True)
     cache, purger = WriteCache(target.dut, None, "disabled"), Purger(requested="blkdiscard")
     stage = HostConfigurator(target.dut.path, 0)
-    lab = Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
+    lab = Laboratory(target, engine, purger=purger, cache=cache, configurator=stage, seed=1, evidence=evidence)
     return list(lab.perform(step))
 
 

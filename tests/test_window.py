@@ -199,6 +199,47 @@ def test_a_window_of_samples_has_consecutive_rounds_only(present: set[int]) -> N
     assert len(numbers) == 5 if whole else last - len(numbers) not in present
 
 
+@pytest.mark.parametrize(
+    ("fills", "steady", "note"),
+    [
+        (None, True, ""),
+        (0.999, False, "within the limits after 0.99 fills of the ActiveRange, but at least 1 are required"),
+        (1.0, True, "determined after 1.00 fills of the ActiveRange"),
+        (1.999, True, "determined after 1.99 fills of the ActiveRange"),
+        (2.0, True, ""),
+    ],
+)
+def test_a_window_counts_after_the_minimum_of_fills(fills: float | None, steady: bool, note: str) -> None:
+    """A window with exactly the minimum of fills counts; a note says so if a drive may still be fresh."""
+    window = last_window(rounds_of(*APART), rule())
+    assert window is not None
+
+    of_samples = replace(window, fills=fills, minimum_fills=1.0)
+
+    assert (of_samples.steady, of_samples.early_note) == (steady, note)
+    assert window.minimum_fills == 0.0
+
+
+def test_a_window_of_samples_has_the_fills_of_its_end() -> None:
+    """The fills are those at the end of the last sample; the rule gives the minimum."""
+    rounds = sampled_rounds((sample(1 + 30 * place) for place in range(5)), settling())
+    filled = [replace(measured, fills=0.25 * measured.number) for measured in rounds]
+
+    window = sampled_window(filled, settling())
+
+    assert window is not None
+    assert (window.fills, window.minimum_fills) == (1.25, settling().minimum_fills)
+
+
+def test_a_window_that_is_not_steady_has_no_note() -> None:
+    """Fills matter only if the values are steady."""
+    window = last_window(rounds_of(*APART)[:10], rule())
+    assert window is not None
+
+    assert not replace(window, fills=3.0).steady
+    assert replace(window, fills=0.5, minimum_fills=1.0).early_note == ""
+
+
 def test_a_window_does_not_read_earlier_rounds() -> None:
     """Earlier rounds, here 1000 times None, are never accessed."""
     past: list[Any] = [None] * 1000

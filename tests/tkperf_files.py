@@ -1,4 +1,4 @@
-"""Files as TKperf writes them, small ones of every kind and version: the same arguments give the same bytes."""
+"""Small files in TKperf's format, of every kind and version: the same arguments give the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NVME = (
 
 
 def value(*places: int) -> int:
-    """Return a rate that is its own everywhere, and steady over the rounds (the first place)."""
+    """Return a rate that differs everywhere, and is steady over the rounds (the first index)."""
     number, *rest = places
     weight = 1
     for item in rest:
@@ -34,7 +34,7 @@ def _times(*places: int) -> list[float]:
 
 
 def matrix(kind: str, rounds: int, *, sector: int = 512) -> Any:
-    """Return what an SSD test measured, in the shape that TKperf gives it."""
+    """Return the measurements of an SSD test, in TKperf's structure."""
     sizes = SIZES.get(kind, 1) - (sector == 4096)
     if kind == "writesat":
         return [[value(number) for number in range(rounds)], [_times(number) for number in range(rounds)]]
@@ -45,7 +45,7 @@ def matrix(kind: str, rounds: int, *, sector: int = 512) -> Any:
 
 
 def claimed(kind: str, found: Any, rounds: int, *, reached: bool = True) -> dict[str, Any]:
-    """Return what TKperf says of the steady state of a matrix, as it calculates it."""
+    """Return TKperf's statement on the steady state of a matrix, as it calculates it."""
     last = list(range(rounds - 5, rounds))
     if kind == "tp":
         values = [float(found[0][1][place]) for place in last]
@@ -78,55 +78,79 @@ def ssd(
 ) -> bytes:
     """Return a file of SSD tests, by default of all kinds; an empty version is that of the first releases.
 
-    ``changes`` replace what elements hold: ``("iops/stdyavg", 1.0)``; None takes one out.
+    ``changes`` replace the content of elements: ``("iops/stdyavg", 1.0)``; None removes one.
     """
     old = version < "2"
-    told: dict[str, Any] = {"testdate": "2013-02-01", "devinfo": description} if version else {}
+    elements: dict[str, Any] = {"testdate": "2013-02-01", "devinfo": description} if version else {}
     if not old:
-        told["devinfo"] += f"Device Logical Sector Size: {sector}\nDevice Physical Sector Size: 4096"
+        elements["devinfo"] += f"Device Logical Sector Size: {sector}\nDevice Physical Sector Size: 4096"
     if version:
         typed = f"tkperf ssd {name} /dev/sde -nj {jobs} -iod 16 -rfb" if command is None else command
-        told |= {"kernel": "3.2.0-4-amd64\n", "lsb": "Description:\tDebian GNU/Linux 7.0 (wheezy)\n"}
-        told |= {"ioperfversion": version, "cmdline": typed}
+        elements |= {"kernel": "3.2.0-4-amd64\n", "lsb": "Description:\tDebian GNU/Linux 7.0 (wheezy)\n"}
+        elements |= {"ioperfversion": version, "cmdline": typed}
     tests = {
         kind: _test(kind, old, sector, rounds, jobs, seconds) for kind in kinds or ("iops", "lat", "tp", "writesat")
     }
     for place, content in changes:
         test, _, tag = place.rpartition("/")
-        (tests[test] if test else told)[tag] = content
-    return document(name, told, tests)
+        (tests[test] if test else elements)[tag] = content
+    return document(name, elements, tests)
 
 
 def _test(kind: str, old: bool, sector: int, rounds: int, jobs: int, seconds: int) -> dict[str, Any]:
-    """One test: a file of 1.x tells no time of a point, of write saturation no demand, and of latency a wrong one."""
+    """Return one test: a file of 1.x has no time per point, write saturation no demand, and latency a wrong one."""
     found = matrix(kind, rounds, sector=sector)
-    told: dict[str, Any] = {"fioversion": "fio 2.0.7\n" if old else "fio-3.33\n"}
+    elements: dict[str, Any] = {"fioversion": "fio 2.0.7\n" if old else "fio-3.33\n"}
     if not (old and kind == "writesat"):
         alone = kind == "lat" and not old
-        told |= {"numjobs": 1 if alone else jobs, "iodepth": 1 if alone else 16}
+        elements |= {"numjobs": 1 if alone else jobs, "iodepth": 1 if alone else 16}
     if not old:
-        told |= {"runtime": seconds, "xargs": ["refill_buffers"]}
-    told["roundmat"] = found
-    return told | ({"rndnr": rounds - 1} if kind == "writesat" else claimed(kind, found, rounds))
+        elements |= {"runtime": seconds, "xargs": ["refill_buffers"]}
+    elements["roundmat"] = found
+    return elements | ({"rndnr": rounds - 1} if kind == "writesat" else claimed(kind, found, rounds))
 
 
 def hdd(kind: str = "iops", zones: int = 128) -> bytes:
-    """Return a file of a hard disk's test, of 128 zones as TKperf has them."""
+    """Return a file of a hard disk's test, of 128 zones like TKperf's."""
     places = range(zones)
     found: Any = [[[100 + zone + mix + 7 * size for size in range(3)] for mix in range(3)] for zone in places]
     if kind == "tp":
         found = [[[200_000 - zone - 900 * mix - 5000 * size for zone in places] for mix in (0, 1)] for size in (0, 1)]
-    told = {"devinfo": "", "ioperfversion": "2.2", "cmdline": f"tkperf hdd wd /dev/sdc -hddt {kind}"}
-    return document("wd", told, {kind: {"fioversion": "fio-2.0.9\n", "numjobs": 1, "iodepth": 16, "roundmat": found}})
+    elements = {"devinfo": "", "ioperfversion": "2.2", "cmdline": f"tkperf hdd wd /dev/sdc -hddt {kind}"}
+    return document(
+        "wd", elements, {kind: {"fioversion": "fio-2.0.9\n", "numjobs": 1, "iodepth": 16, "roundmat": found}}
+    )
 
 
-def document(name: str, told: dict[str, Any], tests: dict[str, dict[str, Any]]) -> bytes:
+def hdd_of_both(zones: int = 128) -> bytes:
+    """Return a file of a hard disk with both of its tests, as TKperf writes it for consecutive tests."""
+    first, second = hdd("iops", zones), hdd("tp", zones)
+    return first.replace(b"</wd>", second[second.index(b"<tp>") :])
+
+
+def every() -> dict[str, bytes]:
+    """Return files of every kind and version, by name."""
+    versions = {
+        f"ssd-{version or 'first'}": ssd(version=version) for version in ("", "1.1", "1.3", "2.0", "2.1", "2.2")
+    }
+    return {
+        **versions,
+        "sectors-4096": ssd(sector=4096),
+        "nvme": ssd(description=NVME, jobs=1, seconds=30),
+        "slide": slide(),
+        "hdd-iops": hdd("iops", 16),
+        "hdd-tp": hdd("tp", 16),
+        "hdd-both": hdd_of_both(16),
+    }
+
+
+def document(name: str, elements: dict[str, Any], tests: dict[str, dict[str, Any]]) -> bytes:
     """Write elements whose texts are JSON."""
 
     def inside(content: dict[str, Any]) -> str:
         return "".join(f"<{tag}>{escaped(item)}</{tag}>" for tag, item in content.items() if item is not None)
 
-    whole = inside(told) + "".join(f"<{kind}>{inside(test)}</{kind}>" for kind, test in tests.items())
+    whole = inside(elements) + "".join(f"<{kind}>{inside(test)}</{kind}>" for kind, test in tests.items())
     return f"<{name}>{whole}</{name}>".encode()
 
 
@@ -135,8 +159,8 @@ def escaped(content: Any) -> str:
     return json.dumps(content).replace("&", "&amp;").replace("<", "&lt;")
 
 
-#: The very file that the slides of the TK Roadshow 2012 show, with the rounds that they leave out taken from its own:
-#: a first release, of fio 2.0.7, without version, device, date and command line.
+#: The file shown on the slides of the TK Roadshow 2012, completed with the rounds that they omit: a first release, of
+#: fio 2.0.7, without version, device, date and command line.
 def slide() -> bytes:
     """Return the IOPS file of the slides: twelve rounds, the last five of which it calls steady."""
     first = [
@@ -150,7 +174,7 @@ def slide() -> bytes:
     ]
     values = [13705, 14639, 14747, 14678, 13927]
     rounds = [first] * 7 + [[*first[:-1], [*first[-1][:-2], item, 17903]] for item in values]
-    told = {
+    elements = {
         "fioversion": "fio 2.0.7\n",
         "numjobs": 2,
         "iodepth": 16,
@@ -162,4 +186,4 @@ def slide() -> bytes:
         "reachstdystate": True,
         "rndnr": 11,
     }
-    return document("intel320", {}, {"iops": told})
+    return document("intel320", {}, {"iops": elements})

@@ -1,4 +1,4 @@
-"""Reports as PDF without the time that their figures take: each is a frame of the size that is planned for it."""
+"""Reports as PDF without the time for their figures: each is an empty frame of its planned size."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from snia_pts.report.formats.placements import POINTS
 from snia_pts.report.pages import Report
 from snia_pts.results.result import TestResult
 
-#: What the names of the header's forms begin with; all others are figures.
+#: The prefix of the names of the header's forms; all others are figures.
 HEADER_FORMS = "FormXob."
 
 
 @cache
 def frame(width: float, height: float) -> bytes:
-    """Return a PDF page of so many inches with a frame around it."""
+    """Return a PDF page of this size in inches with a frame around it."""
     output = io.BytesIO()
     canvas = Canvas(output, pagesize=(POINTS * width, POINTS * height))
     canvas.rect(0, 0, POINTS * width, POINTS * height)
@@ -30,7 +30,7 @@ def frame(width: float, height: float) -> bytes:
 
 
 def typeset(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
-    """Return a report and its PDF, checked as every PDF is: what stands on which page, and how large."""
+    """Return a report and its PDF, checked like every PDF: the content of its pages, and its size."""
     report = building.build(result)
     frames = {figure.name: frame(figure.width, figure.height) for figure in report.figures}
     return report, pypdf.PdfReader(io.BytesIO(pdf.make(report, rst.parse(rst.render(report)), frames)))

@@ -1,4 +1,4 @@
-"""The checksums of a journal, computed anew over any entries."""
+"""Computes the checksums of a journal again after its entries were changed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from snia_pts.record.folder import RunFolder
 
 from . import corpora
 
-#: Verbs without ``--plan``; all others get it first, whatever else is said.
+#: Verbs without ``--plan``; all others get it first, with any other arguments.
 _STORED = {"assess", "report"}
 _COMMANDS = re.compile("[^\n\r\t -~\xa0-\u200d\u2010-\u2029\u202f-\u2065\u206a-\U0010ffff]")
 
@@ -30,13 +30,13 @@ class CommandFailed(SniaPtsError):
 
 
 def argv(data: bytes, folder: Path) -> None:
-    """A command line; what is not done is said in words with an exit code, never in a traceback."""
+    """Run a command line; a refusal is a message with an exit code, never a traceback."""
     words = [os.fsdecode(word) for word in data.split(b"\0")]
     if words[0] not in _STORED:
         words.insert(1, "--plan")
     _prepare(folder)
-    said = [io.BytesIO(), io.BytesIO()]
-    streams = [io.TextIOWrapper(line, "utf-8") for line in said]
+    outputs = [io.BytesIO(), io.BytesIO()]
+    streams = [io.TextIOWrapper(line, "utf-8") for line in outputs]
     with chdir(folder), redirect_stdout(streams[0]), redirect_stderr(streams[1]):
         try:
             code = main(words)
@@ -46,10 +46,10 @@ def argv(data: bytes, folder: Path) -> None:
                 raise AssertionError(f"argparse ended with {code}") from end
         for stream in streams:
             stream.flush()
-    if _COMMANDS.search("".join(item.getvalue().decode() for item in said)):
+    if _COMMANDS.search("".join(item.getvalue().decode() for item in outputs)):
         raise AssertionError("a command to the terminal")
     if code:
-        if not any(entry.getvalue() for entry in said) or b"Traceback" in said[1].getvalue():
+        if not any(entry.getvalue() for entry in outputs) or b"Traceback" in outputs[1].getvalue():
             raise AssertionError("an exit code without a sentence")
         raise CommandFailed(code=code)
 

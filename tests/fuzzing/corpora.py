@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tomllib
@@ -26,13 +27,14 @@ from snia_pts.results.interruption import ResumePolicy
 from snia_pts.runner.session import resume, run
 from snia_pts.spec.reader import SPECS, read_specification
 from tests import samples
+from tests.fio_files.make import HERE as FIO_FILES
 from tests.strategies import TESTS, block_statistics, toml_document, vitals
 from tests.tkperf_files import hdd, ssd
 
 from .forms import FILE_END, encoded
 
 BEGAN = datetime(2026, 11, 3, 12, tzinfo=UTC)
-#: Seven characters of a line of the journal before its entry, the checksum, and what stands between.
+#: Seven characters of a line of the journal before its entry, the checksum, and the text between.
 _ENTRY = len(b'{"crc32":"01234567","entry":')
 _WINDOW = ("steady_state.window_rounds", 2)
 _SETTLING = (("settling.window_rounds", 2), ("settling.stride_samples", 1))
@@ -101,7 +103,7 @@ def _laboratory(folder: RunFolder) -> SimulatedLaboratory:
 
 
 def stored(test: str, folder: RunFolder) -> None:
-    """Run a short test on a simulated drive into ``folder``; write saturation on one that tells of itself."""
+    """Run a short test on a simulated drive into ``folder``; write saturation on one that reports its health."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT[test])
     device = simulated_dut("enterprise-nvme", read_preset("enterprise-nvme"))
     facts = samples.run_facts(specification.spec, device=device, found=specification.deviations)
@@ -131,7 +133,7 @@ def _seen(outcome: Outcome) -> Outcome:
 
 
 def _health(written_bytes: float) -> Health:
-    """Return what a drive tells of its life."""
+    """Return the health figures of a drive."""
     figures = (
         HealthValue(name="Data Units Written", value=written_bytes, unit="bytes", source="SMART", role="host written"),
         HealthValue(
@@ -154,14 +156,14 @@ def _health(written_bytes: float) -> Health:
     )
 
 
-def _resumed(journal: bytes, way: ResumePolicy, folder: RunFolder) -> None:
+def _resumed(journal: bytes, policy: ResumePolicy, folder: RunFolder) -> None:
     """Let the second half of a run be lost, and resume it in ``folder``."""
     lines = journal.splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[: len(lines) // 2]))
     laboratory = _laboratory(folder)
     again = ("snia-pts", "resume")
     resume(
-        inspect_run(folder, way),
+        inspect_run(folder, policy),
         laboratory,
         folder,
         lambda _: None,
@@ -178,9 +180,9 @@ def _records() -> tuple[tuple[bytes, bytes], ...]:
         folders = {test: RunFolder.create(Path(place) / test) for test in TESTS}
         for test, folder in folders.items():
             stored(test, folder)
-        for test, way in _RESUMED:
-            folder = folders[f"{test} {way}"] = RunFolder.create(Path(place) / f"{test} {way}")
-            _resumed(folders[test].journal.read_bytes(), way, folder)
+        for test, policy in _RESUMED:
+            folder = folders[f"{test} {policy}"] = RunFolder.create(Path(place) / f"{test} {policy}")
+            _resumed(folders[test].journal.read_bytes(), policy, folder)
         return tuple((folder.journal.read_bytes(), folder.result.read_bytes()) for folder in folders.values())
 
 
@@ -207,7 +209,7 @@ def specifications() -> tuple[bytes, ...]:
 
 @cache
 def short_specifications() -> tuple[bytes, ...]:
-    """The same with few rounds and samples: what a plan goes through takes its time."""
+    """Return the same with few rounds and samples, because planning takes time for each."""
     return tuple(encoded(toml_document(_shortened(tomllib.loads(data.decode())))) for data in specifications())
 
 
@@ -293,16 +295,23 @@ def suites() -> tuple[bytes, ...]:
 
 
 def suite_document(tests: Sequence[str]) -> dict[str, object]:
-    """Return what suite.json says of these tests of a simulated drive."""
+    """Return the suite.json of these tests of a simulated drive."""
     options = [{"test": test, "target": "sim:client-qlc"} for test in tests]
     return {"format": 1, "tests": list(tests), "options": options}
 
 
 @cache
+def fio_files() -> tuple[bytes, ...]:
+    """Results of fio: JSON with and without bins, and its normal output."""
+    names = ("plain-json", "stonewalls", "mix-70", "unified", "client", "fsync", "threads-json", "normal")
+    return tuple(gzip.decompress((FIO_FILES / f"{name}.gz").read_bytes()) for name in names)
+
+
+@cache
 def tkperf_files() -> tuple[bytes, ...]:
     """Result files of TKperf, of all kinds and versions."""
-    each = [(kind, version) for kind in ("iops", "lat", "tp", "writesat") for version in ("2.2", "1.1")]
-    short = [ssd(kind, version=version, rounds=5) for kind, version in each]
+    kinds = [(kind, version) for kind in ("iops", "lat", "tp", "writesat") for version in ("2.2", "1.1")]
+    short = [ssd(kind, version=version, rounds=5) for kind, version in kinds]
     return (
         *short,
         ssd("iops", "lat", sector=4096, rounds=5),
@@ -313,16 +322,16 @@ def tkperf_files() -> tuple[bytes, ...]:
 
 
 def _side(ios: int, runtime_ms: int) -> dict[str, Any]:
-    """What fio tells of the reads, or the writes, with most of the rest that it tells besides."""
+    """Return fio's figures of the reads, or the writes, with most of its other members."""
     mean = 2000 - 1000 * (ios - ios // 2) / ios if ios else 0.0
     times = {
-        "min": 998,
+        "min": 1000,
         "max": 2003,
         "mean": mean,
         "stddev": 700.25,
         "N": ios,
         "percentile": {"99.000000": 1800, "99.900000": 2000},
-        "bins": {"1000": ios - ios // 2, "2000": ios // 2},
+        "bins": {"1004": ios - ios // 2, "2008": ios // 2},
     }
     return {
         "io_bytes": 4096 * ios,
@@ -444,7 +453,7 @@ def devices() -> tuple[bytes, ...]:
 
 
 def contents() -> tuple[bytes, ...]:
-    """What wipefs says of an empty drive, of one with a label, and of a member of a pool."""
+    """Return the output of wipefs for an empty drive, one with a label, and a member of a pool."""
     rows = (
         {"device": "sdx", "type": "gpt", "usage": "partition-table", "label": None},
         {"device": "sdx1", "type": "ext4", "usage": "filesystem", "label": "photos 2019"},
@@ -483,7 +492,7 @@ HOST_FILES = (
 
 
 def hosts() -> tuple[bytes, ...]:
-    """What a host says of itself."""
+    """Return the files in which a host describes itself."""
     return (
         _files(
             "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz\nflags\t\t: fpu vme\n",
@@ -562,7 +571,7 @@ def logs() -> tuple[bytes, ...]:
 
 
 def sizes() -> tuple[bytes, ...]:
-    """Sizes, seeds, speeds and versions, as they are typed or told."""
+    """Return sizes, seeds, speeds and versions, as they are typed or reported."""
     return (b"4K", b"1.5 GiB", b"960GB", b"512", b"4711", b"500", b"1e3", b"0.5", b"fio-3.33", b"fio-3.41-12-gabc")
 
 

@@ -1,4 +1,4 @@
-"""Forms of input: how a valid one is taken apart, and how whatever became of the parts is written again."""
+"""Forms of input: how a valid one is split into parts, and how changed parts are written again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.strategies import toml_document
 
 from .mutation import edited_at, mutated, mutated_bytes
 
-#: What stands between the files of an input that is several files.
+#: The separator of the files of an input that consists of several files.
 FILE_END = b"\x1e"
 _MARKUP = re.compile(rb'"[^"]*"|<[^\s>"]*|[^\s=<>"]+=|/?>|[^<>"]+|.', re.DOTALL)
 #: How many inputs are edited as bytes alone, and how many of the others as bytes too.
@@ -29,9 +29,9 @@ _IN_PLACE = 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """``parts`` takes a valid input apart into tables, lists, texts and numbers; ``whole`` writes any such value.
+    """``parts`` splits a valid input into tables, lists, texts and numbers; ``whole`` writes any such value.
 
-    ``place`` leads to where an edit does not spoil all the rest, for most of the inputs.
+    For most inputs ``place`` leads to a part whose change leaves the rest valid.
     """
 
     parts: Callable[[bytes], Any]
@@ -69,7 +69,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _json(value: Any) -> bytes:
-    """Write letters as they are; escaped where that cannot be said otherwise."""
+    """Write characters unchanged if possible, otherwise escaped."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -91,11 +91,11 @@ def _element(element: ElementTree.Element) -> dict[str, Any]:
 
 
 def _written(value: dict[str, Any]) -> bytes:
-    """Write an element; raises AttributeError, TypeError or ValueError for what became none."""
+    """Write an element; raises AttributeError, TypeError or ValueError for a value that is not one."""
     tag = encoded(str(value["tag"])) if "tag" in value else b"x"
-    held = b"".join(_written(item) for item in value.get("holds", ()))
-    said = json.dumps(value["json"]).replace("&", "&amp;").replace("<", "&lt;") if "json" in value else ""
-    return b"<%b>%b%b</%b>" % (tag, held, encoded(said), tag)
+    children = b"".join(_written(item) for item in value.get("holds", ()))
+    text = json.dumps(value["json"]).replace("&", "&amp;").replace("<", "&lt;") if "json" in value else ""
+    return b"<%b>%b%b</%b>" % (tag, children, encoded(text), tag)
 
 
 def _split(separator: bytes) -> Form:
@@ -109,10 +109,10 @@ JSON = Form(parts=json.loads, whole=_json)
 
 
 def _in_an_entry(rng: Random, entries: list[Any]) -> tuple[Any, ...]:
-    """Lead to an outcome, or to what the run was but for its specification: the steps stay as asked."""
-    came = [place for place, entry in enumerate(entries) if "outcome" in entry]
-    if came and rng.random() < 0.7:
-        return (rng.choice(came), "outcome")
+    """Lead to an outcome, or to the facts of the run without its specification: the steps are unchanged."""
+    outcomes = [place for place, entry in enumerate(entries) if "outcome" in entry]
+    if outcomes and rng.random() < 0.7:
+        return (rng.choice(outcomes), "outcome")
     return (0, "facts", rng.choice([name for name in entries[0]["facts"] if name not in ("spec", "test_class")]))
 
 
@@ -121,7 +121,7 @@ JSON_LINES = Form(
     whole=lambda value: b"".join(_json(entry) + b"\n" for entry in _listed(value)),
 )
 ENTRIES = Form(parts=JSON_LINES.parts, whole=JSON_LINES.whole, place=_in_an_entry)
-#: Documents one after the other, each with its last brace on a line of its own, as fio writes them.
+#: Consecutive documents, each with its closing brace on a separate line, as fio writes them.
 ANSWERS = Form(
     parts=_answers,
     whole=lambda value: b"".join(b"%b\n" % json.dumps(answer, indent=1).encode() for answer in _listed(value)),

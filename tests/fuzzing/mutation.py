@@ -1,4 +1,4 @@
-"""Makes hostile values of valid ones: numbers at the edges, texts that are markup, shapes that nobody expects.
+"""Makes hostile values from valid ones: extreme numbers, texts with markup, unexpected shapes.
 
 Everything comes from one random.Random, so that the same seed gives the same input.
 """
@@ -165,7 +165,7 @@ TEXTS = (
     "\u3000",
 )
 
-#: Bytes that end, begin or break something in one of the formats.
+#: Bytes that start, end or break something in one of the formats.
 TOKENS = (
     b"",
     b"\0",
@@ -254,7 +254,7 @@ def mutated(rng: Random, value: Any, donors: Sequence[Any]) -> Any:
 
 
 def edited_at(value: Any, place: tuple[Any, ...], edit: Callable[[Any], Any]) -> Any:
-    """Return ``value`` with what lies at ``place``, a key or position for each level, edited."""
+    """Return ``value`` with the part at ``place``, a key or index for each level, edited."""
     if not place:
         return edit(value)
     key, *rest = place
@@ -263,7 +263,7 @@ def edited_at(value: Any, place: tuple[Any, ...], edit: Callable[[Any], Any]) ->
 
 
 def _edited(rng: Random, value: Any, donor: Any) -> Any:
-    """Go down at random, side by side with the donor, and edit what is found."""
+    """Descend at random, in parallel in the donor, and edit the value found there."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         if rng.random() < 0.1:
             return _table_edited(rng, value, donor)

@@ -15,11 +15,12 @@ from typing import Any, get_args
 from pydantic import TypeAdapter
 
 from snia_pts.cli import options
-from snia_pts.cli.commands import stored
+from snia_pts.cli.commands import assess as assess_verb
 from snia_pts.cli.commands.status import status
 from snia_pts.cli.text.plan import plan_json, plan_lines
 from snia_pts.cli.text.terminal import resume_lines
 from snia_pts.errors import SniaPtsError
+from snia_pts.importer.runs import SourceFile, runs_in
 from snia_pts.lab import fio
 from snia_pts.lab.device import health
 from snia_pts.lab.device.contents import Contents, parse_signatures
@@ -59,7 +60,7 @@ from snia_pts.spec.limits import read_limits
 from snia_pts.spec.reader import Specification, parse_override, read_specification
 from snia_pts.tkperf.document import read as read_tkperf
 from snia_pts.tkperf.reader import runs
-from snia_pts.tkperf.writer import written as written_tkperf
+from snia_pts.tkperf.writer import export_document
 from snia_pts.units import parse_size
 from tests import samples
 from tests.hosts import make_kernel_files
@@ -69,7 +70,7 @@ from . import commandline, corpora, reports
 from .chain import chained
 from .forms import ANSWERS, ELEMENTS, ENTRIES, FILE_END, FILES, JSON, JSON_LINES, LINES, MARKUP, TOML, WORDS, Form
 
-#: What fio was asked for whose answers are tried.
+#: The stimulus whose answers are tried.
 MIB = 1 << 20
 ASKED = (
     stimulus(65, seconds=0.1, range_bytes=MIB, thread_count=2, queue_depth=4),
@@ -146,7 +147,7 @@ def _read(data: bytes, folder: Path) -> Specification:
 
 
 def spec(data: bytes, folder: Path) -> None:
-    """A specification file; one that is taken can be journaled, and stands in a valid result.xml."""
+    """Read a specification file; an accepted one can be journaled, and is part of a valid result.xml."""
     read = _read(data, folder)
     _written(samples.run_facts(read.spec, test_class=read.test_class, found=read.deviations))
 
@@ -154,11 +155,11 @@ def spec(data: bytes, folder: Path) -> None:
 def limits(data: bytes, folder: Path) -> None:
     """A file of limits; one that is taken judges a result."""
     (folder / "limits.toml").write_bytes(data)
-    wanted = read_limits(folder / "limits.toml")
+    limit_list = read_limits(folder / "limits.toml")
     result = samples.result_of("latency", stop_after=3, ending="interrupted")
-    asked = replace(result, facts=replace(result.facts, limits=wanted))
-    judgements(asked)
-    result_xml(asked)
+    limited = replace(result, facts=replace(result.facts, limits=limit_list))
+    judgements(limited)
+    result_xml(limited)
 
 
 def profile(data: bytes, folder: Path) -> None:
@@ -168,27 +169,27 @@ def profile(data: bytes, folder: Path) -> None:
         specification = read_profile(str(folder / "profile.toml"), changes)
         device = dut(capacity_bytes=1 << 40)
         assumed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.3, between_seconds=0.0)
-        told = TestEstimate(
+        estimate = TestEstimate(
             dut=dut(),
             spec=specification.spec,
             plan=plan(specification.spec, device, assumed),
             deviations=specification.deviations,
         )
-        list(plan_lines(told, device))
+        list(plan_lines(estimate, device))
 
 
 def axis(data: bytes, folder: Path) -> None:
-    """What stands after --axis, in a profile."""
+    """Read an argument of --axis, in a profile."""
     del folder
     read_profile("queue-depth", Changes(axes=(parse_axis(data.decode("utf-8", "surrogateescape")),)))
 
 
 def about(data: bytes, folder: Path) -> None:
-    """What people say of a test; what is taken can be journaled, and stands in a valid result.xml."""
+    """Read annotations of a test; accepted ones can be journaled, and are part of a valid result.xml."""
     (folder / "about.toml").write_bytes(data)
     (folder / "logo.png").write_bytes(corpora.logo())
-    told = read_annotations(folder / "about.toml")
-    _written(replace(_facts(), about=told))
+    annotations = read_annotations(folder / "about.toml")
+    _written(replace(_facts(), about=annotations))
 
 
 def plans(data: bytes, folder: Path) -> None:
@@ -246,21 +247,21 @@ def words(data: bytes, folder: Path) -> None:
 
 
 def result_document(data: bytes, folder: Path) -> None:
-    """result.xml, held against another."""
+    """Compare a result.xml with another one."""
     list(compare(parse(data, "result.xml"), parse(corpora.results()[0], "result.xml")))
 
 
 def journal(data: bytes, folder: Path) -> None:
-    """A journal as it lies on the disk, by the verbs status and assess, and by what resume would do with it."""
+    """Read a journal from disk, with status, assess and the inspection by resume."""
     (folder / "journal.jsonl").write_bytes(data)
     number = zlib.crc32(data)
-    as_json, way = bool(number % 2), get_args(ResumePolicy)[number % len(get_args(ResumePolicy))]
+    as_json, policy = bool(number % 2), get_args(ResumePolicy)[number % len(get_args(ResumePolicy))]
     run = RunFolder.existing(folder)
     with redirect_stdout(StringIO()):
         if number % 8 == 0:
             status(Namespace(runs=[folder], json=as_json))
-        list(resume_lines(run, inspect_run(run, way)))
-        stored.assess(Namespace(run=folder, json=as_json, limits=None))
+        list(resume_lines(run, inspect_run(run, policy)))
+        assess_verb.assess(Namespace(run=folder, json=as_json, limits=None, plugin=()))
 
 
 def entries(data: bytes, folder: Path) -> None:
@@ -268,8 +269,18 @@ def entries(data: bytes, folder: Path) -> None:
     journal(chained(data), folder)
 
 
+def fio_results(data: bytes, folder: Path) -> None:
+    """Read a result of fio: an accepted one can be stored and reported."""
+    for run in runs_in([SourceFile(name="f.json", content=data)], "", ()):
+        _written(run.facts, *run.steps)
+        result = fold(run.facts, run.steps, ending="finished", ending_detail="", finished="")
+        if zlib.crc32(data) % 4 == 0:
+            list(key_figures(result))
+            data_tables(result)
+
+
 def tkperf(data: bytes, folder: Path) -> None:
-    """A result file of TKperf: what is taken can be kept and reported; what is written of it again is the same."""
+    """Read a result file of TKperf: an accepted one can be stored and reported, and is exported unchanged."""
     imported = Imported(importer="tkperf", tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
     results = list[TestResult]()
     for run in runs(read_tkperf(data, "f.xml"), imported, (), "f.xml"):
@@ -278,7 +289,7 @@ def tkperf(data: bytes, folder: Path) -> None:
     if zlib.crc32(data) % 4 == 0:
         list(key_figures(results[0]))
         data_tables(results[0])
-    document, _, lost = written_tkperf(results, "f.xml")
+    document, _, lost = export_document(results, "f.xml")
     again = runs(read_tkperf(document, "again"), imported, (), "again")
     folded = [fold(run.facts, run.steps, ending="finished", ending_detail="", finished="") for run in again]
     if not lost and [(item.loops, item.time_lines) for item in folded] != [(r.loops, r.time_lines) for r in results]:
@@ -286,7 +297,7 @@ def tkperf(data: bytes, folder: Path) -> None:
 
 
 def suite(data: bytes, folder: Path) -> None:
-    """suite.json; the tests' folders lie in its own."""
+    """Read a suite.json; the tests' folders are in its own."""
     (folder / "suite.json").write_bytes(data)
     found = SuiteFolder.existing(folder)
     if found is None or any(found.run_path(test).parent != found.path for test in found.tests):
@@ -317,8 +328,8 @@ def stream(data: bytes, folder: Path) -> None:
     running = fio.RunningTotals(request)
     place = zlib.crc32(data) % (len(data) + 1)
     try:
-        for said in (data[:place], data[place:]):
-            for line in answers.feed(said):
+        for chunk in (data[:place], data[place:]):
+            for line in answers.feed(chunk):
                 outcomes += sampler.add(running.read(line))
         final = answers.last_answer.decode("utf-8", "replace")
         read, write = fio.accept(request, 0, False, final)
@@ -332,7 +343,7 @@ def stream(data: bytes, folder: Path) -> None:
 
 
 def _laid_out(data: bytes, root: Path, names: tuple[str, ...]) -> None:
-    """Write the files of an input under their names; none for an empty one."""
+    """Write the files of an input under their names; no file for an empty one."""
     for name, content in zip(names, data.split(FILE_END), strict=False):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -355,7 +366,7 @@ def device(data: bytes, folder: Path) -> None:
 
 
 def contents(data: bytes, folder: Path) -> None:
-    """What wipefs says of a drive and its partitions."""
+    """Read the output of wipefs for a drive and its partitions."""
     found, unreadable = parse_signatures(data.decode("utf-8", "replace"))
     on_it = Contents(signatures=tuple(found), unreadable=unreadable)
     on_it.descriptions("sdx")
@@ -389,7 +400,7 @@ def host(data: bytes, folder: Path) -> None:
 
 
 def counters(data: bytes, folder: Path) -> None:
-    """What the kernel counts of drive and host, at two readings; what lies between can be reported."""
+    """Read two readings of the kernel's counters of drive and host; their difference can be reported."""
     half = len(corpora.COUNTERS)
     parts = [*data.split(FILE_END), *[b""] * 2 * half][: 2 * half]
     block = folder / "sys/devices/0000:01:00.0/nvme0n1"
@@ -408,7 +419,7 @@ def counters(data: bytes, folder: Path) -> None:
 
 
 def log(data: bytes, folder: Path) -> None:
-    """What a drive tells of its life, by whatever tool; it can be reported, against itself too."""
+    """Read a drive's health log from any tool; it can be reported and compared with itself."""
     answer, figures = data.decode("utf-8", "replace"), list[HealthValue]()
     for reader in (health.smart_log, health.smartctl):
         with suppress(health.NoFigures):
@@ -432,6 +443,7 @@ TARGETS: Mapping[str, Target] = {
     "result": Target(form=MARKUP, corpus=corpora.results, parse=result_document),
     "journal": Target(form=JSON_LINES, corpus=corpora.journals, parse=journal),
     "entries": Target(form=ENTRIES, corpus=corpora.entries, parse=entries),
+    "fio_results": Target(form=ANSWERS, corpus=corpora.fio_files, parse=fio_results),
     "tkperf": Target(form=ELEMENTS, corpus=corpora.tkperf_files, parse=tkperf),
     "suite": Target(form=JSON, corpus=corpora.suites, parse=suite),
     "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.AnswerRejected,)),
@@ -448,5 +460,5 @@ TARGETS: Mapping[str, Target] = {
     "pdf": Target(form=WORDS, corpus=corpora.texts, parse=reports.pdf, seconds=60),
     "journaled-report": Target(form=ENTRIES, corpus=corpora.entries, parse=reports.journaled, seconds=60),
 }
-#: Those that write a whole report for each input.
+#: Targets that write a whole report for each input.
 SLOW = frozenset({"report", "pdf", "journaled-report"})

@@ -29,8 +29,7 @@ REPEATABLE = settings(derandomize=True, database=None, suppress_health_check=lis
 
 def attempt(target: Target, data: bytes, folder: Path) -> str:
     """Return ``result``, or the class of the refusal; raises any other exception, and warnings."""
-    limits = limited_memory(MEMORY_BYTES), limited_time(target.seconds)
-    with limits[0], limits[1], warnings.catch_warnings():
+    with limited_memory(MEMORY_BYTES), limited_time(target.seconds), warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             target.parse(data, folder)
@@ -45,8 +44,11 @@ def test_an_unchanged_input_is_accepted(name: str, tmp_path: Path) -> None:
     assert attempt(TARGETS[name], TARGETS[name].corpus()[0], tmp_path) == "result"
 
 
-def hostile_input_gives_a_result_or_a_message(name: str, rng: Random, folder: Path) -> None:
-    """No input ends in another exception, exceeds time or memory, becomes more than text, or leaves files elsewhere."""
+def check_hostile_input(name: str, rng: Random, folder: Path) -> None:
+    """Check that an input gives a result or a refusal.
+
+    It must not end in another exception, exceed time or memory, become more than text, or leave files elsewhere.
+    """
     target = TARGETS[name]
     event(attempt(target, target.form.hostile(rng, target.corpus()), folder))
 
@@ -55,14 +57,16 @@ def hostile_input_gives_a_result_or_a_message(name: str, rng: Random, folder: Pa
 @given(rng=st.randoms(use_true_random=True))
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - SLOW))
 def test_a_parser_takes_hostile_input(name: str, rng: Random, tmp_path: Path) -> None:
-    hostile_input_gives_a_result_or_a_message(name, rng, tmp_path)
+    """Each input gives a result or a refusal."""
+    check_hostile_input(name, rng, tmp_path)
 
 
 @settings(REPEATABLE, max_examples=REPEATABLE.max_examples // 20)
 @given(rng=st.randoms(use_true_random=True))
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_a_report_takes_hostile_texts(name: str, rng: Random, tmp_path: Path) -> None:
-    hostile_input_gives_a_result_or_a_message(name, rng, tmp_path)
+    """Each text gives a report that holds it as text."""
+    check_hostile_input(name, rng, tmp_path)
 
 
 def test_an_unchanged_input_survives_its_form() -> None:

@@ -96,7 +96,7 @@ def _make(folder: Path) -> None:
 
 
 def _dependency(package: str) -> str:
-    """Return the package that a package without content of its own stands for."""
+    """Return the package that a package without content stands for."""
     match = re.search(r"Depends: (linux-image-\S+)", _call("apt-cache", "depends", package))
     if not match:
         raise Unavailable(f"apt knows no {package} (apt-get update?)")

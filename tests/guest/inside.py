@@ -1,10 +1,10 @@
-"""Runs in the guest, as its only program: does the runs it finds in a folder, and switches the machine off.
+"""Runs as the only program of the guest: performs the runs that it finds in a folder, and switches the machine off.
 
-A run is one command line of snia-pts; its output and exit code go to a folder of its name.  What all of them need is
-imported once: the emulated processor is slow.  A run may have an array: a file of these is written for it, and what is
-left of arrays after it is noted.  Runs of one lane are done one after the other, the lanes side by side.
+A run is one command line of snia-pts; its output and exit code go to a folder of its name. Modules that all runs need
+are imported once, because the emulated processor is slow. A run may have an array: its file is written, and the arrays
+left after it are recorded. The runs of one lane are performed one after the other, the lanes side by side.
 
-The console tells when each began and ended, in seconds since the boot.
+The console shows when each run started and ended, in seconds since boot.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LOOPS, _LOOP_BYTES = ("loop0", "loop1", "loop2", "loop3"), 16 << 20
 
 
 def tell(words: str) -> None:
-    """Tell the console where the time goes."""
+    """Print to the console how the time is spent."""
     print(f"{time.monotonic():7.1f} s  {words}", flush=True)
 
 
 def device(serial: str) -> Path:
-    """Return the disk with a serial number, as the kernel tells it; a loop device has none, and goes by its name."""
+    """Return the disk with a serial number, as the kernel reports it; a loop device has none, and is found by name."""
     if serial in _LOOPS:
         return Path("/dev", serial)
     for block in sorted(Path("/sys/block").iterdir()):
@@ -48,7 +48,7 @@ def device(serial: str) -> Path:
 
 
 def cache(disk: Path) -> str:
-    """Return what the kernel, or of an NVMe drive the drive, says of a disk's write cache."""
+    """Return the write cache state of a disk as reported by the kernel, or by the drive itself if it is NVMe."""
     if disk.name.startswith("nvme"):
         command = ["nvme", "get-feature", str(disk), "-f", "6"]
         text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -60,17 +60,17 @@ def cache(disk: Path) -> str:
 def arrays(members: list[str]) -> str:
     """Return the arrays that there are, by name, and the members that have a superblock, by serial number."""
     states = {path.parents[1].name: path.read_text().strip() for path in Path("/sys/block").glob("md*/md/array_state")}
-    standing = sorted(name for name, state in states.items() if state != "clear")  # which a name without an array has
+    assembled = sorted(name for name, state in states.items() if state != "clear")  # which a name without an array has
     marked = [
         serial
         for serial in members
         if subprocess.run(["mdadm", "--examine", device(serial)], capture_output=True, check=False).returncode == 0
     ]
-    return json.dumps({"standing": standing, "marked": marked})
+    return json.dumps({"standing": assembled, "marked": marked})
 
 
 def make_loops() -> None:
-    """Let every loop device have a file of its own, in memory."""
+    """Give every loop device a separate file in memory."""
     for name in _LOOPS:
         file = Path("/run", name)
         file.touch()
@@ -91,7 +91,7 @@ def prepared(run: dict[str, Any], place: Path) -> list[str]:
 
 
 def perform(run: dict[str, Any], folder: Path) -> None:
-    """Do a run in a process of its own, until its journal holds a text if one is given, and keep its exit code."""
+    """Perform a run in a separate process, until its journal contains a given text, if any, and store its exit code."""
     place = folder / run["name"]
     place.mkdir()
     tell(f"{run['name']} begins")
@@ -129,7 +129,7 @@ def perform(run: dict[str, Any], folder: Path) -> None:
 
 
 def lane(runs: list[dict[str, Any]], folder: Path) -> int:
-    """Do runs in a process of their own, with notes of their own of what killed runs left; return its number."""
+    """Perform runs in a separate process, with a separate state directory; return its number."""
     child = os.fork()
     if child == 0:
         try:

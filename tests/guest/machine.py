@@ -1,4 +1,4 @@
-"""A virtual machine with drives as they are sold: NVMe, SATA, SCSI, and such that break.
+"""A virtual machine with common drives (NVMe, SATA, SCSI), and with drives that fail.
 
 QEMU emulates the processor, so it runs wherever QEMU does, without /dev/kvm and without root.
 """
@@ -33,7 +33,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Drive:
-    """A drive of a machine: its serial number, image and what QEMU is told of it; ``{node}`` is its content."""
+    """A drive of a machine: its serial number, image and QEMU options, in which ``{node}`` stands for its content."""
 
     serial: str
     size_bytes: int
@@ -47,9 +47,9 @@ class TooSlow(Exception):
 
 
 class Machine:
-    """A machine that runs ``inside.py`` with a list of runs, and leaves what came of them in ``folder``.
+    """A machine that performs a list of runs with ``inside.py``, and leaves their output in ``folder``.
 
-    ``slow`` says why not all of them were done, if so.
+    ``slow`` is the reason if not all of them were performed.
     """
 
     def __init__(self, folder: Path, drives: Sequence[Drive]) -> None:
@@ -66,7 +66,7 @@ class Machine:
 
     @contextmanager
     def running(self, runs: Sequence[dict[str, Any]]) -> Iterator[None]:
-        """Boot, and let the runs begin; at the end of the block the machine is gone."""
+        """Boot the machine, and start the runs; the machine ends with the block."""
         kernel, initramfs = cached_image()
         (self.folder / "runs.json").write_text(json.dumps(list(runs)))
         (self.folder / "start").write_text(_START.format(python=sys.executable, inside=Path(__file__).parent))

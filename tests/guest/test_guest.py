@@ -1,6 +1,6 @@
-"""In a virtual machine with emulated drives: a purge by NVMe Format, purges that lie, drives that break and go.
+"""In a virtual machine with emulated drives: NVMe Format, false purges, and drives that fail or disappear.
 
-One machine is booted for all of it, which takes minutes; what each test says is one thing that must have come of it.
+One machine is booted for all tests, which takes minutes; each test checks one outcome.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from tests.guest.machine import Drive, Machine, TooSlow, why_not
 pytestmark = [pytest.mark.guest, pytest.mark.long]
 
 SIZE = 64 * MIB
-#: The drive with a bad sector is small, that it is read soon; none of the 64 blocks of a purge's proof covers it.
-BROKEN_SIZE = 8 * MIB
+#: The drive with a bad sector is small, so that fio reads the sector soon.  The blocks that prove the purge and the
+#: preconditioning depend on the seed: with this one, none of them covers the sector.
+BROKEN_SIZE, BROKEN_SEED = 8 * MIB, 1
 BAD_SECTOR = BROKEN_SIZE // 512 // 2 + 64
 #: As few programs as make a measurement window: to start one takes the emulated processor seconds.
 FEW = ("--engine", "libaio", "--progress", "log", "--to", "none")
@@ -65,7 +66,7 @@ MEMBERS = ("RED", "GREEN", "BLUE")
 LOOPS = ("loop0", "loop1", "loop2", "loop3")
 ARRAYS = {0: LOOPS[:2], 1: LOOPS[:2], 5: MEMBERS, 6: LOOPS, 10: LOOPS}
 MEMBER_SIZE = 16 * MIB  # of loop devices too (inside.py)
-#: An array of somebody else's on two of them, and what ends it.
+#: Another user's array on two of them, and the command that stops it.
 OTHERS = (
     "mdadm",
     "--create",
@@ -124,7 +125,7 @@ def runs() -> Iterator[dict[str, object]]:
         ("format", "FORMAT", (*SHORT, "--tune"), ""),
         ("scsi format", "SCSI", (*SHORT, "--purge", "scsi-format"), ""),
         ("hdparm", "SATA", (*SHORT, "--purge-command", erase), ""),
-        ("broken", "BROKEN", LONG, ""),
+        ("broken", "BROKEN", (*LONG, "--seed", str(BROKEN_SEED)), ""),
         ("lost and found", "SHY", (*SHORT, "--purge-command", LOST_AND_FOUND), '"outcome":{"kind":"purge"'),
         ("security erase", "SATA", (*SHORT, "--purge", "ata-security-erase"), ""),
     ):
@@ -170,8 +171,8 @@ def array(level: int) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
-    """A run that came out of the machine."""
+class GuestRun:
+    """The output of a run in the machine."""
 
     folder: Path
 
@@ -180,7 +181,7 @@ class Ran:
         return int((self.folder / "code").read_text())
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.folder / "err").read_text() + (self.folder / "out").read_text()
 
     @property
@@ -191,11 +192,11 @@ class Ran:
 
     @property
     def result(self) -> etree._Element:
-        """What the run's result.xml tells."""
+        """Return the content of the run's result.xml."""
         return etree.parse(self.folder / "run/result.xml").getroot()
 
     def reported(self, formats: str = "rst") -> str:
-        """Make the report, here, where that is quick; return its text."""
+        """Make the report here, where that is fast; return its text."""
         assert main(["report", str(self.folder / "run"), "--to", formats]) == 0
         return (self.folder / "run/report.rst").read_text()
 
@@ -226,9 +227,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return made
 
 
-def ran(machine: Machine, name: str) -> Ran:
-    """Return a run of the machine; what a slow machine did not come to is not judged."""
-    run = Ran(folder=machine.folder / name)
+def run_of(machine: Machine, name: str) -> GuestRun:
+    """Return a run of the machine; skip the test if a slow machine did not perform it."""
+    run = GuestRun(folder=machine.folder / name)
     if machine.slow and not (run.folder / "code").exists():
         pytest.skip(f"{machine.slow}, and did not come to {name}")
     return run
@@ -236,8 +237,8 @@ def ran(machine: Machine, name: str) -> Ran:
 
 def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
     """On an NVMe drive with sectors of 4096 bytes: Format, proven, no Deviation; the test, its result and report."""
-    run = ran(machine, "format")
-    assert run.code == 0, run.said
+    run = run_of(machine, "format")
+    assert run.code == 0, run.output
     (purged,) = (outcome for outcome in run.outcomes if outcome["kind"] == "purge")
     root, report = run.result, run.reported("rst,pdf")
 
@@ -247,7 +248,8 @@ def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
     assert root.xpath("string(//*[local-name()='dut']/@model)") == "QEMU NVMe Ctrl"
     assert root.xpath("string(//*[local-name()='dut']/@logical_sector_bytes)") == "4096"
     assert (run.folder / "run/report.pdf").read_bytes().startswith(b"%PDF-")
-    assert "NVMe Format, SES 1 (proven on 64 blocks)" in report
+    assert "NVMe Format, SES 1" in report
+    assert "proof: 0 of 64 sample blocks survived" in report
 
 
 @pytest.mark.parametrize(
@@ -258,27 +260,27 @@ def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
         ("hdparm", "ATA IDENTIFY", "write back"),
     ],
 )
-def test_the_write_cache_is_set_read_back_and_put_back(machine: Machine, name: str, source: str, after: str) -> None:
-    """On NVMe, SCSI, SATA: disabled as the class wants, as the drive itself says, and enabled again after the run."""
-    run = ran(machine, name)
+def test_the_write_cache_is_set_read_back_and_restored(machine: Machine, name: str, source: str, after: str) -> None:
+    """On NVMe, SCSI and SATA the class disables it, which the drive itself confirms, and the end restores it."""
+    run = run_of(machine, name)
     dut = json.loads((run.folder / "run/journal.jsonl").read_text().splitlines()[0])["entry"]["facts"]["dut"]
 
     assert (dut["write_cache"], dut["write_cache_source"]) == ("disabled", f"{source}; set for the run, was enabled")
-    assert "write cache:" not in run.said
+    assert "write cache:" not in run.output
     assert (run.folder / "cache").read_text() == after
     assert not (run.folder / "run/settings.json").exists()
 
 
-def test_what_tune_sets_is_in_the_result(machine: Machine) -> None:
-    """On a run with --tune the drive gets I/Os of the size that is asked for, and the result tells what was before."""
-    (merging,) = ran(machine, "format").result.xpath("//*[local-name()='setting'][@name='merging']")
+def test_settings_of_tune_are_in_the_result(machine: Machine) -> None:
+    """On a run with --tune the drive gets I/Os of the requested size, and the result has the old values."""
+    (merging,) = run_of(machine, "format").result.xpath("//*[local-name()='setting'][@name='merging']")
 
     assert (merging.get("value"), merging.get("before"), merging.get("judgement")) == ("off", "on", "good")
 
 
 def test_a_format_keeps_the_form_of_the_drive(machine: Machine) -> None:
     """The LBA format in use (not the first of the drive's) is given to the tool, and is in use after."""
-    run = ran(machine, "format")
+    run = run_of(machine, "format")
     identify = [
         json.loads(json.loads((run.folder / f"run/evidence/00000-purge-{name}.process.json").read_text())["stdout"])
         for name in ("id-ns", "id-ns-after")
@@ -312,10 +314,10 @@ def test_a_format_leaves_the_neighbour_alone(machine: Machine) -> None:
 )
 def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, text: str) -> None:
     """QEMU's SCSI and SATA disks say success and keep the data; the latter does not even say that it can erase."""
-    run = ran(machine, name)
+    run = run_of(machine, name)
 
-    assert run.code == code, run.said
-    assert text in run.said.replace(next(word for word in run.said.split() if word.startswith("/dev/")), "DEVICE")
+    assert run.code == code, run.output
+    assert text in run.output.replace(next(word for word in run.output.split() if word.startswith("/dev/")), "DEVICE")
     assert not (run.folder / "run/evidence/00001-fio.json").exists()
 
 
@@ -326,23 +328,25 @@ def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, text
         ("broken", "fio reports error 61, No data available", {"purge", "measurement"}),
     ],
 )
-def test_a_drive_that_fails_in_the_middle_has_failed(machine: Machine, name: str, text: str, kept: set[str]) -> None:
-    """Pulled out, or with an unreadable sector: an exit code of its own, and the journal keeps all before."""
-    run = ran(machine, name)
+def test_a_drive_that_fails_during_the_test_is_a_device_failure(
+    machine: Machine, name: str, text: str, kept: set[str]
+) -> None:
+    """It disappears, or has an unreadable sector: its exit code is 12, and the journal keeps all earlier outcomes."""
+    run = run_of(machine, name)
 
-    assert run.code == 12, run.said
-    assert "The device failed in step" in run.said
-    assert text in run.said
-    assert "Traceback" not in run.said
+    assert run.code == 12, run.output
+    assert "The device failed in step" in run.output
+    assert text in run.output
+    assert "Traceback" not in run.output
     assert {outcome["kind"] for outcome in run.outcomes} == kept
     assert run.result.xpath("string(//@ending)") == "device failed"
 
 
-def test_a_drive_that_goes_away_while_it_is_purged_is_held_again(machine: Machine) -> None:
-    """A purge that takes the drive off the system for seconds is proven on what came back, and the test goes on."""
-    run = ran(machine, "lost and found")
+def test_a_drive_that_disappears_during_its_purge_is_claimed_again(machine: Machine) -> None:
+    """If a purge removes the drive for seconds, the returned drive is checked, and the test continues."""
+    run = run_of(machine, "lost and found")
 
-    assert run.code == 130, run.said
+    assert run.code == 130, run.output
     (purged, *_) = run.outcomes
     assert (purged["samples"], purged["survivors"]) == (64, 0)
 
@@ -350,17 +354,17 @@ def test_a_drive_that_goes_away_while_it_is_purged_is_held_again(machine: Machin
 # -- arrays -----------------------------------------------------------------------------------------------------------
 
 
-def left(run: Ran) -> dict[str, list[str]]:
+def left(run: GuestRun) -> dict[str, list[str]]:
     """Return which arrays were left after a run, and which members had a superblock."""
     document: dict[str, list[str]] = json.loads((run.folder / "arrays").read_text())
     return document
 
 
-def made(machine: Machine, level: int) -> Ran:
+def made(machine: Machine, level: int) -> GuestRun:
     """Return the run on an array of a level, once it is done."""
-    end = ran(machine, "raid 5 resumed" if level == 5 else f"raid {level}")
-    assert end.code == 0, end.said
-    return ran(machine, f"raid {level}")
+    end = run_of(machine, "raid 5 resumed" if level == 5 else f"raid {level}")
+    assert end.code == 0, end.output
+    return run_of(machine, f"raid {level}")
 
 
 @pytest.mark.parametrize("level", ARRAYS)
@@ -383,7 +387,7 @@ def test_the_members_of_an_array_are_purged(machine: Machine, level: int) -> Non
 def test_an_array_is_made_again_tested_and_taken_apart(machine: Machine, level: int) -> None:
     """Of its level and members, before the purge and after; a measurement window; nothing of it is left on them."""
     run = made(machine, level)
-    end = ran(machine, "raid 5 resumed") if level == 5 else run
+    end = run_of(machine, "raid 5 resumed") if level == 5 else run
     paths = run.result.xpath("//*[local-name()='array']/*[local-name()='member']/@path")
 
     for when in ("00000-array", "00000-purge-after"):
@@ -400,14 +404,14 @@ def test_an_array_is_told(machine: Machine, level: int) -> None:
     """Level, chunk and members in their order in the result, as md says them, and all of them in the report."""
     run, members, chunk = made(machine, level), ARRAYS[level], None if level == 1 else 64 * KIB
     (array,) = run.result.xpath("//*[local-name()='dut']/*[local-name()='array']")
-    told = {element.get("name"): element.get("value") for element in array.xpath("*[local-name()='property']")}
+    properties = {element.get("name"): element.get("value") for element in array.xpath("*[local-name()='property']")}
     serials = [item.get("serial") or Path(item.get("path")).name for item in array.xpath("*[local-name()='member']")]
     report = run.reported()
     (row,) = (line for line in report.splitlines() if line.strip().startswith('"Chunk",'))
 
     assert (array.get("controller"), array.get("level")) == ("mdadm", str(level))
     assert array.get("chunk_bytes") == (chunk and str(chunk))
-    assert (told["Level"], told["Chunk (bytes)"]) == (f"raid{level}", str(chunk or 0))
+    assert (properties["Level"], properties["Chunk (bytes)"]) == (f"raid{level}", str(chunk or 0))
     assert serials == [*members]
     assert f'"RAID {level} of {len(members)}"' in report
     assert ("64 KiB" in row) == bool(chunk)
@@ -423,9 +427,9 @@ def test_the_size_of_an_array_is_that_of_its_data(machine: Machine, level: int, 
 
 
 def test_a_profile_runs_on_an_array(machine: Machine) -> None:
-    """One that comes with the suite: the array is synced, written over, measured and taken apart, its members told."""
-    run = ran(machine, "profile")
-    assert run.code == 0, run.said
+    """With a built-in profile, the array is synced, overwritten, measured and stopped, and its members are listed."""
+    run = run_of(machine, "profile")
+    assert run.code == 0, run.output
     kinds = [str(outcome["kind"]) for outcome in run.outcomes]
 
     assert "measurement" in kinds
@@ -439,29 +443,29 @@ def test_a_profile_runs_on_an_array(machine: Machine) -> None:
 
 
 def test_the_write_caches_of_the_members_are_those_of_the_array(machine: Machine) -> None:
-    """Each drive's is disabled as the class wants it, which the result tells once for the array."""
+    """The cache of each drive is disabled as the class requires, which the result reports once for the array."""
     dut = made(machine, 5).result.xpath("//*[local-name()='dut']")[0]
 
     assert dut.get("write_cache") == "disabled"
     assert dut.get("write_cache_source").startswith("each member: NVMe feature 06h")
 
 
-def test_an_array_that_a_killed_run_left_is_taken_apart_by_the_next(machine: Machine) -> None:
-    """After SIGKILL it stands; resume makes it again, synced, and goes on with the rounds that were measured."""
-    killed, resumed = ran(machine, "raid 5"), ran(machine, "raid 5 resumed")
+def test_an_array_of_a_killed_run_is_stopped_by_the_next(machine: Machine) -> None:
+    """It survives SIGKILL; resume creates it again, synced, and continues with the measured rounds."""
+    killed, resumed = run_of(machine, "raid 5"), run_of(machine, "raid 5 resumed")
     assert killed.code == -9
     assert len(left(killed)["standing"]) == 1
     assert left(killed)["marked"] == list(MEMBERS)
-    assert "restored what the run" in resumed.said
+    assert "restored what the run" in resumed.output
     assert [outcome["kind"] for outcome in killed.outcomes].count("purge") == 1
 
 
-def test_members_of_another_array_are_refused_and_it_stays(machine: Machine) -> None:
-    """One of somebody else's on two of the members: refused as in use, and untouched."""
-    run = ran(machine, "in use")
-    assert run.code == 7, run.said
-    assert "it backs " in run.said
-    assert "(RAID)" in run.said
+def test_members_of_another_array_are_refused(machine: Machine) -> None:
+    """Another user's array on two of the members is in use: the run is refused, and the array is unchanged."""
+    run = run_of(machine, "in use")
+    assert run.code == 7, run.output
+    assert "it backs " in run.output
+    assert "(RAID)" in run.output
     assert len(left(run)["standing"]) == 1
     assert left(run)["marked"] == list(MEMBERS[:2])
     assert not (run.folder / "run").exists()

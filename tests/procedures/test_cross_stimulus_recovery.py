@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from snia_pts.spec import TestClass
-from tests.courses import course, outline, refusal
+from tests.procedure_runs import outline, refusal, run_procedure
 from tests.strategies import CLASSES, VERSIONS, dut, spec_of
 
 EVERY = tuple(product(VERSIONS, CLASSES))
@@ -17,7 +17,7 @@ EVERY = tuple(product(VERSIONS, CLASSES))
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_steps(pts: str, test_class: TestClass) -> None:
     """The steps are a purge and Access Groups 1, 2 and 3 of 8 + 6 + 8 = 22 hours, and no others."""
-    run = course(spec_of("xsr", pts, test_class))
+    run = run_procedure(spec_of("xsr", pts, test_class))
 
     assert outline(run.steps) == [("purge", 0), ("stimulus", 28_800), ("stimulus", 21_600), ("stimulus", 28_800)]
     assert [step.part for step in run.steps] == ["", "AG 1", "AG 2", "AG 3"]
@@ -27,7 +27,7 @@ def test_steps(pts: str, test_class: TestClass) -> None:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_stimuli_of_the_access_groups(pts: str, test_class: TestClass) -> None:
     """The groups write SEQ 1024 KiB, RND 8 KiB and SEQ 1024 KiB at T1Q32; in 1.1 the random writes run at T8Q32."""
-    stimuli = [step.stimulus for step in course(spec_of("xsr", pts, test_class)).stretches()]
+    stimuli = [step.stimulus for step in run_procedure(spec_of("xsr", pts, test_class)).continuous_stimuli()]
 
     assert [stimulus.label for stimulus in stimuli] == ["SEQ 1024 KiB 0/100", "RND 8 KiB 0/100", "SEQ 1024 KiB 0/100"]
     assert [stimulus.demand.label for stimulus in stimuli] == ["T1Q32", "T8Q32" if pts == "1.1" else "T1Q32", "T1Q32"]
@@ -36,16 +36,20 @@ def test_stimuli_of_the_access_groups(pts: str, test_class: TestClass) -> None:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_samples_of_a_minute(pts: str, test_class: TestClass) -> None:
     """The groups have 480, 360 and 480 samples of a minute, each in one continuous stimulus."""
-    run = course(spec_of("xsr", pts, test_class))
+    run = run_procedure(spec_of("xsr", pts, test_class))
 
-    assert [(step.samples, step.sample_seconds) for step in run.stretches()] == [(480, 60), (360, 60), (480, 60)]
+    assert [(step.samples, step.sample_seconds) for step in run.continuous_stimuli()] == [
+        (480, 60),
+        (360, 60),
+        (480, 60),
+    ]
     assert [len(line) for line in run.result().lines("stimulus")] == [480, 360, 480]
 
 
 def test_steady_state_is_not_required() -> None:
     """With unsteady IOPS the steps are the same, and the verdict is COMPLETE."""
-    steps = course(spec_of("xsr")).steps
-    unsteady = course(spec_of("xsr"), iops=lambda step, stimulus, number: 10 if number % 2 else 10_000)
+    steps = run_procedure(spec_of("xsr")).steps
+    unsteady = run_procedure(spec_of("xsr"), iops=lambda step, stimulus, number: 10 if number % 2 else 10_000)
 
     assert unsteady.steps == steps
     assert unsteady.result().verdict.startswith("COMPLETE")

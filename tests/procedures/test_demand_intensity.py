@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from snia_pts.model.steps import ContinuousStimulus, Step, Stimulus
 from snia_pts.spec import SizeShare, TestClass, Tracked
 from snia_pts.units import KIB
-from tests.courses import Behaviour, course, outline, refusal, stops_at
+from tests.procedure_runs import Behaviour, outline, refusal, run_procedure, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
 
 BOTH = ("dirth", "composite")
@@ -46,7 +46,7 @@ def following(loop: list[int] | None = None, conditioning: list[int] | None = No
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_steps(test: str, pts: str, test_class: TestClass) -> None:
     """Purge, preconditioning, five rounds of 5 min pre-write and 49 min, three operating points of 60 and 10 min."""
-    run = course(spec_of(test, pts, test_class))
+    run = run_procedure(spec_of(test, pts, test_class))
 
     assert outline(run.steps) == [
         ("purge", 0),
@@ -55,15 +55,15 @@ def test_steps(test: str, pts: str, test_class: TestClass) -> None:
         *[("pre-write", 3600), ("histogram", 600)] * 3,
     ]
     numbers = [f"Round {number}" for number in range(1, 6)]
-    assert [step.part for step in run.stretches("pre-write")] == [*numbers, *POINTS]
-    assert [step.part for step in run.stretches("histogram")] == list(POINTS)
+    assert [step.part for step in run.continuous_stimuli("pre-write")] == [*numbers, *POINTS]
+    assert [step.part for step in run.continuous_stimuli("histogram")] == list(POINTS)
 
 
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_preconditioning_and_pre_writes_run_at_t32q32(test: str, pts: str, test_class: TestClass) -> None:
     """Preconditioning and the rounds' pre-writes write the pattern at 0/100 and T32Q32, in samples of a minute."""
-    run = course(spec_of(test, pts, test_class))
-    writes = [step for step in run.stretches("PC", "pre-write") if step.part not in POINTS]
+    run = run_procedure(spec_of(test, pts, test_class))
+    writes = [step for step in run.continuous_stimuli("PC", "pre-write") if step.part not in POINTS]
     point = run.rounds[0].stimuli[0]
 
     assert len(writes) == 1 + 5
@@ -77,7 +77,7 @@ def test_preconditioning_and_pre_writes_run_at_t32q32(test: str, pts: str, test_
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_a_round_has_every_demand_by_descending_total_oio(test: str, pts: str, test_class: TestClass) -> None:
     """A round has 49 one-minute points from Total OIO 1024 to 1; of equal Total OIO, more threads come first."""
-    points = course(spec_of(test, pts, test_class)).rounds[0].stimuli
+    points = run_procedure(spec_of(test, pts, test_class)).rounds[0].stimuli
     demands = [point.demand for point in points]
 
     assert {(demand.thread_count, demand.queue_depth) for demand in demands} == set(product(COUNTS, COUNTS))
@@ -91,8 +91,8 @@ def test_a_round_has_every_demand_by_descending_total_oio(test: str, pts: str, t
 
 def test_patterns() -> None:
     """DIRTH's default pattern is RND 8 KiB 65/35; the composite pattern is 40/60 with twelve sizes and three zones."""
-    (oltp,) = {(stimulus.label, stimulus.skew) for stimulus in course(spec_of("dirth")).rounds[0].stimuli}
-    composite = course(spec_of("composite")).rounds[0].stimuli[0]
+    (oltp,) = {(stimulus.label, stimulus.skew) for stimulus in run_procedure(spec_of("dirth")).rounds[0].stimuli}
+    composite = run_procedure(spec_of("composite")).rounds[0].stimuli[0]
 
     assert oltp == ("RND 8 KiB 65/35", ())
     assert {share.size_bytes / KIB: share.percent for share in composite.block_shares} == MIX
@@ -102,13 +102,17 @@ def test_patterns() -> None:
 
 def test_dirth_may_run_the_composite_pattern() -> None:
     """With the composite pattern DIRTH has the steps of the composite workload test."""
-    assert course(spec_of("dirth", stimulus__name="composite")).steps == course(spec_of("composite")).steps
+    assert (
+        run_procedure(spec_of("dirth", stimulus__name="composite")).steps == run_procedure(spec_of("composite")).steps
+    )
 
 
 def test_nested_orders() -> None:
     """``tc-major`` has all Queue Depths for each Thread Count, ``qd-major`` all Thread Counts for each Queue Depth."""
     orders = {
-        order: [stimulus.demand.label for stimulus in course(spec_of("dirth", demand__order=order)).rounds[0].stimuli]
+        order: [
+            stimulus.demand.label for stimulus in run_procedure(spec_of("dirth", demand__order=order)).rounds[0].stimuli
+        ]
         for order in ("tc-major", "qd-major")
     }
 
@@ -131,7 +135,7 @@ def test_every_order_has_each_demand_once(threads: list[int], depths: list[int],
         demand__order=order,
         steady_state__tracked=tracked,
     )
-    demands = [(stimulus.thread_count, stimulus.queue_depth) for stimulus in course(spec).rounds[0].stimuli]
+    demands = [(stimulus.thread_count, stimulus.queue_depth) for stimulus in run_procedure(spec).rounds[0].stimuli]
 
     assert len(demands) == len(threads) * len(depths)
     assert set(demands) == set(product(threads, depths))
@@ -144,14 +148,14 @@ def test_every_order_has_each_demand_once(threads: list[int], depths: list[int],
 def test_preconditioning_and_rounds_stop_at_their_own_steady_state(
     conditioning: list[int], loop: list[int], test: str
 ) -> None:
-    """Preconditioning ends by its judged samples, the loop by IOPS at T32Q32 alone, each after at most 25."""
+    """Preconditioning ends by its samples used as rounds, the loop by IOPS at T32Q32 alone, each after at most 25."""
     spec = spec_of(test, demand__thread_counts=(32, 1), demand__queue_depths=(32, 1))
-    run = course(spec, iops=following(loop, conditioning))
+    run = run_procedure(spec, iops=following(loop, conditioning))
     first, second = stops_at([conditioning]), stops_at([loop])
     result = run.result()
     unsteady = (["test loop"] if second is None else []) + (["preconditioning"] if first is None else [])
 
-    assert sum(step.samples for step in run.stretches("PC")) == 30 * (first or 25) - 29
+    assert sum(step.samples for step in run.continuous_stimuli("PC")) == 30 * (first or 25) - 29
     assert [step.number for step in run.rounds] == list(range(1, (second or 25) + 1))
     assert result.unsteady == tuple(unsteady)
     assert result.steady == (not unsteady)
@@ -161,7 +165,7 @@ def test_preconditioning_and_rounds_stop_at_their_own_steady_state(
 @pytest.mark.parametrize("test", BOTH)
 def test_without_steady_state_the_operating_points_follow(test: str) -> None:
     """After 721 minutes and 25 rounds the operating points follow; the window is the last five rounds."""
-    run = course(spec_of(test), iops=following(WILD, WILD))
+    run = run_procedure(spec_of(test), iops=following(WILD, WILD))
     result = run.result()
     loop = result.loop()
 
@@ -186,8 +190,8 @@ def test_operating_points(test: str, pts: str, test_class: TestClass) -> None:
 
     Each runs 60 minutes at 0/100 and then 10 minutes at its mix, at its own demand.
     """
-    run = course(spec_of(test, pts, test_class), iops=saturating)
-    steps = [step for step in run.stretches() if step.part in POINTS]
+    run = run_procedure(spec_of(test, pts, test_class), iops=saturating)
+    steps = [step for step in run.continuous_stimuli() if step.part in POINTS]
     mix = run.rounds[0].stimuli[0].read_percent
 
     assert [(step.part, step.phase, step.stimulus.seconds) for step in steps] == [
@@ -209,10 +213,10 @@ def test_operating_points_come_from_the_window() -> None:
             return 10_000 if early else 60_000
         return 900_000 if early and stimulus.demand.label == "T8Q1" else saturating(step, stimulus, number)
 
-    run = course(spec_of("dirth"), iops=iops)
+    run = run_procedure(spec_of("dirth"), iops=iops)
 
     assert len(run.rounds) == 6
-    assert {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"} == {64}
+    assert {step.stimulus.total_oio for step in run.continuous_stimuli() if step.part == "Max IOPS"} == {64}
 
 
 def test_max_point_has_a_response_time_below_5_ms() -> None:
@@ -221,14 +225,14 @@ def test_max_point_has_a_response_time_below_5_ms() -> None:
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         return 100 * math.pow(stimulus.total_oio, 0.75)
 
-    run = course(spec_of("dirth"), iops=iops)
-    (total_oio,) = {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"}
+    run = run_procedure(spec_of("dirth"), iops=iops)
+    (total_oio,) = {step.stimulus.total_oio for step in run.continuous_stimuli() if step.part == "Max IOPS"}
 
     # ART is 10 ms * OIO ** 0.25: never below 5 ms, so the least response time is taken
     assert total_oio == 1
-    fast = course(spec_of("dirth"), iops=lambda step, stimulus, number: 400 * iops(step, stimulus, number) / 100)
+    fast = run_procedure(spec_of("dirth"), iops=lambda step, stimulus, number: 400 * iops(step, stimulus, number) / 100)
     # ART is 2.5 ms * OIO ** 0.25: 5 ms at 16, so 12 is the most
-    assert {step.stimulus.total_oio for step in fast.stretches() if step.part == "Max IOPS"} == {12}
+    assert {step.stimulus.total_oio for step in fast.continuous_stimuli() if step.part == "Max IOPS"} == {12}
 
 
 # -- sectors of 4096 bytes -------------------------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def test_max_point_has_a_response_time_below_5_ms() -> None:
 def test_mix_on_sectors_of_4096(test: str) -> None:
     """Only 4, 8, 16, 32 and 64 KiB remain of the mix, in the same proportion to within a percent."""
     spec = spec_of(test, stimulus__name="composite")
-    run = course(spec, dut(logical_sector_bytes=4096))
+    run = run_procedure(spec, dut(logical_sector_bytes=4096))
     remaining = {4.0: 67, 8.0: 10, 16.0: 7, 32.0: 3, 64.0: 3}
 
     for stimulus in {point for step in run.steps for point in step.stimuli}:
@@ -269,7 +273,7 @@ def test_any_mix_keeps_its_proportion(mix: dict[float, int]) -> None:
     if not remaining:
         assert "of the pattern composite" in refusal(spec, device)
         return
-    stimulus = course(spec, device).rounds[0].stimuli[0]
+    stimulus = run_procedure(spec, device).rounds[0].stimuli[0]
     percents = {share.size_bytes / KIB: share.percent for share in stimulus.block_shares}
 
     assert stimulus.largest_block_bytes == max(remaining) * KIB

@@ -14,19 +14,29 @@ from snia_pts.model.steps import ContinuousStimulus, Purge, Round, Step
 from snia_pts.procedures import drive, procedure
 from snia_pts.spec import TestClass
 from snia_pts.units import GB
-from tests.courses import Behaviour, ScriptedDrive, brief, constant, course, noisy, refusal, whole_runs, wild
+from tests.procedure_runs import (
+    Behaviour,
+    ScriptedDrive,
+    brief,
+    constant,
+    noisy,
+    refusal,
+    run_procedure,
+    unsteady,
+    whole_runs,
+)
 from tests.strategies import EVERY, PURGED, TESTS, dut, measurement, spec_of, stimulus
 
 #: The version and class whose ActiveRange is 75 %.
 RESTRICTED = ("2.0.2", "client")
-behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.12, 0.5])) | st.just(wild)
+behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.12, 0.5])) | st.just(unsteady)
 which = pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 
 
 @which
 def test_the_first_step_is_a_purge(test: str, pts: str, test_class: TestClass) -> None:
     """A test has one purge, throughput one per block size, and the first step is a purge."""
-    steps = course(brief(spec_of(test, pts, test_class))).steps
+    steps = run_procedure(brief(spec_of(test, pts, test_class))).steps
     parts = [step.part for step in steps if isinstance(step, Purge)]
     sizes = ["1024 KiB"] if (pts, test_class) == ("1.1", "client") else ["1024 KiB", "128 KiB"]
 
@@ -37,9 +47,9 @@ def test_the_first_step_is_a_purge(test: str, pts: str, test_class: TestClass) -
 @which
 def test_only_some_tests_have_wipc(test: str, pts: str, test_class: TestClass) -> None:
     """IOPS, throughput and latency have WIPC; the other tests do not."""
-    run = course(brief(spec_of(test, pts, test_class)))
+    run = run_procedure(brief(spec_of(test, pts, test_class)))
 
-    assert bool(run.stretches("WIPC")) == (test in ("iops", "throughput", "latency"))
+    assert bool(run.continuous_stimuli("WIPC")) == (test in ("iops", "throughput", "latency"))
 
 
 @whole_runs
@@ -50,7 +60,7 @@ def test_active_range(entry: tuple[str, str, TestClass], capacity_bytes: int, se
     It may be smaller by less than a block of the largest size.
     """
     share = 75 if entry[1:] == RESTRICTED else 100
-    run = course(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes, logical_sector_bytes=sector), iops)
+    run = run_procedure(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes, logical_sector_bytes=sector), iops)
 
     for step in run.steps:
         for point in step.stimuli:
@@ -66,7 +76,7 @@ def test_nothing_is_substituted_on_sectors_of_4096(test: str, pts: str, test_cla
     spec = brief(spec_of(test, pts, test_class))
 
     def points(sector: int) -> set[tuple[str, int, str]]:
-        steps = course(spec, dut(logical_sector_bytes=sector)).steps
+        steps = run_procedure(spec, dut(logical_sector_bytes=sector)).steps
         stimuli = [point for step in steps for point in step.stimuli]
         for point in stimuli:
             sizes = [share.size_bytes for share in point.block_shares] or [point.largest_block_bytes]
@@ -96,8 +106,8 @@ def test_a_device_of_less_than_a_block_is_refused(test: str) -> None:
 @given(st.sampled_from(EVERY), behaviours)
 def test_a_procedure_is_deterministic(entry: tuple[str, str, TestClass], iops: Behaviour) -> None:
     """With the outcomes of a run it gives the same steps and the same conclusion, so that a journal can be replayed."""
-    run = course(brief(spec_of(*entry)), iops=iops)
-    recorded = iter(run.told)
+    run = run_procedure(brief(spec_of(*entry)), iops=iops)
+    recorded = iter(run.performed)
 
     def replay(step: Step) -> Iterable[Outcome]:
         recorded_step, outcomes = next(recorded)
@@ -109,10 +119,10 @@ def test_a_procedure_is_deterministic(entry: tuple[str, str, TestClass], iops: B
 
 
 @which
-@pytest.mark.parametrize("iops", [constant, wild])
+@pytest.mark.parametrize("iops", [constant, unsteady])
 def test_last_step_of_each_test(test: str, pts: str, test_class: TestClass, iops: Behaviour) -> None:
     """A test ends with its last round, its last continuous stimulus, or the histogram of 2.0.2, steady or not."""
-    step = course(brief(spec_of(test, pts, test_class)), iops=iops).steps[-1]
+    step = run_procedure(brief(spec_of(test, pts, test_class)), iops=iops).steps[-1]
     histogram = "histogram" if pts == "2.0.2" else ""
     last = {
         "iops": "round",
@@ -133,7 +143,7 @@ def test_last_step_of_each_test(test: str, pts: str, test_class: TestClass, iops
 
 def test_measurements_of_other_stimuli_are_refused() -> None:
     """Measurements of a round that are fewer, in another order or of other stimuli raise ValueError."""
-    stimuli = course(spec_of("iops")).rounds[0].stimuli
+    stimuli = run_procedure(spec_of("iops")).rounds[0].stimuli
     right = [measurement(point) for point in stimuli]
     wrong = measurement(stimulus(read_percent=42))
 
@@ -202,4 +212,4 @@ def test_drive_propagates_an_error_after_some_samples() -> None:
 
     with pytest.raises(OSError, match="gone"):
         drive(procedure(spec_of("wsat"), dut()), answer)
-    assert [step.kind for step, _ in scripted.told] == ["purge", "continuous"]
+    assert [step.kind for step, _ in scripted.performed] == ["purge", "continuous"]

@@ -13,7 +13,7 @@ from snia_pts.model.steps import Cell, Step, Stimulus
 from snia_pts.procedures.preconditioning import wipc
 from snia_pts.spec import TestClass, Tracked
 from snia_pts.units import GB, KIB, MIB
-from tests.courses import Behaviour, course, outline, refusal, stops_at
+from tests.procedure_runs import Behaviour, outline, refusal, run_procedure, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
 
 EVERY = tuple(product(VERSIONS, CLASSES))
@@ -46,7 +46,7 @@ def small(**changes: Any) -> Any:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_purge_then_wipc_then_rounds(pts: str, test_class: TestClass) -> None:
     """A device that is steady from the start is purged, preconditioned and measured for five rounds of 56 minutes."""
-    run = course(spec_of("iops", pts, test_class))
+    run = run_procedure(spec_of("iops", pts, test_class))
 
     assert [kind for kind, _ in outline(run.steps)] == ["purge", "WIPC", *["round"] * 5]
     assert [step.number for step in run.rounds] == [1, 2, 3, 4, 5]
@@ -58,8 +58,8 @@ def test_purge_then_wipc_then_rounds(pts: str, test_class: TestClass) -> None:
 def test_wipc_writes_twice_the_capacity(pts: str, test_class: TestClass, capacity_bytes: int) -> None:
     """WIPC writes 2 x user capacity in 128 KiB blocks over the entire ActiveRange, also at odd capacities."""
     spec = spec_of("iops", pts, test_class)
-    run = course(spec, dut(capacity_bytes=capacity_bytes))
-    (wipc,) = [step.stimulus for step in run.stretches()]
+    run = run_procedure(spec, dut(capacity_bytes=capacity_bytes))
+    (wipc,) = [step.stimulus for step in run.continuous_stimuli()]
     share = spec.setup.active_range_percent
 
     assert (wipc.access, wipc.read_percent, wipc.block_size_bytes) == ("SEQ", 0, 128 * KIB)
@@ -87,8 +87,8 @@ def test_wipc_writes_the_specified_number_of_user_capacities(
 @pytest.mark.parametrize("thread_count", [1, 2, 3, 4, 7, 32])
 def test_wipc_has_the_demand_of_the_loop(thread_count: int) -> None:
     """WIPC has the Thread Count and Queue Depth of the loop, and writes the same amount with any number of threads."""
-    run = course(spec_of("iops", setup__thread_count=thread_count, setup__queue_depth=8))
-    (wipc_stimulus,) = [step.stimulus for step in run.stretches("WIPC")]
+    run = run_procedure(spec_of("iops", setup__thread_count=thread_count, setup__queue_depth=8))
+    (wipc_stimulus,) = [step.stimulus for step in run.continuous_stimuli("WIPC")]
 
     assert wipc_stimulus.amount_bytes == 2 * 960 * GB
     assert {stimulus.demand for stimulus in (wipc_stimulus, *run.rounds[0].stimuli)} == {wipc_stimulus.demand}
@@ -98,7 +98,7 @@ def test_wipc_has_the_demand_of_the_loop(thread_count: int) -> None:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_points_of_a_round_are_nested_as_in_the_standard(pts: str, test_class: TestClass) -> None:
     """The outer loop goes over R/W mixes from 100/0 to 0/100, the inner over block sizes from 1024 KiB to 0.5 KiB."""
-    points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
+    points = run_procedure(spec_of("iops", pts, test_class)).rounds[0].stimuli
     mixes = ["100/0", "95/5", "65/35", "50/50", "35/65", "5/95", "0/100"]
     sizes = ["1024 KiB", "128 KiB", "64 KiB", "32 KiB", "16 KiB", "8 KiB", "4 KiB", "0.5 KiB"]
 
@@ -108,7 +108,7 @@ def test_points_of_a_round_are_nested_as_in_the_standard(pts: str, test_class: T
 
 def test_all_rounds_have_the_same_stimuli() -> None:
     """Every round has the same stimuli in the same order."""
-    assert len({step.stimuli for step in course(spec_of("iops")).rounds}) == 1
+    assert len({step.stimuli for step in run_procedure(spec_of("iops")).rounds}) == 1
 
 
 @pytest.mark.parametrize(("test_class", "thread_count", "queue_depth"), [("enterprise", 4, 32), ("client", 2, 16)])
@@ -117,7 +117,7 @@ def test_points_have_the_demand_of_the_class(
     pts: str, test_class: TestClass, thread_count: int, queue_depth: int
 ) -> None:
     """Every point runs for a minute with the class's Thread Count and Queue Depth."""
-    points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
+    points = run_procedure(spec_of("iops", pts, test_class)).rounds[0].stimuli
 
     assert {(point.thread_count, point.queue_depth, point.seconds) for point in points} == {
         (thread_count, queue_depth, 60.0)
@@ -127,7 +127,7 @@ def test_points_have_the_demand_of_the_class(
 @given(st.integers(1, 100), st.integers(200 * MIB, 2**45))
 def test_active_range_is_rounded_down_to_whole_blocks(percent: int, capacity_bytes: int) -> None:
     """An ActiveRange is at most its share and less than a block smaller; 100 % is the whole device."""
-    run = course(small(setup__active_range_percent=percent), dut(capacity_bytes=capacity_bytes))
+    run = run_procedure(small(setup__active_range_percent=percent), dut(capacity_bytes=capacity_bytes))
     (range_bytes,) = {stimulus.range_bytes for stimulus in run.rounds[0].stimuli}
 
     assert 100 * range_bytes <= percent * capacity_bytes
@@ -139,9 +139,11 @@ def test_active_range_is_rounded_down_to_whole_blocks(percent: int, capacity_byt
 def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -> None:
     """On 4096-byte sectors the 0.5 KiB points are omitted; the other 49 keep their order."""
     spec = spec_of("iops", pts, test_class)
-    points = course(spec, dut(logical_sector_bytes=4096)).rounds[0].stimuli
+    points = run_procedure(spec, dut(logical_sector_bytes=4096)).rounds[0].stimuli
 
-    assert points == tuple(stimulus for stimulus in course(spec).rounds[0].stimuli if stimulus.block_size_bytes != 512)
+    assert points == tuple(
+        stimulus for stimulus in run_procedure(spec).rounds[0].stimuli if stimulus.block_size_bytes != 512
+    )
     assert len(points) == 49
 
 
@@ -184,7 +186,7 @@ def test_unfit_target_is_refused(changes: dict[str, Any], device: dict[str, int]
 
 def test_smallest_target() -> None:
     """A device of exactly one block of the largest size can be tested."""
-    run = course(spec_of("iops"), dut(capacity_bytes=MIB))
+    run = run_procedure(spec_of("iops"), dut(capacity_bytes=MIB))
 
     assert {stimulus.range_bytes for stimulus in run.rounds[0].stimuli} == {MIB}
 
@@ -196,7 +198,7 @@ def test_smallest_target() -> None:
 def test_stops_at_the_first_common_window(window: int, maximum: int, values: tuple[list[int], ...]) -> None:
     """The loop ends at the first round where all tracked variables are steady in one window, or at the maximum."""
     spec = small(rounds__maximum=maximum, steady_state__window_rounds=window)
-    run = course(spec, iops=with_cells({cell(*key): column for key, column in zip(THREE, values, strict=True)}))
+    run = run_procedure(spec, iops=with_cells({cell(*key): column for key, column in zip(THREE, values, strict=True)}))
     expected = stops_at(values, window, maximum)
     loop = run.result().loop()
 
@@ -210,7 +212,7 @@ def test_stops_at_the_first_common_window(window: int, maximum: int, values: tup
 def test_common_window_of_three_variables() -> None:
     """Variables that are first steady at rounds 5, 7 and 5 end the test at round 11, where all are steady together."""
     columns = ([100] * 6 + [150] * 19, [25, 50] + [100] * 23, [100] * 25)
-    run = course(
+    run = run_procedure(
         spec_of("iops"), iops=with_cells({cell(*key): column for key, column in zip(THREE, columns, strict=True)})
     )
 
@@ -222,24 +224,24 @@ def test_common_window_of_three_variables() -> None:
 def test_each_tracked_variable_of_the_version_is_required(pts: str, test_class: TestClass) -> None:
     """In 2.0.2 any one unsteady variable keeps the loop running; in 1.1 only the 4 KiB writes do."""
     spec = spec_of("iops", pts, test_class)
-    rounds = [len(course(spec, iops=with_cells({cell(*key): WILD})).rounds) for key in THREE]
+    rounds = [len(run_procedure(spec, iops=with_cells({cell(*key): WILD})).rounds) for key in THREE]
 
     assert rounds == ([25, 25, 25] if pts == "2.0.2" else [25, 5, 5])
 
 
 def test_untracked_points_do_not_matter() -> None:
     """If the other 53 points are unsteady, the test still ends after five rounds."""
-    every = {stimulus.cell: WILD for stimulus in course(spec_of("iops")).rounds[0].stimuli}
+    every = {stimulus.cell: WILD for stimulus in run_procedure(spec_of("iops")).rounds[0].stimuli}
     others = {key: values for key, values in every.items() if key not in {cell(*key) for key in THREE}}
 
     assert len(others) == 53
-    assert len(course(spec_of("iops"), iops=with_cells(others)).rounds) == 5
+    assert len(run_procedure(spec_of("iops"), iops=with_cells(others)).rounds) == 5
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_without_steady_state_the_test_ends_after_25_rounds(pts: str, test_class: TestClass) -> None:
     """The result uses the last five of 25 rounds, and its verdict is STEADY STATE NOT ACHIEVED."""
-    result = course(spec_of("iops", pts, test_class), iops=with_cells({cell(0, 4): WILD})).result()
+    result = run_procedure(spec_of("iops", pts, test_class), iops=with_cells({cell(0, 4): WILD})).result()
     loop = result.loop()
 
     assert loop is not None
@@ -251,7 +253,7 @@ def test_without_steady_state_the_test_ends_after_25_rounds(pts: str, test_class
 def test_steady_at_the_last_round() -> None:
     """A device that becomes steady at round 25 gets the verdict STEADY STATE."""
     values = [*([100, 50] * 10), *[100] * 5]
-    result = course(spec_of("iops"), iops=with_cells({cell(0, 4): values})).result()
+    result = run_procedure(spec_of("iops"), iops=with_cells({cell(0, 4): values})).result()
     loop = result.loop()
 
     assert stops_at([values]) == 25

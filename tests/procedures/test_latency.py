@@ -10,7 +10,7 @@ from hypothesis import given
 from snia_pts.model.steps import ContinuousStimulus, Step, Stimulus
 from snia_pts.spec import TestClass
 from snia_pts.units import KIB
-from tests.courses import Behaviour, course, outline, stops_at
+from tests.procedure_runs import Behaviour, outline, run_procedure, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
 
 EVERY = tuple(product(VERSIONS, CLASSES))
@@ -39,8 +39,8 @@ def following(label: str, values: list[int]) -> Behaviour:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_steps(pts: str, test_class: TestClass) -> None:
     """The steps are purge, WIPC of 2 x capacity, rounds of nine minutes and, in 2.0.2, a histogram of 20 minutes."""
-    run = course(spec_of("latency", pts, test_class))
-    (wipc,) = run.stretches("WIPC")
+    run = run_procedure(spec_of("latency", pts, test_class))
+    (wipc,) = run.continuous_stimuli("WIPC")
 
     assert outline(run.steps) == [
         ("purge", 0),
@@ -55,7 +55,7 @@ def test_steps(pts: str, test_class: TestClass) -> None:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_points(pts: str, test_class: TestClass) -> None:
     """Each round has three mixes of three block sizes each, a minute per point, with one outstanding I/O."""
-    run = course(spec_of("latency", pts, test_class))
+    run = run_procedure(spec_of("latency", pts, test_class))
 
     for step in run.rounds:
         assert [stimulus.label for stimulus in step.stimuli] == POINTS
@@ -69,7 +69,7 @@ def test_points(pts: str, test_class: TestClass) -> None:
 def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -> None:
     """The histogram, RND 4 KiB writes at T1Q1, directly follows the last round, steady or not, and has no samples."""
     values = [100] * 25 if steady else WILD
-    run = course(spec_of("latency", "2.0.2", test_class), response_us=following("RND 4 KiB 0/100", values))
+    run = run_procedure(spec_of("latency", "2.0.2", test_class), response_us=following("RND 4 KiB 0/100", values))
     before, last = run.steps[-2:]
 
     assert before == run.rounds[-1]
@@ -84,7 +84,7 @@ def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -
 @given(series())
 def test_stops_at_a_steady_average_response_time(values: list[int]) -> None:
     """The loop ends when the average response time of 4 KiB writes is steady over five rounds, or after 25."""
-    run = course(spec_of("latency"), iops=lambda *_: 10, response_us=following("RND 4 KiB 0/100", values))
+    run = run_procedure(spec_of("latency"), iops=lambda *_: 10, response_us=following("RND 4 KiB 0/100", values))
     expected = stops_at([values])
 
     assert len(run.rounds) == (expected or 25)
@@ -96,15 +96,15 @@ def test_only_the_response_time_of_4_kib_writes_is_tracked() -> None:
     spec = spec_of("latency")
     others = [label for label in POINTS if label != "RND 4 KiB 0/100"]
 
-    assert [len(course(spec, response_us=following(other, WILD)).rounds) for other in others] == [5] * 8
+    assert [len(run_procedure(spec, response_us=following(other, WILD)).rounds) for other in others] == [5] * 8
     unsteady_iops = following("RND 4 KiB 0/100", WILD)
-    assert len(course(spec, iops=unsteady_iops, response_us=lambda *_: 100).rounds) == 5
+    assert len(run_procedure(spec, iops=unsteady_iops, response_us=lambda *_: 100).rounds) == 5
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -> None:
     """On 4096-byte sectors the six points of larger blocks remain, in the same order."""
-    run = course(spec_of("latency", pts, test_class), dut(logical_sector_bytes=4096))
+    run = run_procedure(spec_of("latency", pts, test_class), dut(logical_sector_bytes=4096))
 
     assert [stimulus.label for stimulus in run.rounds[0].stimuli] == [label for label in POINTS if "0.5" not in label]
     assert all(stimulus.largest_block_bytes >= 4 * KIB for stimulus in run.rounds[0].stimuli)

@@ -27,7 +27,7 @@ from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
 from snia_pts.results.warnings import run_warnings
 from tests import profiles, samples
-from tests.courses import ScriptedDrive
+from tests.procedure_runs import ScriptedDrive
 from tests.strategies import dut
 
 MIB = 1 << 20

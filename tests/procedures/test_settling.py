@@ -1,4 +1,4 @@
-"""A continuous stimulus that is judged on its samples ends even if the samples have wrong lengths."""
+"""A continuous stimulus whose rule evaluates samples ends even if the samples have wrong lengths."""
 
 from __future__ import annotations
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.errors import TargetUnfit
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import Purge, Round, Step, Stimulus
-from snia_pts.procedures.ranges import next_start_bytes
+from snia_pts.procedures.ranges import next_start_bytes, require_sectors
 from snia_pts.spec import TestClass
 from snia_pts.units import GB, KIB, MIB
-from tests.courses import Behaviour, Course, course, refusal, stops_at, whole_runs
+from tests.procedure_runs import Behaviour, ProcedureRun, refusal, run_procedure, stops_at, whole_runs
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, measurement, series, spec_of, stimulus, transfers
 
 EVERY = tuple(product(VERSIONS, CLASSES))
@@ -39,7 +40,7 @@ def following(values: dict[tuple[str, int], list[int]]) -> Behaviour:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_each_block_size_is_a_separate_test(pts: str, test_class: TestClass) -> None:
     """For 1024 KiB, then 128 KiB: a purge, WIPC with that block size, rounds of one minute 100/0 and one 0/100."""
-    run = course(spec_of("throughput", pts, test_class))
+    run = run_procedure(spec_of("throughput", pts, test_class))
     steps = [
         (step.part, step.kind, [f"{point.label}, {point.seconds or point.passes}" for point in step.stimuli])
         for step in run.steps
@@ -54,15 +55,15 @@ def test_each_block_size_is_a_separate_test(pts: str, test_class: TestClass) -> 
             *[(size, "round", [f"SEQ {size} 100/0, 60.0", f"SEQ {size} 0/100, 60.0"])] * 5,
         )
     ]
-    assert {step.phase for step in run.stretches()} == {"WIPC"}
-    for step in run.stretches():
+    assert {step.phase for step in run.continuous_stimuli()} == {"WIPC"}
+    for step in run.continuous_stimuli():
         assert 0 <= (step.stimulus.amount_bytes or 0) - 2 * 960 * GB < step.stimulus.largest_block_bytes
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_demand(pts: str, test_class: TestClass) -> None:
     """Every stream runs at T1Q32 in all versions and classes."""
-    run = course(spec_of("throughput", pts, test_class))
+    run = run_procedure(spec_of("throughput", pts, test_class))
 
     assert {point.demand.label for step in run.rounds for point in step.stimuli} == {"T1Q32"}
 
@@ -70,7 +71,7 @@ def test_demand(pts: str, test_class: TestClass) -> None:
 @given(series(), series())
 def test_each_block_size_stops_at_its_own_steady_state(large: list[int], small: list[int]) -> None:
     """A block size ends when its write throughput is steady over five rounds, or after 25; then the next one starts."""
-    run = course(spec_of("throughput"), iops=following({("1024 KiB", 0): large, ("128 KiB", 0): small}))
+    run = run_procedure(spec_of("throughput"), iops=following({("1024 KiB", 0): large, ("128 KiB", 0): small}))
     numbers = {part: [step.number for step in run.rounds if step.part == part] for part in ("1024 KiB", "128 KiB")}
     expected = [stops_at([values]) for values in (large, small)]
     unsteady = [part for part, last in zip(numbers, expected, strict=True) if last is None]
@@ -84,14 +85,14 @@ def test_each_block_size_stops_at_its_own_steady_state(large: list[int], small: 
 
 def test_unsteady_reads_do_not_matter() -> None:
     """With unsteady reads each block size still ends after five rounds."""
-    run = course(spec_of("throughput"), iops=following({("1024 KiB", 100): WILD, ("128 KiB", 100): WILD}))
+    run = run_procedure(spec_of("throughput"), iops=following({("1024 KiB", 100): WILD, ("128 KiB", 100): WILD}))
 
     assert len(run.rounds) == 10
 
 
 def test_never_steady_is_reported_with_the_last_five_rounds() -> None:
     """A block size that is never steady gets 25 rounds; its window is the last five."""
-    result = course(spec_of("throughput"), iops=following({("128 KiB", 0): WILD})).result()
+    result = run_procedure(spec_of("throughput"), iops=following({("128 KiB", 0): WILD})).result()
     loops = {loop.part: loop for loop in result.loops}
 
     assert {part: loop.steady for part, loop in loops.items()} == {"1024 KiB": True, "128 KiB": False}
@@ -102,10 +103,10 @@ def test_never_steady_is_reported_with_the_last_five_rounds() -> None:
 # -- streams ---------------------------------------------------------------------------------------------------------
 
 
-def streams(run: Course) -> dict[tuple[str, int], list[Measurement]]:
+def streams(run: ProcedureRun) -> dict[tuple[str, int], list[Measurement]]:
     """Return the measurements of each stream, in order, by part and read percent."""
     measurements: dict[tuple[str, int], list[Measurement]] = {}
-    for step, outcomes in run.told:
+    for step, outcomes in run.performed:
         if isinstance(step, Round):
             for outcome in outcomes:
                 assert isinstance(outcome, Measurement)
@@ -141,7 +142,7 @@ def test_streams_continue_where_they_stopped(
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         return speeds[stimulus.read_percent][number - 1] if step.kind == "round" else 100
 
-    for stream in streams(course(spec_of("throughput", "2.0.2", test_class), device, iops)).values():
+    for stream in streams(run_procedure(spec_of("throughput", "2.0.2", test_class), device, iops)).values():
         assert stream[0].stimulus.start_bytes == 0
         for before, after in pairwise(stream):
             block, range_bytes = after.stimulus.largest_block_bytes, after.stimulus.range_bytes
@@ -156,7 +157,7 @@ def test_streams_continue_where_they_stopped(
 
 def test_a_stream_continues_if_the_rest_of_the_range_just_suffices() -> None:
     """If the rest of the range just suffices for one more minute, the stream continues, and then wraps to the start."""
-    run = course(spec_of("throughput"), dut(capacity_bytes=180 * MIB), lambda step, stimulus, number: 1)
+    run = run_procedure(spec_of("throughput"), dut(capacity_bytes=180 * MIB), lambda step, stimulus, number: 1)
     starts = [start_of(measured.stimulus) // MIB for measured in streams(run)["1024 KiB", 0]]
 
     assert starts == [0, 60, 120, 0, 60]
@@ -209,7 +210,7 @@ def test_streams_without_bytes_by_thread_continue_at_the_mean() -> None:
 
 def test_each_thread_has_its_own_start() -> None:
     """With four threads, every round but the first has a start for each thread."""
-    run = course(spec_of("throughput", setup__thread_count=4), dut(capacity_bytes=960 * MIB), lambda *_: 1)
+    run = run_procedure(spec_of("throughput", setup__thread_count=4), dut(capacity_bytes=960 * MIB), lambda *_: 1)
     starts = [measured.stimulus.start_bytes for measured in streams(run)["1024 KiB", 0]]
 
     assert starts[:3] == [0, (15 * MIB,) * 4, (30 * MIB,) * 4]
@@ -217,7 +218,7 @@ def test_each_thread_has_its_own_start() -> None:
 
 def test_each_block_size_starts_its_streams_at_0() -> None:
     """The streams of 128 KiB start at the range's start, not where those of 1024 KiB stopped."""
-    first = {step.part: step.stimuli for step in course(spec_of("throughput")).rounds if step.number == 1}
+    first = {step.part: step.stimuli for step in run_procedure(spec_of("throughput")).rounds if step.number == 1}
 
     assert {part: [point.start_bytes for point in stimuli] for part, stimuli in first.items()} == {
         "1024 KiB": [0, 0],
@@ -233,6 +234,9 @@ def test_a_device_that_cannot_run_a_later_block_size_is_refused() -> None:
     spec = spec_of("throughput", rounds__block_sizes_kib=(1024, 2))
 
     assert "2 KiB of preconditioning is not a multiple of" in refusal(spec, dut(logical_sector_bytes=4096))
+    with pytest.raises(TargetUnfit) as unfit:
+        require_sectors(dut(logical_sector_bytes=4096), [2048], "preconditioning")
+    assert unfit.value.hint.startswith("Change the block size")
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
@@ -240,12 +244,12 @@ def test_sectors_of_4096_change_nothing(pts: str, test_class: TestClass) -> None
     """On 4096-byte sectors the steps are the same, as the block sizes fit them."""
     spec = spec_of("throughput", pts, test_class)
 
-    assert course(spec, dut(logical_sector_bytes=4096)).steps == course(spec).steps
+    assert run_procedure(spec, dut(logical_sector_bytes=4096)).steps == run_procedure(spec).steps
 
 
 def test_the_result_has_a_purge_for_each_block_size() -> None:
     """The steps and the result have a purge for each block size."""
-    run = course(spec_of("throughput"))
+    run = run_procedure(spec_of("throughput"))
 
     assert [step.part for step in run.steps if isinstance(step, Purge)] == ["1024 KiB", "128 KiB"]
     assert [part for part, _ in run.result().purges] == ["1024 KiB", "128 KiB"]

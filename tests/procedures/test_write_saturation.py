@@ -14,7 +14,7 @@ from snia_pts.procedures import Conclusion
 from snia_pts.procedures.sampled_steady_state import SaturationEnd
 from snia_pts.spec import TestClass
 from snia_pts.units import GB, KIB
-from tests.courses import Behaviour, Course, course, is_steady, outline, refusal, whole_runs
+from tests.procedure_runs import Behaviour, ProcedureRun, is_steady, outline, refusal, run_procedure, whole_runs
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
 
 EVERY = tuple(product(VERSIONS, CLASSES))
@@ -43,14 +43,14 @@ def reason(conclusion: Conclusion) -> str:
     return conclusion.reason
 
 
-def minutes(run: Course) -> int:
+def minutes(run: ProcedureRun) -> int:
     """Return how many samples the stimulus was measured for."""
     line = run.result().time_line("stimulus")
     assert line is not None
     return len(line)
 
 
-def written(run: Course) -> int:
+def written(run: ProcedureRun) -> int:
     """Return the bytes that the stimulus wrote."""
     (line,) = run.result().lines("stimulus")
     return sum(measurement.write.transferred_bytes for measurement in line.measurements)
@@ -62,18 +62,18 @@ def written(run: Course) -> int:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_steps(pts: str, test_class: TestClass) -> None:
     """The steps are a purge, the writes without preconditioning and, in 2.0.2, a histogram of 20 minutes."""
-    run = course(spec_of("wsat", pts, test_class))
+    run = run_procedure(spec_of("wsat", pts, test_class))
     histogram = [("histogram", 1200)] if pts == "2.0.2" else []
 
     assert outline(run.steps) == [("purge", 0), ("stimulus", 121 * 60), *histogram]
-    assert run.stretches("stimulus")[0].samples == 121
+    assert run.continuous_stimuli("stimulus")[0].samples == 121
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_demand(pts: str, test_class: TestClass) -> None:
     """Writes and histogram run at T4Q32 in the enterprise class and at T2Q16 in the client class."""
-    run = course(spec_of("wsat", pts, test_class))
-    demands = {step.stimulus.demand.label for step in run.stretches()}
+    run = run_procedure(spec_of("wsat", pts, test_class))
+    demands = {step.stimulus.demand.label for step in run.continuous_stimuli()}
 
     assert demands == {"T4Q32" if test_class == "enterprise" else "T2Q16"}
 
@@ -82,8 +82,8 @@ def test_demand(pts: str, test_class: TestClass) -> None:
 @pytest.mark.parametrize("test_class", CLASSES)
 def test_patterns(name: str, test_class: TestClass) -> None:
     """Each pattern of 2.0.2 can be selected; the histogram is RND 4 KiB writes with all of them."""
-    run = course(spec_of("wsat", "2.0.2", test_class, stimulus__name=name), dut(capacity_bytes=HUGE))
-    stimulus, histogram = (step.stimulus for step in run.stretches())
+    run = run_procedure(spec_of("wsat", "2.0.2", test_class, stimulus__name=name), dut(capacity_bytes=HUGE))
+    stimulus, histogram = (step.stimulus for step in run.continuous_stimuli())
 
     assert (stimulus.access, stimulus.read_percent, stimulus.largest_block_bytes / KIB) == PATTERNS[name]
     assert histogram.label == "RND 4 KiB 0/100"
@@ -92,8 +92,8 @@ def test_patterns(name: str, test_class: TestClass) -> None:
 
 def test_composite_pattern() -> None:
     """The composite pattern is 40/60, with the standard's shares of twelve sizes and three zones of skew."""
-    run = course(spec_of("wsat", stimulus__name="composite"), dut(capacity_bytes=HUGE))
-    stimulus = run.stretches("stimulus")[0].stimulus
+    run = run_procedure(spec_of("wsat", stimulus__name="composite"), dut(capacity_bytes=HUGE))
+    stimulus = run.continuous_stimuli("stimulus")[0].stimulus
 
     assert {share.size_bytes / KIB: share.percent for share in stimulus.block_shares} == COMPOSITE
     assert [(zone.access_percent, zone.range_percent) for zone in stimulus.skew] == [(50, 5), (30, 15), (20, 80)]
@@ -105,14 +105,16 @@ def test_composite_pattern() -> None:
 def test_histogram_follows_every_end_of_the_writes(pts: str, test_class: TestClass, ending: str) -> None:
     """The histogram of 2.0.2 directly follows the writes, is the last step and has no samples; 1.1 has none."""
     device = dut(capacity_bytes=GB // 2 if ending == "written" else HUGE)
-    run = course(spec_of("wsat", pts, test_class), device, by_half_hours([100, 1000] if ending == "time" else [100]))
+    run = run_procedure(
+        spec_of("wsat", pts, test_class), device, by_half_hours([100, 1000] if ending == "time" else [100])
+    )
 
     assert reason(run.conclusion) == ending
-    assert {step.phase for step in run.stretches()[:-1]} <= {"stimulus"}
-    assert len(run.stretches("histogram")) == (pts == "2.0.2")
+    assert {step.phase for step in run.continuous_stimuli()[:-1]} <= {"stimulus"}
+    assert len(run.continuous_stimuli("histogram")) == (pts == "2.0.2")
     if pts == "2.0.2":
-        assert run.steps[-1] == run.stretches("histogram")[0]
-        assert run.stretches("histogram")[0].sample_seconds is None
+        assert run.steps[-1] == run.continuous_stimuli("histogram")[0]
+        assert run.continuous_stimuli("histogram")[0].sample_seconds is None
     assert [step.kind for step in run.steps].count("purge") == 1
     assert isinstance(run.steps[0], Purge)
 
@@ -146,7 +148,7 @@ def test_ends_at_the_first_of_the_three_conditions(
     pts, test_class = which
     total = sum(60 * 30 * level for level in levels) * HOURS[pts] // 6
     device = dut(capacity_bytes=4096 * max(2, int(fullness * total / 4)) + 512 * sectors)
-    run = course(spec_of("wsat", pts, test_class), device, by_half_hours(levels))
+    run = run_procedure(spec_of("wsat", pts, test_class), device, by_half_hours(levels))
     expected, minute, blocks = ends(levels, device.capacity_bytes, 60 * HOURS[pts])
 
     assert reason(run.conclusion) == expected
@@ -157,7 +159,7 @@ def test_ends_at_the_first_of_the_three_conditions(
 
 def test_steady_state_is_possible_from_minute_121_on() -> None:
     """Samples 1, 31, 61, 91 and 121 are the first window."""
-    run = course(spec_of("wsat"), dut(capacity_bytes=HUGE))
+    run = run_procedure(spec_of("wsat"), dut(capacity_bytes=HUGE))
 
     assert (reason(run.conclusion), minutes(run)) == ("steady state", 121)
     sampling = run.result().sampling
@@ -169,10 +171,10 @@ def test_steady_state_is_possible_from_minute_121_on() -> None:
 
 def test_the_end_at_steady_state_can_be_disabled() -> None:
     """With `until_steady` off, a steady drive is written for the whole time, in one continuous stimulus."""
-    run = course(spec_of("wsat", saturation__until_steady=False), dut(capacity_bytes=HUGE))
+    run = run_procedure(spec_of("wsat", saturation__until_steady=False), dut(capacity_bytes=HUGE))
 
     assert (reason(run.conclusion), minutes(run)) == ("time", 360)
-    assert len(run.stretches("stimulus")) == 1
+    assert len(run.continuous_stimuli("stimulus")) == 1
     assert run.result().steady
 
 
@@ -184,7 +186,7 @@ def test_steady_state_is_judged_every_30_minutes(unsteady: int, minute: int) -> 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         return levels[(number - 1) // 30] if number % 30 == 1 else 1 + number % 30 * 50
 
-    run = course(spec_of("wsat"), dut(capacity_bytes=HUGE), iops)
+    run = run_procedure(spec_of("wsat"), dut(capacity_bytes=HUGE), iops)
 
     assert (reason(run.conclusion), minutes(run)) == ("steady state", minute)
 
@@ -192,26 +194,26 @@ def test_steady_state_is_judged_every_30_minutes(unsteady: int, minute: int) -> 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_the_time_limit_ends_the_writes(pts: str, test_class: TestClass) -> None:
     """A drive that is neither filled nor steady is written for 6 hours (24 in 1.1), and the verdict is COMPLETE."""
-    run = course(spec_of("wsat", pts, test_class), dut(capacity_bytes=HUGE), by_half_hours([100, 1000]))
-    seconds = sum(step.stimulus.seconds or 0 for step in run.stretches("stimulus"))
+    run = run_procedure(spec_of("wsat", pts, test_class), dut(capacity_bytes=HUGE), by_half_hours([100, 1000]))
+    seconds = sum(step.stimulus.seconds or 0 for step in run.continuous_stimuli("stimulus"))
     result = run.result()
 
     assert reason(run.conclusion) == "time"
     assert seconds == 3600 * HOURS[pts] == 60 * minutes(run)
     assert result.verdict.startswith("COMPLETE: ")
-    assert result.verdict.endswith(" elapsed, steady state not reached")
+    assert result.verdict.endswith(" elapsed, steady state NOT ACHIEVED")
     assert result.achieved
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 def test_four_times_the_capacity_ends_the_writes(pts: str, test_class: TestClass) -> None:
     """Exactly 4 x 960 GB are written, also in the client class with its smaller range; the verdict is COMPLETE."""
-    run = course(spec_of("wsat", pts, test_class), iops=lambda *_: 200_000)
+    run = run_procedure(spec_of("wsat", pts, test_class), iops=lambda *_: 200_000)
     result = run.result()
 
     assert reason(run.conclusion) == "written"
     assert written(run) == 3_840_000_000_000
-    assert result.verdict == "COMPLETE: 4 x user capacity written, steady state not reached"
+    assert result.verdict == "COMPLETE: 4 x user capacity written, steady state NOT ACHIEVED"
     assert result.achieved
 
 
@@ -222,8 +224,8 @@ def test_four_times_the_capacity_ends_the_writes(pts: str, test_class: TestClass
 def test_only_writes_count_towards_the_capacity(name: str, capacity_bytes: int, iops: int, increase: int) -> None:
     """Reads of a mix do not count: the writes end within a block of 4 x capacity, or earlier by another condition."""
     spec = spec_of("wsat", stimulus__name=name)
-    run = course(spec, dut(capacity_bytes=capacity_bytes), by_half_hours([iops, iops + increase]))
-    block = run.stretches("stimulus")[0].stimulus.largest_block_bytes
+    run = run_procedure(spec, dut(capacity_bytes=capacity_bytes), by_half_hours([iops, iops + increase]))
+    block = run.continuous_stimuli("stimulus")[0].stimulus.largest_block_bytes
 
     assert written(run) < 4 * capacity_bytes + block
     if reason(run.conclusion) == "written":
@@ -233,10 +235,10 @@ def test_only_writes_count_towards_the_capacity(name: str, capacity_bytes: int, 
 @given(st.integers(10**6, 10**10), st.lists(st.integers(1, 10**7), min_size=1, max_size=12))
 def test_each_stimulus_is_limited_to_the_rest_of_the_capacity(capacity_bytes: int, levels: list[int]) -> None:
     """At any speed, each stimulus is limited to the rest of 4 x capacity, rounded up to one block."""
-    run = course(spec_of("wsat"), dut(capacity_bytes=capacity_bytes), by_half_hours(levels))
+    run = run_procedure(spec_of("wsat"), dut(capacity_bytes=capacity_bytes), by_half_hours(levels))
     remaining = 4 * capacity_bytes
 
-    for step in run.stretches("stimulus"):
+    for step in run.continuous_stimuli("stimulus"):
         assert step.stimulus.limit_bytes is not None
         assert remaining <= step.stimulus.limit_bytes < remaining + 4096
         remaining -= sum(
@@ -251,7 +253,7 @@ def test_capacity_written_exactly_at_the_end_of_a_stimulus(minute: int) -> None:
     """If a stimulus's last sample ends exactly at 4 x capacity, no further block is written."""
     levels = [100, 1000] * 10
     blocks = sum(60 * levels[passed // 30] for passed in range(minute))
-    run = course(spec_of("wsat"), dut(capacity_bytes=blocks * 4096 // 4), by_half_hours(levels))
+    run = run_procedure(spec_of("wsat"), dut(capacity_bytes=blocks * 4096 // 4), by_half_hours(levels))
 
     assert (reason(run.conclusion), minutes(run), written(run)) == ("written", minute, blocks * 4096)
 
@@ -260,14 +262,14 @@ def test_a_pattern_of_reads_ends_at_the_time_limit() -> None:
     """A pattern of reads only writes nothing, and an unsteady drive ends it at the time limit."""
     spec = spec_of("wsat")
     reads = replace(spec, patterns=(replace(spec.pattern, read_percent=100),))
-    run = course(reads, dut(capacity_bytes=GB), by_half_hours([100, 1000]))
+    run = run_procedure(reads, dut(capacity_bytes=GB), by_half_hours([100, 1000]))
 
     assert (reason(run.conclusion), written(run)) == ("time", 0)
 
 
 def test_steady_state_has_priority_over_the_written_capacity() -> None:
     """If both conditions hold after the same sample, steady state is the reason."""
-    run = course(spec_of("wsat"), dut(capacity_bytes=121 * 60 * 1000 * 4096 // 4))
+    run = run_procedure(spec_of("wsat"), dut(capacity_bytes=121 * 60 * 1000 * 4096 // 4))
 
     assert (reason(run.conclusion), minutes(run)) == ("steady state", 121)
 
@@ -279,8 +281,10 @@ def test_steady_state_has_priority_over_the_written_capacity() -> None:
 @pytest.mark.parametrize("capacity_bytes", [2 * 10**11, 10**12, HUGE])
 def test_a_sequential_pattern_continues_where_it_stopped(name: str, capacity_bytes: int) -> None:
     """A stimulus starts where the previous one stopped, or at the start of the range if the rest would not suffice."""
-    run = course(spec_of("wsat", stimulus__name=name), dut(capacity_bytes=capacity_bytes), by_half_hours([100, 1000]))
-    stimuli = run.stretches("stimulus")
+    run = run_procedure(
+        spec_of("wsat", stimulus__name=name), dut(capacity_bytes=capacity_bytes), by_half_hours([100, 1000])
+    )
+    stimuli = run.continuous_stimuli("stimulus")
     whole = [
         measurement for measurement in run.measurements if measurement.stimulus in {step.stimulus for step in stimuli}
     ]
@@ -305,7 +309,7 @@ def test_other_patterns_run_on_sectors_of_4096() -> None:
     """On 4096-byte sectors the other patterns of one size have the same steps."""
     for name in ("write-intensive", "oltp", "vod"):
         spec = spec_of("wsat", stimulus__name=name)
-        assert course(spec, dut(logical_sector_bytes=4096)).steps == course(spec).steps
+        assert run_procedure(spec, dut(logical_sector_bytes=4096)).steps == run_procedure(spec).steps
 
 
 def test_the_unsteady_series_has_no_steady_window() -> None:

@@ -103,16 +103,16 @@ def _of_point(run: Path, row: Row, window: Sequence[Row], steady: bool) -> Itera
         for metric, name in (names | {"maximum_response_ms": "maximum_ms"}).items():
             yield metric, Figure(figures[name], steady=steady)
         return
-    each = [answers(run, [measured]) for measured in window]
-    times = [response_times(parts) for parts in each]
-    rates = [rate(parts, "total_ios") for parts in each]
+    rounds = [answers(run, [measured]) for measured in window]
+    times = [response_times(parts) for parts in rounds]
+    rates = [rate(parts, "total_ios") for parts in rounds]
     yield "iops", Figure(figures["iops"], rates, steady=steady)
-    moved = [rate(parts, "io_bytes") / 1e6 for parts in each]
+    moved = [rate(parts, "io_bytes") / 1e6 for parts in rounds]
     yield "mb_per_second", Figure(figures["mb_per_second"], moved, steady=steady)
     art = [one["average_response_us"] / 1000 for one in times]
-    ios = [float(sum(part["total_ios"] for part in parts)) for parts in each]
+    ios = [float(sum(part["total_ios"] for part in parts)) for parts in rounds]
     yield "average_response_ms", Figure(figures["average_ms"], art, ios, steady=steady)
-    whole = response_times([part for parts in each for part in parts])
+    whole = response_times([part for parts in rounds for part in parts])
     for percent, name in _NINES.items():
         yield f"response_{percent}_percent_ms", Figure(whole[f"{name}_response_us"] / 1000, steady=steady)
     yield "maximum_response_ms", Figure(figures["maximum_ms"], steady=steady)
@@ -120,12 +120,14 @@ def _of_point(run: Path, row: Row, window: Sequence[Row], steady: bool) -> Itera
 
 def _of_workload(run: Path, window: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
     """Return the figures that only points of a profile have: reads and writes, median and 99 %, calls of fsync."""
-    each = [answers(run, [measured]) for measured in window]
+    rounds = [answers(run, [measured]) for measured in window]
+    if seconds := finish_seconds(window):
+        yield "finish_seconds", Figure(float(np.mean(seconds)), seconds)
     if 0 < float(window[0]["read_percent"]) < 100:
         for side, name in enumerate(("read", "write")):
-            rates = [rate(parts[side : side + 1], "total_ios") for parts in each]
+            rates = [rate(parts[side : side + 1], "total_ios") for parts in rounds]
             yield f"{name}_iops", Figure(float(np.mean(rates)), rates)
-    parts = [part for one in each for part in one]
+    parts = [part for one in rounds for part in one]
     for percent, one_in in (("50", 2), ("99", 100)):
         yield f"response_{percent}_percent_ms", Figure(percentile_ms(parts, one_in))
     if calls := synchronizing_calls(run, window):
@@ -134,6 +136,15 @@ def _of_workload(run: Path, window: Sequence[Row]) -> Iterator[tuple[str, Figure
         for percent, one_in in (("50", 2), ("99", 100), ("99.9", 1000)):
             yield f"sync_{percent}_percent_ms", Figure(percentile_ms(calls, one_in))
         yield "maximum_sync_ms", Figure(times["maximum_response_us"] / 1000)
+
+
+def finish_seconds(window: Sequence[Row]) -> list[float]:
+    """Return the seconds of one pass in each repeat, nan for a repeat of less than 100 ms; empty if a time ended it."""
+    passes = [float(row["passes"]) for row in window if row.get("passes")]
+    times = np.fmax(column(window, "read_runtime_ms"), column(window, "write_runtime_ms"))
+    if not passes:
+        return []
+    return [float(time) / 1000 / count if time >= 100 else math.nan for time, count in zip(times, passes, strict=True)]
 
 
 def _operating_points(run: Path) -> Iterator[tuple[tuple[str, str], Figure]]:
@@ -202,10 +213,10 @@ def _written(run: Path) -> Iterator[tuple[tuple[str, str], Figure]]:
 def difference(first: Figure, other: Figure) -> tuple[float, float, float]:
     """Return the difference of a figure from the first one, and its 95 % confidence interval, in percent.
 
-    The interval is nan for figures without rounds, and for those that are not steady.
+    The interval is nan for figures of fewer than three rounds, and for those that are not steady.
     """
     percent = 100 * (other.value / first.value - 1)
-    if min(len(first.rounds), len(other.rounds)) < 2 or not (first.steady and other.steady):
+    if min(len(first.rounds), len(other.rounds)) < 3 or not (first.steady and other.steady):
         return percent, math.nan, math.nan
     test = stats.ttest_ind(_relative(other), _relative(first), equal_var=False)
     interval = test.confidence_interval(0.95)

@@ -34,18 +34,30 @@ def over_window(run: Path, point: Row) -> dict[str, float]:
     window = window_of(run, point)
     if is_imported(run):
         return _over_reported([reported(run, row) for row in window])
-    each = [answers(run, [row]) for row in window]
-    times = response_times([part for parts in each for part in parts])
+    rounds = [answers(run, [row]) for row in window]
+    times = response_times([part for parts in rounds for part in parts])
     cpu = column(window, "host_cpu_percent")
     return {
-        "iops": float(np.mean([rate(parts, "total_ios") for parts in each])),
-        "mb_per_second": float(np.mean([rate(parts, "io_bytes") for parts in each])) / 1e6,
+        "iops": float(np.mean([rate(parts, "total_ios") for parts in rounds])),
+        "mb_per_second": float(np.mean([rate(parts, "io_bytes") for parts in rounds])) / 1e6,
         "average_ms": times["average_response_us"] / 1000,
         "five_nines_ms": times["five_nines_response_us"] / 1000,
         "maximum_ms": times["maximum_response_us"] / 1000,
-        "mean_maximum_ms": float(np.mean([max(part["lat_ns"]["max"] for part in parts) for parts in each])) / 1e6,
+        "mean_maximum_ms": float(np.mean([max(part["lat_ns"]["max"] for part in parts) for parts in rounds])) / 1e6,
         "host_cpu_percent": float(cpu.mean()) if len(cpu) else np.nan,
     }
+
+
+def by_round(run: Path, point: Row) -> list[dict[str, float]]:
+    """Return the IOPS and the ART of a point in each round of its window."""
+    window = window_of(run, point)
+    if is_imported(run):
+        return [reported(run, row) for row in window]
+    each = [answers(run, [row]) for row in window]
+    return [
+        {"iops": rate(parts, "total_ios"), "average_ms": response_times(parts)["average_response_us"] / 1000}
+        for parts in each
+    ]
 
 
 def _over_reported(window: Sequence[Figures]) -> dict[str, float]:
@@ -71,7 +83,10 @@ NAMES = "|".join(f"{re.escape(title)}(, .*)?" for title in _MATRICES)
 
 
 def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return a matrix: block sizes by R/W mixes, or Thread Counts by Queue Depths; nan without a point."""
+    """Return a matrix: block sizes by R/W mixes, or Thread Counts by Queue Depths; nan without a point.
+
+    A number that the host limited has a mark; a cell without a number, and the use of the host's CPUs, have none.
+    """
     figure = next(key for title, key in _MATRICES.items() if table.title.startswith(title))
     keys = ("block_size_bytes", "read_percent")
     if table.heading[0] == "Thread Count":
@@ -83,8 +98,13 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
         down = label if keys[0] == "thread_count" else str(round(1024 * float(label)))
         across = [re.sub(r"^(R/W |QD )", "", heading).partition("/")[0] for heading in table.heading[1:]]
         row = [points.pop((down, place), None) for place in across]
-        limited |= {(number, at) for at, point in enumerate(row, start=1) if point and is_limited(run, point)}
-        cells.append([label, *(over_window(run, point)[figure] if point else np.nan for point in row)])
+        figures = [over_window(run, point)[figure] if point else np.nan for point in row]
+        marked = (
+            point and not np.isnan(value) and figure != "host_cpu_percent" and is_limited(run, point)
+            for point, value in zip(row, figures, strict=True)
+        )
+        limited |= {(number, at) for at, is_marked in enumerate(marked, start=1) if is_marked}
+        cells.append([label, *figures])
     assert not points, "a point is in no cell"
     assert table.marks == limited
     return cells

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.recomputation.key_figures import Figure, difference
+from tests.recomputation.key_figures import Figure, difference, finish_seconds
 from tests.recomputation.matrices import is_limited, over_window
 from tests.recomputation.printed import Expected, PrintedTable, check_number, text
 from tests.recomputation.record import (
@@ -55,7 +55,7 @@ def _in_order_of_the_file(run: Path, found: Sequence[Row]) -> list[Row]:
 
 
 def _workload(row: Row) -> str:
-    """Return the name of a point's workload, which is the beginning of its own; it may have a comma."""
+    """Return the name of a point's workload, with which the point's name starts; it may contain a comma."""
     axes = len([value for key, value in row.items() if key.startswith("axis.") and value])
     parts = row["point"].split(", ")
     zones = re.fullmatch(r"zone \d+", parts[-1]) is not None
@@ -72,10 +72,10 @@ def rates(run: Path, point: Row) -> Array:
 
 def spread(run: Path, point: Row) -> float:
     """Return maximum minus minimum IOPS in percent of their mean; nan below the resolution of the clock, 1 ms."""
-    each = rates(run, point)
-    if len(each) < 2 or np.isnan(each).any():
+    values = rates(run, point)
+    if len(values) < 2 or np.isnan(values).any():
         return math.nan
-    percent = 100 * float(np.ptp(each) / each.mean())
+    percent = 100 * float(np.ptp(values) / values.mean())
     window = window_of(run, point)
     shortest = float(np.min(np.fmax(column(window, "read_runtime_ms"), column(window, "write_runtime_ms"))))
     return percent if percent / 100 * shortest >= 1 else math.nan
@@ -85,7 +85,9 @@ def figures(run: Path, point: Row) -> dict[str, float]:
     """Return the figures of a point over all repeats, by the headings of tables."""
     whole = over_window(run, point)
     parts = [] if is_imported(run) else answers(run, window_of(run, point))
+    seconds = finish_seconds(window_of(run, point))
     return {
+        "Time (s)": float(np.mean(seconds)) if seconds else math.nan,
         "IOPS": whole["iops"],
         "MB/s": whole["mb_per_second"],
         "Average (ms)": whole["average_ms"],
@@ -117,13 +119,15 @@ def sides(run: Path, table: PrintedTable) -> list[list[Expected]]:
     for name, row in _listed(run, zones=False).items():
         if not 0 < float(row["read_percent"]) < 100:
             continue
-        each = [answers(run, [measured]) for measured in window_of(run, row)]
+        answer_list = [answers(run, [measured]) for measured in window_of(run, row)]
         means = [
-            float(np.mean([rate(parts[side : side + 1], key) for parts in each])) / factor
+            float(np.mean([rate(parts[side : side + 1], key) for parts in answer_list])) / factor
             for key, factor in (("total_ios", 1), ("io_bytes", 1e6))
             for side in (0, 1)
         ]
-        times = [response_times([parts[side] for parts in each])["average_response_us"] / 1000 for side in (0, 1)]
+        times = [
+            response_times([parts[side] for parts in answer_list])["average_response_us"] / 1000 for side in (0, 1)
+        ]
         cells.append([name, *means, *times])
     return cells
 
@@ -134,9 +138,9 @@ def repeats(run: Path, table: PrintedTable) -> list[list[Expected]]:
     found = {name: row for name, row in _listed(run, zones=False).items() if name in shown}
     cells: list[list[Expected]] = []
     for name, row in found.items():
-        each, percent = rates(run, row), spread(run, row)
-        deviation = float(each.std(ddof=1)) if math.isfinite(percent) else math.nan
-        cells.append([name, *map(float, each), float(each.mean()), deviation, percent])
+        values, percent = rates(run, row), spread(run, row)
+        deviation = float(values.std(ddof=1)) if math.isfinite(percent) else math.nan
+        cells.append([name, *map(float, values), float(values.mean()), deviation, percent])
     return cells
 
 

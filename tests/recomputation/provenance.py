@@ -75,7 +75,8 @@ def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
 def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
     expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
-    expected |= {_label("WIPC", row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
+    fill = "Fill" if is_profile(run) else "WIPC"
+    expected |= {_label(fill, row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
     if not purges_and_gaps(run)[0]:

@@ -56,7 +56,7 @@ def values(row: Row, *names: str) -> list[float]:
 
 
 def column(table: Iterable[Row], name: str) -> Array:
-    """Return a column of a table; nan where it has no value."""
+    """Return a column of a table; nan if it has no value."""
     return np.array([values(row, name)[0] for row in table], dtype=float)
 
 
@@ -138,14 +138,14 @@ def first_discarded(kept: Sequence[dict[str, Any]], resumed: dict[str, Any]) -> 
 
 
 def discarded(run: Path) -> tuple[int, int]:
-    """Return how many outcomes resumed runs discarded, and the bytes that they wrote: by samples, where there are."""
+    """Return the number of outcomes that resumed runs discarded, and the bytes that they wrote, from samples if any."""
     kept: list[dict[str, Any]] = []
     outcomes = written = 0
     for entry in entries(run):
         if entry["kind"] == "resume":
-            gone = kept[first_discarded(kept, entry) :]
-            del kept[len(kept) - len(gone) :]
-            found = [after["outcome"] for after in gone if after["kind"] == "outcome"]
+            dropped = kept[first_discarded(kept, entry) :]
+            del kept[len(kept) - len(dropped) :]
+            found = [after["outcome"] for after in dropped if after["kind"] == "outcome"]
             sampled = [outcome["write_bytes"] for outcome in found if outcome["kind"] == "sample"]
             whole = [outcome["write"]["transferred_bytes"] for outcome in found if outcome["kind"] == "measurement"]
             outcomes, written = outcomes + len(found), written + (sum(sampled) if sampled else sum(whole))
@@ -156,7 +156,7 @@ def discarded(run: Path) -> tuple[int, int]:
 def interruptions(run: Path, name: str, number: int) -> list[int]:
     """Return how often the run had been interrupted before each point of a round, each number once.
 
-    None for samples: a run that is interrupted in them begins again at its purge.
+    None for samples: a run that is interrupted in them restarts at its purge.
     """
     if is_sampled(run, name):
         return []

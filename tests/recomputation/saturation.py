@@ -50,11 +50,11 @@ def _window(run: Path) -> list[Expected] | None:
         return None
     (rounds,) = variables.values()
     kept = [sampled_rows(run)[number] for number in sorted(rounds)[-window_rounds(run) :]]
-    each = [together([row]) for row in kept]
+    minutes = [together([row]) for row in kept]
     _, _, average, _, maximum = together(kept)
     return [
-        float(np.mean([one[0] for one in each])),
-        float(np.mean([one[1] for one in each])),
+        float(np.mean([one[0] for one in minutes])),
+        float(np.mean([one[1] for one in minutes])),
         average,
         np.nan,
         maximum,

@@ -119,8 +119,8 @@ def _baseline(run: Path, match: re.Match[str]) -> Expected:
 def _transition(run: Path, match: re.Match[str]) -> Expected:
     """Return how much of two groups is shown: at most 2 hours of each; the gap between them is before the second."""
     before, after = (measurements(run, "stimulus", part)[0] for part in match.groups())
-    gone = provenance.started_seconds(run, after) - provenance.started_seconds(run, before)
-    shown = gone, values(samples(run, match[2], "stimulus")[-1], "ended_seconds")[0]
+    gap = provenance.started_seconds(run, after) - provenance.started_seconds(run, before)
+    shown = gap, values(samples(run, match[2], "stimulus")[-1], "ended_seconds")[0]
     lengths = [min(7200.0, seconds) for seconds in shown]
     return text("Throughput (MB/s), {time} before and {time} after the transition from {any}", *lengths)
 

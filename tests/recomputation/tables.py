@@ -95,6 +95,35 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
     ]
 
 
+def excursions(run: Path, table: PrintedTable) -> Cells:
+    """Return average and excursions of every block size of the mix with the most writes, in the window."""
+    points = rows(run, "points")
+    share = min(int(row["read_percent"]) for row in points)
+    by_label = {
+        f"{int(row['block_size_bytes']) / 1024:g} KiB": matrices.by_round(run, row)
+        for row in points
+        if int(row["read_percent"]) == share
+    }
+    (variables,) = series(run).values()
+    figure = "iops" if "IOPS" in table.heading[1] else "average_ms"
+    cells: Cells = []
+    for label in (row[0] for row in table.body):
+        figures = by_label.pop(label)
+        found = determination({at: row[figure] for at, row in enumerate(figures, 1)}, len(figures), len(figures))
+        percents = [100 * found[key] / found["average"] for key in ("data_excursion", "slope_excursion")]
+        tracked = f"RND {label} {share}/{100 - share}" in variables
+        cells.append(
+            [
+                label,
+                found["average"],
+                *percents,
+                *("yes" if is_true else "no" for is_true in (found["steady"], tracked)),
+            ]
+        )
+    assert not by_label, "a block size is missing"
+    return cells
+
+
 def _passes(passed: bool) -> str:
     return "pass" if passed else "FAIL"
 
@@ -225,13 +254,16 @@ def _amounts(run: Path, capacity: float) -> dict[str, Expected]:
     started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
     virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
     written, read = (float(column(performed(run), f"{side}_bytes").sum()) for side in ("write", "read"))
-    gone = discarded(run)[1] / 1e9
+    discarded_gb = discarded(run)[1] / 1e9
     least = "at least " if any(entry["kind"] == "resume" for entry in journal(run)) else ""
-    more = "; plus {} GB in discarded measurements" if gone else ""
+    more = "; plus {} GB in discarded measurements" if discarded_gb else ""
     return {
         "Duration": text("{time}" + virtual, (finished - started).total_seconds()),
         "Data written, whole run": text(
-            f"{least}{{}} GB, {{}} x user capacity{more}", written / 1e9, written / capacity, *([gone] if gone else [])
+            f"{least}{{}} GB, {{}} x user capacity{more}",
+            written / 1e9,
+            written / capacity,
+            *([discarded_gb] if discarded_gb else []),
         ),
         "Data read": text(least + "{} GB", read / 1e9),
     }
@@ -295,6 +327,7 @@ def _demand(row: Row) -> str:
 RECOMPUTED: dict[str, Recompute] = {
     "Deviations from the (standard|profile)": deviations,
     "Steady State Determination Data": determination_data,
+    "Excursions in percent of the average": excursions,
     "Key figures of the measurement window": tracked_figures,
     "The run": run_facts,
     "Response times": histogram,

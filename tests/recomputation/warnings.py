@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache
@@ -226,11 +227,11 @@ def _messages(run: Path) -> Iterator[Expected]:
     for point in points(run):
         for message in point.outcome.get("engine_messages", ()):
             kinds.setdefault(re.sub(r"\d+", "0", message), []).append((message, point))
-    for said in list(kinds.values())[:5]:
-        message, first = said[0]
+    for sentence in list(kinds.values())[:5]:
+        message, first = sentence[0]
         template = f"in {{}} of {{}} points fio wrote to its standard error: {message}; "
-        template += f"{'the first is ' * (len(said) > 1)}{first.name}"
-        yield text(template, *_count(said, points(run)))
+        template += f"{'the first is ' * (len(sentence) > 1)}{first.name}"
+        yield text(template, *_count(sentence, points(run)))
     if len(kinds) > 5:
         yield text(f"evidence/*.process.json has {{}} other kind{'s' * (len(kinds) > 6)} of messages", len(kinds) - 5)
 
@@ -316,7 +317,7 @@ def _host_limited(run: Path) -> Iterator[Expected]:
 
 
 def _mixes(run: Path) -> Iterator[Expected]:
-    """Return the mix of all points with one stimulus together; fewer than 0.2 points of difference are none."""
+    """Return the mix of all points with one stimulus together; less than 0.2 points of difference do not count."""
     kept = performed(run)
     keys = ("point", "thread_count", "queue_depth", "range_offset_bytes", "range_bytes", "seconds")
     found = []
@@ -374,7 +375,7 @@ def _foreign(run: Path) -> Iterator[Expected]:
         ),
         (
             one_way,
-            "the block layer counted reads, but the test only wrote, or writes, but it only read; up to AMOUNT",
+            "the block layer counted reads although the test only wrote, or writes although it only read; up to AMOUNT",
             False,
         ),
     ):
@@ -383,6 +384,42 @@ def _foreign(run: Path) -> Iterator[Expected]:
             field, amount = _size(largest) if has_bytes else ("{} I/Os", largest)
             template = f"in {{}} of {{}} points {sentence.replace('AMOUNT', field)}, in {worst.name}"
             yield text(template, *_count(found, points(run)), amount)
+
+
+def _processes(run: Path) -> Iterator[Expected]:
+    totals, names = Counter[str](), dict[str, str]()
+    affected, foreign = 0, {point.row["evidence"] for point in points(run) if _has_foreign(point)}
+    for point in points(run):
+        of_drive = bool(point.telemetry.get("block"))
+        if of_drive and point.row["evidence"] not in foreign:
+            continue
+        listed = [item for item in point.telemetry.get("processes", ()) if of_drive or item["name"][0] != "["]
+        if sum(item["read_bytes"] + item["written_bytes"] for item in listed) <= max(8e6, 0.02 * point.moved):
+            continue
+        affected += 1
+        for item in listed:
+            totals[item["pid"]] += item["read_bytes"] + item["written_bytes"]
+            names[item["pid"]] = item["name"]
+    if affected:
+        sizes = [(pid, *_size(size)) for pid, size in totals.most_common(5)]
+        shown = ", ".join(f"{names[pid]} (process {pid}) {field}" for pid, field, _ in sizes)
+        template = f"in {{}} of {{}} points other processes did I/O, on this or another device: {shown}"
+        yield text(template, float(affected), float(len(points(run))), *(amount for _, _, amount in sizes))
+
+
+def _has_foreign(point: Point) -> bool:
+    block = point.telemetry.get("block")
+    if not block:
+        return False
+    outstanding = math.prod(values(point.row, "thread_count", "queue_depth", "block_size_bytes"))
+    excess = block["read_bytes"] + block["write_bytes"] - point.moved - outstanding
+    (percent,) = values(point.row, "read_percent")
+    other = block["read_ios"] if percent == 0 else block["write_ios"] if percent == 100 else 0
+    return bool(
+        excess > max(8e6, 0.02 * point.moved)
+        or other > max(500, 0.02 * sum(part["total_ios"] for part in point.parts))
+        or block.get("discarded_bytes")
+    )
 
 
 def _idle_io(run: Path) -> Iterator[Expected]:
@@ -597,6 +634,7 @@ _KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
     "R/W mix": _mixes,
     "too short for a rate": _unrated,
     "other I/O on the drive": _foreign,
+    "other processes": _processes,
     "other I/O while idle": _idle_io,
     "stolen CPU time": _stolen,
     "CPU throttling": _counter("throttlings"),

@@ -34,13 +34,14 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.results.key_figures import key_figures
+from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, RoundEvaluated
 from snia_pts.runner.resume import ResumeOptions, resume
-from snia_pts.runner.run import Caller, run
+from snia_pts.runner.run import run
 from tests import tkperf_files
+from tests.command_line import assessed
 from tests.drives import MIB, loop_device
-from tests.operating import assessed
-from tests.test_array import Playing, loops, written
+from tests.test_array import SimulatedController, loops, write_array_file
 from tests.test_end_to_end_of_all import LOOP, SETTLE, SHORT, TINY
 
 HERE = Path(__file__).parent
@@ -123,7 +124,7 @@ def _imported(name: str) -> None:
 
 
 def _drive(name: str) -> None:
-    """Run write saturation with fio on a loop device; its samples are evidence of their own."""
+    """Run write saturation with fio on a loop device; its evidence includes samples."""
     Path("drive.img").touch()
     settings = (*SETTLE, "saturation.seconds=2", "saturation.capacities=1000", "histogram.seconds=0.5")
     with loop_device(Path("drive.img"), 64 * MIB) as device:
@@ -134,14 +135,14 @@ def _drive(name: str) -> None:
 def _array(name: str) -> None:
     """Run a small IOPS test with fio on a RAID 5 of three loop devices, for which a fourth one stands in."""
     with loops(Path(), 4 * MIB, 4 * MIB, 4 * MIB, 8 * MIB) as (*members, device):
-        target = written(Path(), members)
+        target = write_array_file(Path(), members)
         with Path("array.toml").open("a", encoding="utf-8") as file:
             file.write("\n[measured]\ndisk_iops = 1000\n")
         words = ("--pts", "1.1", *_settings((*LOOP, *TINY)), "--purge", "blkdiscard", "--seed", str(_SEED))
         confirmed = ("--discard-data", "--serial", ",".join(member.name for member in members))
         with (
             patch("snia_pts.arrays.setup.require_driver"),
-            patch("snia_pts.arrays.setup.controller_of", lambda layout: Playing(device)),
+            patch("snia_pts.arrays.setup.controller_of", lambda layout: SimulatedController(device)),
         ):
             _call("iops", target, *words, *confirmed, "--run-dir", name, *_QUIET)
 

@@ -32,8 +32,8 @@ class SimulatedDrive:
 
     def tell(self) -> Seen:
         """Return what the drive has seen since it was made."""
-        told = self._obey("tell")
-        return Seen(ios=told["ios"], bytes=told["bytes"])
+        counts = self._obey("tell")
+        return Seen(ios=counts["ios"], bytes=counts["bytes"])
 
     def write_amplification(self) -> float:
         """Return what the drive programs for each byte written, now."""
@@ -58,7 +58,7 @@ class SimulatedDrive:
         self._obey(f"hang-after {count}")
 
     def vanish(self) -> None:
-        """Be gone: no I/O succeeds any more, and none ever will."""
+        """Disappear: all further I/O fails."""
         assert self._server.stdin is not None
         self._server.stdin.close()
         self._server.wait(_SECONDS)
@@ -86,7 +86,7 @@ def nbd_drive(folder: Path) -> Iterator[SimulatedDrive]:
 
 @contextmanager
 def loop_drive(folder: Path) -> Iterator[SimulatedDrive]:
-    """A drive as a loop device; skips where there is no FUSE, or no loop device."""
+    """Return a drive as a loop device; skips the test without FUSE or loop devices."""
     need_root()
     mount = folder / "mount"
     mount.mkdir()
@@ -110,7 +110,7 @@ def loop_drive(folder: Path) -> Iterator[SimulatedDrive]:
 def _served(kind: Literal["nbd", "fuse"], where: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
     """A server that is ready; it ends, and unmounts, when its standard input does."""
     command = [sys.executable, "-m", "tests.simulated_device.server", kind, str(where), str(log)]
-    # In a process session of its own it outlives Ctrl-C, until the device on it is cleared away.
+    # In a separate process session it survives Ctrl-C, until the device on it is removed.
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as server:

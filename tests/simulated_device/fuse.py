@@ -77,35 +77,35 @@ class Fuse:
 
     def _take(self, data: memoryview, submit: Submit) -> None:
         _, code, unique, node = struct.unpack_from("<IIQQ", data)
-        asked = data[40:]
+        request = data[40:]
         match code:
             case Code.READ:
-                offset, size = struct.unpack_from("<8xQI", asked)
+                offset, size = struct.unpack_from("<8xQI", request)
                 size = min(size, max(0, self._drive.capacity_bytes - offset))
                 submit(Request("read", offset, size, unique))
             case Code.WRITE:
-                offset, size = struct.unpack_from("<8xQI", asked)
-                self._drive.store(offset, asked[40 : 40 + size])
+                offset, size = struct.unpack_from("<8xQI", request)
+                self._drive.store(offset, request[40 : 40 + size])
                 submit(Request("write", offset, size, unique))
-            case Code.FALLOCATE if struct.unpack_from("<24xI", asked)[0] & (_PUNCH_HOLE | _ZERO_RANGE):
-                offset, size = struct.unpack_from("<8xQQ", asked)
+            case Code.FALLOCATE if struct.unpack_from("<24xI", request)[0] & (_PUNCH_HOLE | _ZERO_RANGE):
+                offset, size = struct.unpack_from("<8xQQ", request)
                 submit(Request("trim", offset, size, unique))
             case Code.FSYNC:
                 submit(Request("flush", 0, 0, unique))
             case _ if code not in _UNANSWERED:
-                content = self._housekeeping(code, node, asked)
+                content = self._housekeeping(code, node, request)
                 self._reply(unique, content or b"", 0 if content is not None else errno.ENOSYS)
 
-    def _housekeeping(self, code: int, node: int, asked: memoryview) -> bytes | None:
-        """Return the answer to what is not I/O; None if there is none."""
+    def _housekeeping(self, code: int, node: int, request: memoryview) -> bytes | None:
+        """Return the answer to a request other than I/O; None if there is none."""
         match code:
             case Code.INIT:
-                (offered,) = struct.unpack_from("<12xI", asked)
+                (offered,) = struct.unpack_from("<12xI", request)
                 flags = offered & (_ASYNC_READ | _BIG_WRITES | _ASYNC_DIO | _MAX_PAGES)
                 pages = _LARGEST // 4096
                 return struct.pack("<IIIIHHIIH", 7, 31, 131072, flags, 512, 384, _LARGEST, 1, pages).ljust(64, b"\0")
             case Code.LOOKUP:
-                known = {NAME: _FILE, LINK: _LINK}.get(bytes(asked).rstrip(b"\0").decode(), 0)
+                known = {NAME: _FILE, LINK: _LINK}.get(bytes(request).rstrip(b"\0").decode(), 0)
                 return struct.pack("<QQQQII", known, 0, _FOREVER, _FOREVER, 0, 0) + self._status(known)
             case Code.READLINK:
                 return LEADS_TO
@@ -133,9 +133,9 @@ class Fuse:
 
 @contextmanager
 def opened(drive: Drive, folder: Path, user: int = 0, *, others: bool = False) -> Iterator[Fuse]:
-    """Mount the drive on ``folder`` for a user, as long as it is served; raises Unavailable where that cannot be.
+    """Mount the drive on ``folder`` for a user while it is served; raises Unavailable if that is not possible.
 
-    With ``others``, all users may use what is mounted.
+    With ``others``, all users may use the mount.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     try:

@@ -52,7 +52,7 @@ class Faults:
     hang_after: float = math.inf
 
     def befall(self, request: Request) -> bool:
-        """Let a request fail if it must; tells whether it hangs."""
+        """Fail a request if it must fail; return whether it hangs."""
         if request.kind not in ("read", "write"):
             return False
         self.fail_after -= 1
@@ -62,7 +62,7 @@ class Faults:
 
 
 class Drive:
-    """A drive that stores what is written, and takes the time that its medium and its controller say."""
+    """A drive that stores written data, and takes the time of its medium and its controller."""
 
     def __init__(self, capacity_bytes: int, media: Media, controller: Controller, oracle: Oracle) -> None:
         self.capacity_bytes = capacity_bytes
@@ -127,7 +127,7 @@ class Drive:
         return done + self._controller.read_us / 1e6
 
     def _write(self, request: Request, now: float) -> float:
-        """Take every chunk into the buffer once it has room; units empty it, and pay for the garbage collection."""
+        """Put every chunk into the buffer when it has space; units empty it, and garbage collection takes its time."""
         entered, chunks = now, self._touched(request)
         program = self._media.program_us / 1e6 * self._ftl.write_amplification
         if request.offset % self._chunk_bytes or request.length % self._chunk_bytes:

@@ -57,19 +57,19 @@ class Nbd:
             return
         client = self._clients[source]
         try:
-            said = client.socket.recv(1 << 20)
-            client.heard += said
-            while said and len(client.heard) >= client.wanted:
+            received = client.socket.recv(1 << 20)
+            client.heard += received
+            while received and len(client.heard) >= client.wanted:
                 piece = bytes(client.heard[: client.wanted])
                 del client.heard[: client.wanted]
                 client.wanted = client.conversation.send(piece)
         except (OSError, StopIteration):
-            said = b""
-        if not said:
+            received = b""
+        if not received:
             self._clients.pop(source).socket.close()
 
     def answer(self, request: Request) -> None:
-        """Send a reply, with the data of a read; a client that is gone needs none."""
+        """Send a reply, with the data of a read; a disconnected client needs none."""
         connection, handle = request.tag
         head = struct.pack(">IIQ", 0x67446698, request.error, handle)
         content = self._drive.data[request.offset : request.offset + request.length]

@@ -64,8 +64,8 @@ class Oracle:
     def keep(self) -> None:
         """Write down what was counted since the last line."""
         if any(self._now.ios.values()):
-            each = [astuple(io) for io in self._each]
-            line = {"seconds": self._since, "ios": self._now.ios, "bytes": self._now.bytes, "each": each}
+            rows = [astuple(io) for io in self._each]
+            line = {"seconds": self._since, "ios": self._now.ios, "bytes": self._now.bytes, "each": rows}
             with self._log.open("a") as log:
                 log.write(json.dumps(line) + "\n")
             self.total.join(self._now)

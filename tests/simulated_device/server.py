@@ -50,7 +50,7 @@ class Server:
 
     def run(self, commands: int) -> None:
         """Serve until there are no more commands."""
-        said = b""
+        received = b""
         while True:
             for source in select.select([commands, *self._connector.sources], [], [], self._patience())[0]:
                 if source != commands:
@@ -59,7 +59,7 @@ class Server:
                 piece = os.read(commands, 4096)
                 if not piece:
                     return
-                *lines, said = (said + piece).split(b"\n")
+                *lines, received = (received + piece).split(b"\n")
                 for line in lines:
                     print(json.dumps(self._obey(*line.decode().split())), flush=True)
             self._complete()
@@ -100,7 +100,7 @@ class Server:
 
 
 def main(kind: str, where: str, log: str) -> None:
-    """Serve a drive; the first line said is ``ready``, or why there can be none here."""
+    """Serve a drive; the first line of output is ``ready``, or why no drive is possible here."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     oracle = Oracle(Path(log))
     drive = Drive(slow.CAPACITY_BYTES, slow.MEDIA, slow.CONTROLLER, oracle)

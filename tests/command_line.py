@@ -1,4 +1,4 @@
-"""The command line as a user drives it, as a process of its own; and what that leaves, in the process table too."""
+"""Runs the command line as a user does, in a separate process; and finds the processes and files of a run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command(*argv: str) -> list[str]:
 
 
 def assessed(run: Path) -> dict[str, Any]:
-    """Return what ``assess --json`` tells of a stored run, or of several, in which it finds nothing amiss."""
+    """Return the output of ``assess --json`` for a stored run, or several; require that it finds no difference."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
         assert main(["assess", str(run), "--json"]) == 0
     document: dict[str, Any] = json.loads(output.getvalue())
@@ -46,7 +46,7 @@ def assessed(run: Path) -> dict[str, Any]:
 
 
 def checked(run: Path) -> subprocess.CompletedProcess[str]:
-    """Hold every number of a run against fio's own output, with a script that knows nothing of the suite."""
+    """Compare every number of a run with fio's own output, by a script without code of the suite."""
     script = [sys.executable, "-I", str(ROOT / "tests" / "check_cells.py"), str(run)]
     return subprocess.run(script, capture_output=True, text=True, check=False)
 
@@ -66,7 +66,7 @@ def fio_of(folder: Path) -> list[str]:
 
 
 def opened_files(pid: int) -> list[str]:
-    """Return the names of the files that a process has open; nothing of one that is gone."""
+    """Return the names of the files that a process has open; none if it has ended."""
     found = []
     for link in Path(f"/proc/{pid}/fd").glob("*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Whole runs of procedures: a drive that does as it is told, the course that comes of it, an oracle to judge it by."""
+"""Whole runs of procedures: a scripted drive, the run with its steps and outcomes, and an oracle to check it."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from snia_pts.spec import DemandSpec, HostIdleSpec, Spec
 from tests import samples
 from tests.strategies import CLOCKING, PURGED, altered, dut, measurement, sample, transfers
 
-#: For properties of whole runs: a third of the examples, whatever the profile.
+#: For properties of whole runs: a third of the examples of the profile.
 whole_runs = settings(max_examples=settings().max_examples // 3)
 
-#: What a drive does in a step with a stimulus; the number is the round's, or the sample's over all stretches of its
-#: phase and part, from 1.
+#: The IOPS or response time of a drive in a step with a stimulus. The number, from 1, is that of the round, or of the
+#: sample over all continuous stimuli of its phase and part.
 Behaviour = Callable[[Step, Stimulus, int], float]
 
 
 def constant(step: Step, stimulus: Stimulus, number: int) -> float:
-    """A thousand I/Os per second, always."""
+    """Return a thousand I/Os per second for every stimulus."""
     return 1000.0
 
 
 class ScriptedDrive:
-    """Answers every step by a script, to the byte, with a clock that goes on.
+    """Answers every step by a script, exact to the byte, with its own clock.
 
-    ``iops`` and ``response_us`` (unless given: so that the outstanding I/Os fit) tell what it does.  Mixed stimuli
-    keep to their mix but for less than one I/O.  Mixed sizes are all of the largest.
+    ``iops`` and ``response_us`` give its behaviour; by default the response time follows from the outstanding I/Os.
+    Mixed stimuli deviate from their mix by less than one I/O. All I/Os of mixed sizes have the largest size.
     """
 
     def __init__(self, iops: Behaviour = constant, response_us: Behaviour | None = None) -> None:
@@ -49,11 +49,11 @@ class ScriptedDrive:
         self._response_us = response_us or self._by_demand
         self._sampled: Counter[tuple[Phase, str]] = Counter()
         self._now_ns = 0
-        self.told: list[tuple[Step, tuple[Outcome, ...]]] = []
+        self.performed: list[tuple[Step, tuple[Outcome, ...]]] = []
 
     def __call__(self, step: Step) -> tuple[Outcome, ...]:
-        self.told.append((step, tuple(self._answer(step))))
-        return self.told[-1][1]
+        self.performed.append((step, tuple(self._answer(step))))
+        return self.performed[-1][1]
 
     def _by_demand(self, step: Step, stimulus: Stimulus, number: int) -> float:
         return 1e6 * stimulus.total_oio / self._iops(step, stimulus, number)
@@ -83,24 +83,24 @@ class ScriptedDrive:
         )
 
     def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
-        asked, key = step.stimulus, (step.phase, step.part)
+        stimulus, key = step.stimulus, (step.phase, step.part)
         if not step.samples:
             self._sampled[key] += 1
-            yield self._whole(step, asked, self._sampled[key])
+            yield self._whole(step, stimulus, self._sampled[key])
             return
-        most = math.inf if asked.limit_bytes is None else asked.limit_bytes // asked.largest_block_bytes
+        maximum_ios = math.inf if stimulus.limit_bytes is None else stimulus.limit_bytes // stimulus.largest_block_bytes
         done = reads = 0
         ended = waited_us = 0.0
         for number in range(1, step.samples + 1):
             self._sampled[key] += 1
-            seconds = min(step.sample_seconds or 0, (asked.seconds or 0) - ended)
-            whole = int(self._iops(step, asked, self._sampled[key]) * seconds)
-            ios = int(min(whole, most - done))
+            seconds = min(step.sample_seconds or 0, (stimulus.seconds or 0) - ended)
+            whole = int(self._iops(step, stimulus, self._sampled[key]) * seconds)
+            ios = int(min(whole, maximum_ios - done))
             seconds = seconds * ios / whole if ios < whole else seconds
             done, ended = done + ios, ended + seconds
-            now_read = math.ceil(done * asked.read_percent / 100) - reads
+            now_read = math.ceil(done * stimulus.read_percent / 100) - reads
             reads += now_read
-            response_us = self._response_us(step, asked, self._sampled[key])
+            response_us = self._response_us(step, stimulus, self._sampled[key])
             waited_us += ios * response_us
             yield sample(
                 number,
@@ -108,13 +108,13 @@ class ScriptedDrive:
                 seconds=seconds,
                 ended_seconds=ended,
                 read_ios=now_read,
-                read_bytes=now_read * asked.largest_block_bytes,
-                write_bytes=(ios - now_read) * asked.largest_block_bytes,
+                read_bytes=now_read * stimulus.largest_block_bytes,
+                write_bytes=(ios - now_read) * stimulus.largest_block_bytes,
                 average_response_us=response_us,
             )
-            if done >= most:
+            if done >= maximum_ios:
                 break
-        yield self._measured(asked, reads, done - reads, ended, waited_us / done if done else 0.0)
+        yield self._measured(stimulus, reads, done - reads, ended, waited_us / done if done else 0.0)
 
     def _measured(self, point: Stimulus, reads: int, writes: int, seconds: float, response_us: float) -> Measurement:
         runtime_ms = round(1000 * seconds)
@@ -123,7 +123,7 @@ class ScriptedDrive:
         def side(ios: int) -> Transfers:
             moved = ios * point.largest_block_bytes
             if point.amount_bytes is not None and ios:
-                moved = point.amount_bytes  # the last block may be a part of one
+                moved = point.amount_bytes  # the last block may be partial
             return transfers(
                 ios,
                 transferred_bytes=moved,
@@ -142,54 +142,56 @@ class ScriptedDrive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """A whole run of a procedure: what was asked with what came of it, and the conclusion."""
+class ProcedureRun:
+    """A whole run of a procedure: its steps with their outcomes, and the conclusion."""
 
     spec: Spec
     device: Dut
-    told: tuple[tuple[Step, tuple[Outcome, ...]], ...]
+    performed: tuple[tuple[Step, tuple[Outcome, ...]], ...]
     conclusion: Conclusion
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return tuple(step for step, _ in self.told)
+        return tuple(step for step, _ in self.performed)
 
     @property
     def rounds(self) -> tuple[Round, ...]:
         return tuple(step for step in self.steps if isinstance(step, Round))
 
-    def stretches(self, *phases: Phase) -> tuple[ContinuousStimulus, ...]:
-        """Return the stretches of some phases, or of all, in order."""
+    def continuous_stimuli(self, *phases: Phase) -> tuple[ContinuousStimulus, ...]:
+        """Return the continuous stimuli of some phases, or of all, in order."""
         found = (step for step in self.steps if isinstance(step, ContinuousStimulus))
         return tuple(step for step in found if not phases or step.phase in phases)
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        return tuple(outcome for _, outcomes in self.told for outcome in outcomes if isinstance(outcome, Measurement))
+        return tuple(
+            outcome for _, outcomes in self.performed for outcome in outcomes if isinstance(outcome, Measurement)
+        )
 
     def result(self, ending: Ending = "finished", outcomes: int | None = None, **changes: Any) -> TestResult:
-        """Return what it folds into; of so many outcomes only, where that is given."""
-        told, left = [], sum(len(entry) for _, entry in self.told) if outcomes is None else outcomes
-        for step, item in self.told:
-            if left > 0:
-                told.append((step, item[:left]))
-                left -= len(item)
+        """Return the result of the run, or of its first ``outcomes`` only."""
+        performed, remaining = [], sum(len(entry) for _, entry in self.performed) if outcomes is None else outcomes
+        for step, item in self.performed:
+            if remaining > 0:
+                performed.append((step, item[:remaining]))
+                remaining -= len(item)
         facts = replace(samples.run_facts(self.spec, device=self.device), **changes)
         conclusion = self.conclusion if ending == "finished" else None
-        return fold(facts, told, ending=ending, ending_detail="", finished="", conclusion=conclusion)
+        return fold(facts, performed, ending=ending, ending_detail="", finished="", conclusion=conclusion)
 
 
-def course(
+def run_procedure(
     spec: Spec, device: Dut | None = None, iops: Behaviour = constant, response_us: Behaviour | None = None
-) -> Course:
+) -> ProcedureRun:
     """Run the procedure of ``spec`` on a scripted drive."""
     device, answer = device or dut(), ScriptedDrive(iops, response_us)
     conclusion = drive(procedure(spec, device), answer)
-    return Course(spec=spec, device=device, told=tuple(answer.told), conclusion=conclusion)
+    return ProcedureRun(spec=spec, device=device, performed=tuple(answer.performed), conclusion=conclusion)
 
 
 def outline(steps: Sequence[Step]) -> list[tuple[str, float]]:
-    """Return the steps as kind or phase, with the seconds that their stimuli, or their idleness, last."""
+    """Return each step as its kind or phase, with the seconds of its stimuli or its idle time."""
     return [
         (
             step.phase if isinstance(step, ContinuousStimulus) else step.kind,
@@ -200,7 +202,7 @@ def outline(steps: Sequence[Step]) -> list[tuple[str, float]]:
 
 
 def noisy(seed: int, spread: float) -> Behaviour:
-    """Return a behaviour around a thousand I/Os per second that is the same each time it is asked for."""
+    """Return a behaviour around a thousand I/Os per second that depends on the seed only."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
         noise = random.Random(f"{seed} {step.part} {number} {stimulus.label} {stimulus.demand.label}")
@@ -209,13 +211,13 @@ def noisy(seed: int, spread: float) -> Behaviour:
     return iops
 
 
-def wild(step: Step, stimulus: Stimulus, number: int) -> float:
-    """Ten times as fast in every second round, and in every second half hour of a stretch: never steady."""
+def unsteady(step: Step, stimulus: Stimulus, number: int) -> float:
+    """Return ten times the IOPS in every second round, or half hour of a continuous stimulus: never steady."""
     return [100, 1000][(number if isinstance(step, Round) else (number - 1) // 30) % 2]
 
 
 def brief(spec: Any) -> Any:
-    """Return a specification whose loops that nothing is decided in are short."""
+    """Return a specification whose loops without a stop rule are short."""
     match spec:
         case HostIdleSpec():
             return altered(spec, wait_states__cycles=2)
@@ -226,7 +228,7 @@ def brief(spec: Any) -> Any:
 
 
 def is_steady(values: Sequence[int]) -> bool:
-    """The rule with every fraction multiplied out: range <= 20 % and |slope| * (n - 1) <= 10 % of the average."""
+    """Evaluate the rule in integers: range <= 20 % and |slope| * (n - 1) <= 10 % of the average."""
     count, total = len(values), sum(values)
     weights = [2 * index - (count - 1) for index in range(count)]
     rise = abs(sum(weight * value for weight, value in zip(weights, values, strict=True)))
@@ -235,7 +237,7 @@ def is_steady(values: Sequence[int]) -> bool:
 
 
 def stops_at(series: Sequence[Sequence[int]], window: int = 5, maximum: int = 25) -> int | None:
-    """Return the first round at which all series are steady in one window, in integers: the tests' own oracle."""
+    """Return the first round at which all series are steady in one window, in integers: the oracle of the tests."""
     for last in range(window, maximum + 1):
         if all(is_steady(values[last - window : last]) for values in series):
             return last
@@ -243,14 +245,14 @@ def stops_at(series: Sequence[Sequence[int]], window: int = 5, maximum: int = 25
 
 
 def refusal(spec: Spec, device: Dut) -> str:
-    """Return in what words a test refuses a device, which it must before its first step."""
+    """Return the message with which a test refuses a device before its first step."""
     answer = ScriptedDrive()
     with pytest.raises(TargetUnfit) as caught:
         drive(procedure(spec, device), answer)
-    assert answer.told == []
+    assert answer.performed == []
     return str(caught.value)
 
 
 def answered(journal: JournalReader) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
-    """Give each valid step of a journal with its outcomes."""
+    """Return each valid step of a journal with its outcomes."""
     return ((step, tuple(outcomes)) for step, outcomes in journal.steps())
