@@ -1,10 +1,10 @@
 """Real points of every shape: fio's true answers must be accepted, and false ones made from them rejected.
 
-``python bench/answers.py [--points 400] [--seed 1] [--folder DIR]`` (root) lets fio do short points of random shapes on
-a loop device in memory and on a file in DIR: both I/O engines, 1 to 8 threads, queue depths to 64, mixes of reads and
-writes and of sizes, by time, by passes and by a limit, with a ramp, with calls of fsync and fdatasync, and sampled.  Of
-each answer in which the side that is changed has ten I/Os or more, every kind of ``tests/false_answers.py`` is made.
-Prints what was refused, and what was not.
+``python bench/answers.py [--points 400] [--seed 1] [--folder DIR]`` (root) lets fio run short points of random shapes
+on a loop device in memory and on a file in DIR: both I/O engines, 1 to 8 threads, queue depths up to 64, mixes of reads
+and writes and of sizes, by time, by passes and by a limit, with a ramp, with calls of fsync and fdatasync, and with
+samples. Every kind of false answer of ``tests/false_answers.py`` is made from each answer, if the side to be changed
+has at least ten I/Os. Prints which true answers were rejected, and which false ones accepted.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from snia_pts.lab.fio.probe import IO_ENGINES
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Stimulus, Zone
 from tests.drives import MIB, filled, loop_device
-from tests.false_answers import FALSE, believed, false_answer, side_of
+from tests.false_answers import FALSE, accepted, false_answer, side_of
 
 _RANGE = 32 * MIB
-#: Of one I/O the least, the mean and the greatest response time are the same.
+#: With a single I/O, minimum, mean and maximum of the response time are equal.
 _FEWEST_IOS = 10
 _MIX = (
     BlockShare(size_bytes=512, percent=4),
@@ -41,7 +41,7 @@ _SKEW = (Zone(access_percent=50, range_percent=5), Zone(access_percent=50, range
 
 
 def drawn(dice: random.Random) -> ContinuousStimulus:
-    """Return a point of a random shape; it is sampled where it says so."""
+    """Return a point of a random shape, which may have samples."""
     access = dice.choice(("RND", "SEQ"))
     facts: dict[str, Any] = {
         "access": access,
@@ -109,7 +109,7 @@ def main() -> int:
 def points(
     arguments: argparse.Namespace, targets: tuple[str, str], place: Path
 ) -> Iterator[tuple[str, int, list[str]]]:
-    """Measure points; yield why each was rejected, the number of false answers made of it, and those accepted."""
+    """Measure points; yield why each was rejected, the number of false answers made from it, and the accepted ones."""
     dice = random.Random(arguments.seed)
     for number in range(arguments.points):
         evidence = place / f"{number}"
@@ -124,7 +124,7 @@ def points(
         answer, job = ((evidence / f"{measured.evidence}.{suffix}").read_text() for suffix in ("json", "fio"))
         changed_ios = side_of(json.loads(answer[answer.index("{") :]))["total_ios"]
         kinds = FALSE if changed_ios >= _FEWEST_IOS else ()
-        yield "", len(kinds), [kind for kind in kinds if believed(step.stimulus, job, false_answer(answer, kind))]
+        yield "", len(kinds), [kind for kind in kinds if accepted(step.stimulus, job, false_answer(answer, kind))]
 
 
 if __name__ == "__main__":

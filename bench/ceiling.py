@@ -1,10 +1,10 @@
 """The ceiling of this host, and which points are host-limited on a fast and on a slow drive.
 
-``python bench/ceiling.py [--seconds 2] [--memory DIR]`` (root) calibrates the host three times, and checks the ceiling
-of a mix against a run of its own.  Then it makes a loop device on a file in DIR (/dev/shm by default), runs
-the same points on it unthrottled, where only the host limits them, and throttled by a control group to some thousand
-I/Os a second, like a slow drive, and prints the figures and the verdict of each point.  Other processes on the CPUs
-change the first figures, but must not make points of the second drive host-limited.
+``python bench/ceiling.py [--seconds 2] [--memory DIR]`` (root) calibrates the host three times, and compares the
+ceiling of a mix with a measurement of that mix. Then it makes a loop device on a file in DIR (/dev/shm by default),
+runs the same points on it unthrottled, where only the host limits them, and throttled by a control group to some
+thousand I/Os per second, like a slow drive, and prints the figures and the verdict of each point. Other processes on
+the CPUs change the first figures, but must not make points of the second drive host-limited.
 """
 
 from __future__ import annotations

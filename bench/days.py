@@ -1,9 +1,10 @@
 """Memory and time of long continuous stimuli: an hour, a day and a week of one-second samples, side by side.
 
-``python bench/days.py [--test wsat|xsr] [--hours 1 24 168]`` lets a scripted device answer a test of that length, each
-time in a process of its own: ``run`` journals it and makes its result, ``assess`` makes the result again from the
-journal, ``draw`` that and all figures and tables of its report.  ``xsr`` has all samples in one stretch, ``wsat`` in
-stretches of half an hour.  ``--ios 1e3 1e6 1e9`` gives a test of the first length so many I/Os instead.
+``python bench/days.py [--test wsat|xsr] [--hours 1 24 168]`` lets a scripted device answer a test of that length. Each
+phase has its own process: ``run`` journals the test and makes its result, ``assess`` makes the result again from the
+journal, ``draw`` also makes all figures and tables of its report. ``xsr`` has all samples in one continuous stimulus,
+``wsat`` in continuous stimuli of half an hour. ``--ios 1e3 1e6 1e9`` varies the number of I/Os of a test of the first
+length instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from snia_pts.model.histogram import Histogram
 from snia_pts.model.measurement import NO_TRANSFERS, Measurement, Outcome, PurgeOutcome, Sample, Timing, Transfers
 from snia_pts.model.steps import ContinuousStimulus, Purge, Step
 from snia_pts.model.telemetry import BlockStatistics, TelemetrySample
-from snia_pts.model.test_platform import TestPlatform
+from snia_pts.model.test_platform import UNKNOWN_PLATFORM
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.report.figures import render as drawing
@@ -79,20 +81,6 @@ def facts(test: str, hours: float) -> RunFacts:
         write_cache="disabled",
         discard=True,
     )
-    platform = TestPlatform(
-        hostname="",
-        motherboard="",
-        cpu="",
-        cpus=1,
-        memory_bytes=0,
-        operating_system="",
-        kernel="",
-        python="",
-        suite_version="",
-        engine="",
-        engine_version="",
-        io_engine="",
-    )
     return RunFacts(
         run_id="days",
         started=_STARTED,
@@ -101,7 +89,7 @@ def facts(test: str, hours: float) -> RunFacts:
         test_class="enterprise",
         spec=specification.spec,
         dut=device,
-        platform=platform,
+        platform=replace(UNKNOWN_PLATFORM, cpus=1),
         deviations=specification.deviations,
     )
 
@@ -212,7 +200,7 @@ def perform_phase(phase: str, test: str, hours: float, ios: float, folder: RunFo
 
 
 def cost(phase: str, test: str, hours: float, folder: RunFolder, ios: float | None = None) -> tuple[float, float]:
-    """Return seconds (nan if it failed) and peak resident memory (MiB) of a phase in a process of its own."""
+    """Return seconds (nan if it failed) and peak resident memory (MiB) of a phase in a separate process."""
     many = 3600 * hours * _IOPS if ios is None else ios
     command = [sys.executable, __file__, "--test", test, "--phase", phase, "--folder", str(folder.path)]
     with subprocess.Popen(

@@ -1,12 +1,11 @@
-"""The time between two points, and what the suite takes while they are measured; beside others in the same run.
+"""The time between two points, and the suite's resource usage during points, compared with other tools.
 
 ``python bench/gap.py [--folder DIR] [--point-seconds 1] [--rounds 2]`` (root) makes a loop device on a file in DIR, and
-runs rounds of 56 points on it: with the suite, and as a plain loop that starts fio with its defaults for each point.  A
-process of its own watches /sys/block/loopN/stat all the while.
-``--tkperf CHECKOUT --tkperf-python PYTHON`` and ``--cloudharmony CHECKOUT`` (block-storage, with php) let these do
-their IOPS tests too, for as long as the plain loop took and as much as they sleep before.
-``--alone`` runs nobody but the suite, ``--mixes`` and ``--sizes`` (KiB) fewer points: ``--alone --point-seconds 60
---mixes 100 65 0 --sizes 1024 64 4`` takes 18 minutes.
+runs rounds of 56 points on it: with the suite, and with a plain loop that starts fio with its defaults for each point.
+A separate process watches /sys/block/loopN/stat all the time. ``--tkperf CHECKOUT --tkperf-python PYTHON`` and
+``--cloudharmony CHECKOUT`` (block-storage, with php) run the IOPS tests of these tools as well, for the time that the
+plain loop took plus the time for which they sleep first. ``--alone`` runs the suite only; ``--mixes`` and ``--sizes``
+(KiB) reduce the points: ``--alone --point-seconds 60 --mixes 100 65 0 --sizes 1024 64 4`` takes 18 minutes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.peers import Reading, cloudharmony, readings, started, tkperf
 from tests.drives import MIB, loop_device
 
-#: A pause from its beginning to its end, in ms of the monotonic clock.
+#: A pause from its start to its end, in ms of the monotonic clock.
 Idle = tuple[float, float]
 
 SHORTEST_IDLE_MS = 0.5
@@ -42,11 +41,11 @@ MIXES = (100, 95, 65, 50, 35, 5, 0)
 SIZES_KIB = (1024.0, 128.0, 64.0, 32.0, 16.0, 8.0, 4.0, 0.5)
 #: fio sleeps at least this long before it starts: starting one for each point leaves the device idle for longer.
 FIO_MS = 100.0
-#: What others sleep before their points.
+#: The time for which the other tools sleep before their points.
 SLEPT_SECONDS = 15.0
 #: Of a window.
 LEAST_ROUNDS = 2
-#: What lies around the moments that the suite tells may belong to its pause.
+#: A pause may include this much before and after the times that the suite records.
 AROUND_MS = 100.0
 MOMENTS = ("started_monotonic_ns", "ended_monotonic_ns")
 
@@ -180,7 +179,7 @@ def rounds_of(journal: Path) -> list[list[dict[str, Any]]]:
 
 
 def taken(name: str, found: Sequence[Reading], first: float, last: float) -> None:
-    """Print a process's usage between two times of the monotonic clock, in seconds."""
+    """Print the resource usage of a process between two times of the monotonic clock, in seconds."""
     during = [item for item in found if first <= item.at <= last]
     if len(during) < 2:
         print(f"{name:46} was not seen twice")

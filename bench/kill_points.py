@@ -1,9 +1,10 @@
 """Random kills of simulated runs of every test: the results after ``resume``.
 
-``python bench/kill_points.py [--kills 500] [--seed 1] [--jobs 2]`` runs each test of the standard, shortened, once to
-its end, then cuts its journal at random bytes, as a crash would, resumes, perhaps kills that once more, and requires:
-no entry of the journal is lost; what came of the steps is, to the last bit, what comes of them without interruption;
-no measurement window reaches across an interruption; the report's deviations name each.  Prints a line a test.
+``python bench/kill_points.py [--kills 500] [--seed 1] [--jobs 2]`` runs each test of the standard once, shortened, to
+its end. Then it truncates the journal at random bytes, as a crash would, resumes the run, and perhaps kills it again.
+It requires that no entry of the journal is lost, that the outcomes of the steps are those without interruption to the
+last bit, that no measurement window spans an interruption, and that the report's deviations name each. Prints a line
+per test.
 """
 
 from __future__ import annotations
@@ -25,19 +26,21 @@ from tests import killing
 
 
 def kill(test: str, kills: int, seed: int) -> tuple[str, int, int, float]:
-    """Kill runs of a test at least so often; return the test, the kills, the failed ones, and the seconds."""
+    """Kill runs of a test at least this often; return the test, the kills, the failed ones, and the seconds."""
     place, began = Path(tempfile.mkdtemp(prefix="snia-pts-kills-")), time.monotonic()
     reference = killing.reference(test, place / "reference")
     done = failed = number = 0
     while done < kills:
         number += 1
         one = random.Random(f"{seed} {test} {number}")
-        way: ResumePolicy = one.choice(("rule", "rule", "continue", "purge"))
+        policy: ResumePolicy = one.choice(("rule", "rule", "continue", "purge"))
         try:
-            done += killing.kill_and_resume(reference, place / "reference", place / "killed", one.getrandbits(32), way)
+            done += killing.kill_and_resume(
+                reference, place / "reference", place / "killed", one.getrandbits(32), policy
+            )
         except Exception:  # noqa: BLE001  # an error is counted and printed, and does not stop the benchmark
             done, failed = done + 1, failed + 1
-            print(f"{test}, number {number}, {way}:\n{traceback.format_exc()}", file=sys.stderr)
+            print(f"{test}, number {number}, {policy}:\n{traceback.format_exc()}", file=sys.stderr)
         shutil.rmtree(place / "killed")
     shutil.rmtree(place)
     return test, done, failed, time.monotonic() - began

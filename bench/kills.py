@@ -1,9 +1,9 @@
 """Real fio on a loop device, killed and broken: processes left behind, lost data, and the result of ``resume``.
 
-``python bench/kills.py [--kills 20] [--seed 1] [--folder DIR]`` (root) kills the suite and fio so often at random
-moments, and breaks a run in every other way that ``tests/breaking.py`` knows; each is resumed.  It requires that no
-program outlives the suite, that the target is free for the next run, that nothing journaled is lost, that what fio
-answered is journaled but for the last answer, and that the run says what happened.  Prints a table.
+``python bench/kills.py [--kills 20] [--seed 1] [--folder DIR]`` (root) kills the suite and fio this often at random
+moments, and causes every other fault of ``tests/breaking.py`` once; each run is resumed. It requires that no program
+outlives the suite, that the target is free for the next run, that nothing journaled is lost, that every answer of fio
+except the last is journaled, and that the run reports the fault. Prints a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests import breaking
-from tests.breaking import Broken, Fault, Lost, Run
+from tests.breaking import BrokenRun, Fault, RequirementFailed, Run
 from tests.simulated_device.drive import SimulatedDrive, loop_drive
 
 
@@ -40,11 +40,11 @@ class Row:
     lost: list[str] = field(default_factory=list)
 
     def show(self) -> None:
-        """Print it."""
+        """Print the row."""
         codes = ", ".join(f"{code} x {count}" for code, count in sorted(self.codes.items()))
         after = ", ".join(f"{what} x {count}" for what, count in sorted(self.resumed.items()))
-        gone, free = max(self.gone_seconds, default=0), max(self.free_seconds, default=0)
-        print(f"{self.name:28} {codes:20} {gone:6.2f} {free:6.2f}  {len(self.lost):4}  {after}", flush=True)
+        last_program, free = max(self.gone_seconds, default=0), max(self.free_seconds, default=0)
+        print(f"{self.name:28} {codes:20} {last_program:6.2f} {free:6.2f}  {len(self.lost):4}  {after}", flush=True)
         for reason in self.lost:
             print(f"    LOST: {reason}", flush=True)
 
@@ -60,14 +60,14 @@ def note(row: Row, run: Run, fault: Fault, mend: Callable[[Run], object]) -> Non
         fault.require(broken)
         mend(run)
         row.resumed[resumed(run, broken)] += 1
-    except Lost as lost:
+    except RequirementFailed as lost:
         row.lost.append(str(lost))
     finally:
         run.process.kill()
         run.process.wait()
 
 
-def resumed(run: Run, broken: Broken) -> str:
+def resumed(run: Run, broken: BrokenRun) -> str:
     """Resume a run, and return the outcome in one word."""
     done = breaking.resumed(run, broken)
     if done.returncode == 0:
@@ -76,18 +76,18 @@ def resumed(run: Run, broken: Broken) -> str:
         return "had not begun"
     if done.returncode == 16 and "it is finished" in done.stderr:
         return "was finished"
-    if done.returncode in (6, 8, 10, 11, 12):  # there is no drive any more, or nothing can be told of it
+    if done.returncode in (6, 8, 10, 11, 12):  # the drive no longer exists, or does not answer
         return f"refused ({done.returncode})"
-    raise Lost(f"resume: {done.stderr}")
+    raise RequirementFailed(f"resume: {done.stderr}")
 
 
 def kills(what: str, fault: Fault, places: Iterator[Path], count: int) -> int:
-    """Kill so many runs; return the number of wrong outcomes."""
+    """Kill runs this often; return the number of wrong outcomes."""
     row = Row(name=what)
     while row.runs < count:
         with breaking.place(next(places)) as (device, folder):
             note(row, Run(folder=folder, device=device), fault, breaking.mend)
-        if row.codes.pop(0, None):  # the run was at its end already, which is no kill
+        if row.codes.pop(0, None):  # the run had already ended, so this is no kill
             row.lost.pop()
             row.runs -= 1
     row.show()
@@ -97,7 +97,7 @@ def kills(what: str, fault: Fault, places: Iterator[Path], count: int) -> int:
 def drives(places: Iterator[Path]) -> int:
     """Let simulated drives fail, vanish and hang; return the number of wrong outcomes."""
     failed = 0
-    for what, do, says in (
+    for what, do, message in (
         ("EIO", fail, "Input/output error"),
         ("the drive is gone", vanish, "Input/output error"),
         ("the drive hangs", hang, "no answer within"),
@@ -106,7 +106,7 @@ def drives(places: Iterator[Path]) -> int:
         folder.mkdir()
         with loop_drive(folder) as drive:
             run = Run(folder=folder / "run", device=drive.path, how=breaking.LONG)
-            note(row, run, Fault(do=partial(do, drive), code=12, says=says).waited(), partial(heal, drive))
+            note(row, run, Fault(do=partial(do, drive), code=12, message=message).waited(), partial(heal, drive))
         row.show()
         failed += len(row.lost)
     return failed
@@ -162,8 +162,11 @@ def main() -> None:
         print(f"a run of {seconds:.1f} s, killed at random moments of it; worst times in s")
         print(f"{'':28} {'exit code':20} {'gone':>6} {'free':>6}  lost  resumed")
         for what, fault in (
-            ("SIGKILL of the suite", Fault(do=breaking.kill_suite(chance, seconds), code=-9, says="")),
-            ("SIGKILL of fio", Fault(do=breaking.kill_fio(chance, 0.6 * seconds), code=13, says="killed by signal 9")),
+            ("SIGKILL of the suite", Fault(do=breaking.kill_suite(chance, seconds), code=-9, message="")),
+            (
+                "SIGKILL of fio",
+                Fault(do=breaking.kill_fio(chance, 0.6 * seconds), code=13, message="killed by signal 9"),
+            ),
         ):
             failed += kills(what, fault, places, arguments.kills)
         for what, fault in breaking.FAULTS.items():

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-#: What CloudHarmony's program asks of a point's time at least.
+#: The shortest time of a point that CloudHarmony's program accepts.
 CLOUDHARMONY_SECONDS = 10
 SAMPLE_SECONDS = 0.5
 MIB = 1024.0  # of the kernel's kB
@@ -21,8 +21,8 @@ MIB = 1024.0  # of the kernel's kB
 class Reading:
     """The resource usage of a process so far, without its children.
 
-    Seconds of CPU time at a moment of the monotonic clock, and MiB: the most that was resident, and of what is resident
-    its share, and what is its alone.
+    CPU time in seconds at a time of the monotonic clock, and memory in MiB: peak resident, proportional and unique set
+    size.
     """
 
     at: float
@@ -41,18 +41,18 @@ def readings(process: subprocess.Popen[bytes], limit_seconds: float) -> Iterator
             return
         try:
             yield read(Path("/proc") / str(process.pid))
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             process.wait()
             return
         time.sleep(SAMPLE_SECONDS)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all of its session: children of timeout are in a process group of their own."""
+    """Kill a process and its whole session, because children of timeout have a separate process group."""
     process.kill()
     process.wait()
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # it has ended
             if int(stat.read_text().rpartition(")")[2].split()[3]) == process.pid:
                 os.kill(int(stat.parent.name), signal.SIGKILL)
 
@@ -77,7 +77,7 @@ def _sizes(file: Path) -> Mapping[str, int]:
 
 
 def started(argv: Sequence[str | Path], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
-    """Start a program in ``folder``, in a session of its own, without standard input."""
+    """Start a program in ``folder``, in a new session, without standard input."""
     return subprocess.Popen(
         list(map(str, argv)),
         cwd=folder,
@@ -113,7 +113,8 @@ def tkperf(device: str, seconds: float, checkout: Path, python: Path, folder: Pa
 def cloudharmony(device: str, seconds: float, checkout: Path, folder: Path) -> subprocess.Popen[bytes]:
     """Run the IOPS test of CloudHarmony's block-storage without purge and preconditioning, as its run.sh does.
 
-    It asks for points of ten seconds at least; for shorter ones its fio is a shell that becomes fio with another time.
+    It requires points of at least ten seconds; for shorter ones its fio is a shell script that executes fio with
+    another time.
     """
     fio, output = folder / "fio", folder / "cloudharmony"
     output.mkdir(exist_ok=True)

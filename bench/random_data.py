@@ -1,8 +1,8 @@
-"""Scrambled or refilled random buffers: the cost of each on the host, and the data written.
+"""Scrambled or refilled random buffers: the cost of each on the host, and the written data.
 
-``python bench/random_data.py [--seconds 1] [--fast DIR]`` writes with both, in turns, to nowhere (fio's null engine:
-the host's limit) and to a file in memory (DIR, /dev/shm unless told otherwise: a target as fast as they come), and
-then examines the data written: its compressibility, and how many blocks repeat.
+``python bench/random_data.py [--seconds 1] [--fast DIR]`` writes with both, in turns, to fio's null engine (the host's
+limit) and to a file in memory (DIR, /dev/shm by default: the fastest possible target). Then it examines the written
+data: its compressibility, and how many blocks repeat.
 """
 
 from __future__ import annotations

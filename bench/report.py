@@ -1,12 +1,12 @@
-"""Time and memory from a stored run to its report, and of ``--help`` and ``--plan``; beside TKperf on the same data.
+"""Time and memory from a stored run to its report, and of ``--help`` and ``--plan``, compared with TKperf.
 
-``python bench/report.py RUN [--repeats 3]`` makes the report of RUN again, each time in a process of its own.
-``--tkperf CHECKOUT --tkperf-python PYTHON`` lets TKperf plot the rounds of RUN, an IOPS run of the whole matrix, and
-rst2pdf make its PDF, in turns with ours: PYTHON is an interpreter that has what both need, which is Python 3.10 with
-matplotlib 3.5.3, numpy below 1.25, lxml, simplejson, docutils 0.20.1 and rst2pdf.  In the same turns stand what the
-libraries alone take: matplotlib for as many figures of one line, rst2pdf for the report's text without figures.
+``python bench/report.py RUN [--repeats 3]`` makes the report of RUN again, each time in a separate process. ``--tkperf
+CHECKOUT --tkperf-python PYTHON`` lets TKperf plot the rounds of RUN, an IOPS run of the whole matrix, and rst2pdf make
+its PDF, alternating with the suite. PYTHON is an interpreter with the libraries of both: Python 3.10 with matplotlib
+3.5.3, numpy below 1.25, lxml, simplejson, docutils 0.20.1 and rst2pdf. The same turns measure the libraries alone:
+matplotlib for the same number of figures with one line, rst2pdf for the report's text without figures.
 
-Every program finds its bytecode, as an installed one does: the first turn makes it, and does not count.
+The first turn writes the bytecode of every program, as an installation does, and does not count.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cost:
 
 
 def cost(*programs: Sequence[str | Path], folder: Path | None = None, **environment: str) -> Cost:
-    """Return the total cost of programs, with the largest one's memory: at least ours, because they fork from us."""
+    """Return the total cost of programs; the memory is that of the largest, and at least ours, because they fork."""
     began, cpu, mib = time.monotonic(), 0.0, 0.0
     for argv in programs:
         process = subprocess.Popen(
@@ -99,7 +99,7 @@ def tkperf_xml(result: TestResult) -> str:
     return f"<run>{elements(dict(head))}<iops>{elements(fields)}</iops></run>"
 
 
-#: Makes figures of one line in both forms: their number is its argument.
+#: Makes figures of one line as SVG and PDF; the argument is their number.
 _PLOTTED = """
 import io, sys
 from matplotlib.figure import Figure
@@ -144,7 +144,7 @@ def by_libraries(run: Path) -> tuple[Cost, Cost]:
 
 
 def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str], repeats: int) -> None:
-    """Run both on the same rounds in turns, and print their costs."""
+    """Run TKperf and the suite on the same rounds in turns, and print their costs."""
     from snia_pts.record.folder import RunFolder
     from snia_pts.record.replay import assess
 

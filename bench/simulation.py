@@ -75,7 +75,7 @@ def picture(path: Path) -> None:
         ax.set_linear_x(axes, [0.0, _FILLS])
         axes.set_xlabel("Drive fills (bytes written / user capacity)")
         ax.set_y(axes, heights, "IOPS", log=True)
-        legend_beside(axes, *axes.get_legend_handles_labels(), "sim:")
+        legend_beside(axes, "sim:")
         figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 

@@ -1,15 +1,15 @@
 """A drive's IOPS as measured by the suite and by plain fio commands, which must agree.
 
 ``python bench/speed.py [--seconds 2] [--turns 6]`` (root) measures random reads and writes of 4 KiB on a loop device in
-memory, in turns: with the suite, alone and while the next point is made ready; with fio tuned by hand; and with the
-settings of TKperf and of CloudHarmony's block-storage.  Prints the least, middle and greatest IOPS; the ratio of the
-suite to each in the same turn, the median with the interval that holds it with 95 %; and that of the best of all turns.
+memory, in turns: with the suite, alone and while it prepares the next point; with hand-tuned fio; and with the settings
+of TKperf and of CloudHarmony's block-storage. Prints minimum, median and maximum IOPS; the ratio of the suite to each
+other one in the same turn, as median with 95 % confidence interval; and the ratio of the best values of all turns.
 
 ``python bench/speed.py --cpu [--seconds 0.5] [--turns 30]`` measures the CPU time of an I/O instead, which other
-programs on the host disturb less: the suite's own job file without fixed buffers, as it is and with options that
-change nothing of the stimulus, in turns.  Prints the median by fio's own account of its threads, and by the kernel's of
-the whole process (with fio's start); the ratio of the medians to that of the job file as it is; and the median ratio of
-a turn with its interval.
+programs on the host disturb less: with the suite's own job file without fixed buffers, unchanged and with options that
+do not change the stimulus, in turns. Prints the medians of the time of fio's threads, as fio reports it, and of the
+whole process with fio's start, as the kernel reports it; the ratio of the medians to that of the unchanged job file;
+and the median ratio of a turn with its interval.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.drives import MIB, loop_device
 
 SIZE = 512 * MIB
 MEMORY = Path("/dev/shm")  # noqa: S108  # a file in memory, as fast as a target can be
-#: What others tell fio beside range, size, mix, threads and queue depth.
+#: The options of the other tools beside range, size, mix, threads and queue depth.
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "tuned by hand": (
         "--ioengine=io_uring",
@@ -54,7 +54,7 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "CloudHarmony's settings": ("--ioengine=libaio", "--randrepeat=0", "--refill_buffers", "--scramble_buffers=1"),
 }
 
-#: Options of fio that change nothing of the stimulus, added to the suite's job file.
+#: Options of fio that do not change the stimulus, added to the suite's job file.
 NEUTRAL: Mapping[str, Mapping[str, str]] = {
     "none of them": {},
     "fixedbufs": {"fixedbufs": "1"},
@@ -76,7 +76,7 @@ class CpuTime:
 
 
 def by_suite(device: Path, request: Stimulus, points: int) -> float:
-    """Return the IOPS of the first of so many points; the next one is prepared while it runs."""
+    """Return the IOPS of the first of these points; the next one is prepared while it runs."""
     with tempfile.TemporaryDirectory() as name:
         engine = FioEngine(str(device), Path(name), seed=1, io_engine="io_uring", fixed_buffers=True)
         return next(iter(engine.measure([request] * points))).iops
@@ -138,15 +138,15 @@ def compare_iops(device: Path, seconds: float, turns: int) -> None:
             "the suite, the next made ready": partial(by_suite, device, stimulus, 2),
             **{other: partial(by_fio, device, stimulus, options) for other, options in OTHERS.items()},
         }
-        rows = [{way: measure() for way, measure in ways.items()} for _ in range(turns)]
+        rows = [{engine: measure() for engine, measure in ways.items()} for _ in range(turns)]
         print(f"{stimulus.label}, T{threads} Q{depth}")
-        for way in ways:
-            iops = [row[way] for row in rows]
-            ratios = [row["the suite"] / row[way] for row in rows]
+        for engine in ways:
+            iops = [row[engine] for row in rows]
+            ratios = [row["the suite"] / row[engine] for row in rows]
             low, high = interval(ratios)
             best = max(row["the suite"] for row in rows) / max(iops)
             print(
-                f"  {way:32} {min(iops):9.0f} {statistics.median(iops):9.0f} {max(iops):9.0f} IOPS   "
+                f"  {engine:32} {min(iops):9.0f} {statistics.median(iops):9.0f} {max(iops):9.0f} IOPS   "
                 f"suite : this {statistics.median(ratios):5.2f} ({low:.2f} to {high:.2f}), of the best {best:5.2f}"
             )
 

@@ -1,8 +1,9 @@
 """The cost of telemetry: CPU time of a reading and of the suite without fio, and IOPS with and without it, in turns.
 
 ``python bench/telemetry.py [--folder DIR] [--seconds 4] [--turns 20]`` (root) makes a loop device on a file in DIR, and
-runs the same stimulus on it with one-second samples: with readings at every sample and tick, without any, and without
-any once more, which tells what the same differs from itself by.  A ratio's interval holds its median with 95 %.
+runs the same stimulus on it with one-second samples: with readings at every sample and tick, without readings, and
+without readings again, which shows the random difference between equal series. A ratio is a median with its 95 %
+confidence interval.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Blind(Observer):
         return first if first is not None else super()._read()
 
     def tick(self) -> None:
-        """Ask for nothing."""
+        """Read nothing."""
 
 
 def microseconds(act: Callable[[], object]) -> tuple[float, float]:
@@ -104,23 +105,25 @@ def main() -> None:
         for what, act in (("lap (at each outcome)", watching.lap), ("tick (about once a second)", watching.tick)):
             took, used = microseconds(act)
             print(f"{what:28} {took:8.1f} us median   {used:8.1f} us CPU")
-        found: dict[str, list[Seen]] = {way: [] for way in WAYS}
+        found: dict[str, list[Seen]] = {variant: [] for variant in WAYS}
         for turn in range(arguments.turns):
             for place in range(len(WAYS)):
-                way = WAYS[(turn + place) % len(WAYS)]  # each goes first in its turn
-                observer = watching if way == "with" else blind
-                found[way].append(stretch(device, Path(name) / f"{turn}{place}", arguments.seconds, observer))
-    for way, seen in found.items():
-        iops = [item.iops for item in seen]
+                variant = WAYS[(turn + place) % len(WAYS)]  # each variant is first in its turn
+                observer = watching if variant == "with" else blind
+                found[variant].append(stretch(device, Path(name) / f"{turn}{place}", arguments.seconds, observer))
+    for variant, result in found.items():
+        iops = [item.iops for item in result]
         suite, fio = (
-            statistics.median(getattr(item, who) for item in seen) for who in ("suite_percent", "fio_percent")
+            statistics.median(getattr(item, who) for item in result) for who in ("suite_percent", "fio_percent")
         )
-        print(f"{way:14} {statistics.median(iops):8.0f} IOPS, median   {min(iops):8.0f} - {max(iops):.0f}", end="")
+        print(f"{variant:14} {statistics.median(iops):8.0f} IOPS, median   {min(iops):8.0f} - {max(iops):.0f}", end="")
         print(f"   suite {suite:5.2f} % of a core, fio {fio:6.2f} %")
-    for way in ("with", "without again"):
-        ratios = [one.iops / other.iops for one, other in zip(found[way], found["without"], strict=True)]
+    for variant in ("with", "without again"):
+        ratios = [one.iops / other.iops for one, other in zip(found[variant], found["without"], strict=True)]
         low, high = interval(ratios)
-        print(f"IOPS {way} to without, of each turn: median {statistics.median(ratios):.3f}   {low:.3f} to {high:.3f}")
+        print(
+            f"IOPS {variant} to without, of each turn: median {statistics.median(ratios):.3f}   {low:.3f} to {high:.3f}"
+        )
 
 
 if __name__ == "__main__":
