@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from snia_pts.model.histogram import Histogram
-from snia_pts.model.measurement import NO_TRANSFERS, Direction, Measurement, Transfers
+from snia_pts.model.measurement import NO_TRANSFERS, Direction, Measurement, Transfers, percentile_response_us
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.formats import xlsx
 from snia_pts.report.pages import Page
 from snia_pts.report.registry import build
+from snia_pts.report.sections import response_over_time
 from snia_pts.report.tables import Table
 from snia_pts.results.attributes import Tail, tails
 from snia_pts.results.result import TestResult
+from snia_pts.spec import loop_rule
 from tests import samples
 from tests.test_report_data import Book
 from tests.test_report_figures import check
@@ -159,3 +161,52 @@ def points(lines: Sequence[Any]) -> list[tuple[float, float]]:
     """Return the points of the lines of Thread Counts."""
     named = (line for line in lines if re.fullmatch(r"TC \d+", str(line.get_label())))
     return [point for line in named for point in zip(*map(list, line.get_data()), strict=True)]
+
+
+@pytest.mark.parametrize("test", ["iops", "latency"])
+def test_tracked_points_over_time_are_at_the_middle_of_each_measurement(test: str) -> None:
+    """Average, 99.9 % and maximum of each round stand at its minute since the loop began."""
+    result = samples.result_of(test)
+    (loop,) = result.loops
+    (planned,) = (figure for figure in build(result).figures if figure.name == "response-over-time")
+    with drawing.settings():
+        figure: Any = planned.draw()
+        check(figure)
+    shown = [point for line in figure.axes[0].lines for point in zip(*map(list, line.get_data()), strict=True)]
+    start_ns = loop.rounds[0].measurements[0].timing.started_monotonic_ns
+    expected = []
+    for measured in loop.complete:
+        for variable in loop_rule(result.facts.spec).tracked:  # type: ignore[union-attr]
+            point = measured.point(variable)
+            middle_ns = (point.timing.started_monotonic_ns + point.timing.ended_monotonic_ns) / 2 - start_ns
+            three_nines_us = percentile_response_us([point], 99.9)
+            assert three_nines_us is not None
+            times_us = (point.average_response_us, three_nines_us, point.maximum_response_us)
+            expected += [(middle_ns / 60e9, time_us / 1000) for time_us in times_us]
+    assert sorted(shown) == [pytest.approx(point) for point in sorted(expected)]
+
+
+def test_the_time_of_an_interruption_is_left_out() -> None:
+    """After a resume, whose clock may have started again, the curve goes on where it ended."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    later = dataclasses.replace(loop.rounds[-1], measurements=tuple(map(resumed, loop.rounds[-1].measurements)))
+    rounds = (*loop.rounds[:-1], later)
+    changed = dataclasses.replace(loop, rounds=rounds)
+    times, others = response_over_time.middles(loop), response_over_time.middles(changed)
+    before, after = loop.rounds[-2].measurements[-1], loop.rounds[-1].measurements[0]
+    gap_ns = after.timing.started_monotonic_ns - before.timing.ended_monotonic_ns
+
+    for one, other in zip(loop.rounds[-1].measurements, later.measurements, strict=True):
+        assert others[id(other)] == pytest.approx(times[id(one)] - gap_ns / 1e9)
+
+
+def resumed(measurement: Measurement) -> Measurement:
+    timing = measurement.timing
+    shifted = dataclasses.replace(
+        timing,
+        interruptions=1,
+        started_monotonic_ns=timing.started_monotonic_ns + 10**15,
+        ended_monotonic_ns=timing.ended_monotonic_ns + 10**15,
+    )
+    return dataclasses.replace(measurement, timing=shifted)

@@ -10,7 +10,7 @@ from functools import partial
 
 from ...report.figures import columns_3d
 from ...report.figures.figure import Grid, PointMatrix
-from ...report.figures.matrices import average_response_ms
+from ...report.figures.matrices import average_response_ms, percentile_response_ms
 from ...report.figures.surface_3d import has_surface, surface
 from ...report.pages import Block, Figure, Page
 from ...report.tables import Table
@@ -185,10 +185,10 @@ def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
             return
         figure = Figure(
             name=f"response-{slug}-{number}",
-            caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}, "
+            caption=f"Average, 99 % and 99.9 % response time over IOPS; labels give the {axis_name(axis).lower()}, "
             "where there is room. Where a curve turns up, more outstanding I/Os do not increase IOPS"
             f"{_falling_iops(group, axis)}.",
-            alt="Line plot: average and 99 % response time in ms against IOPS, one colour per series.",
+            alt="Line plot: average, 99 % and 99.9 % response time in ms against IOPS, one colour per series.",
             draw=partial(response_over_iops, curves, legend="Series"),
         )
         yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
@@ -216,7 +216,8 @@ def steps(series: Series, key: str, family: Family) -> list[Step]:
             demand=f"{DEMANDS[key]}{at}",
             iops=IOPS.of(spot.measured),
             average_ms=average_response_ms(spot.measured),
-            most_ms=two_nines_ms(spot.measured),
+            two_nines_ms=two_nines_ms(spot.measured),
+            three_nines_ms=percentile_response_ms(spot.measured, 99.9),
         )
         for at, spot in along(series.spots, axis).items()
     ]

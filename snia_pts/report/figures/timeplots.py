@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from ...results.result import Sampling
 from ..header import NOT_ACHIEVED
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH, Figure, Page
 from . import axes as ax
-from .figure import canvas, plot
-from .style import INK, QUIET
+from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
+from .style import INK, QUIET, series_styles
 from .timelines import Along, Series, reduction
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _MAX_TICKS = 14
 _MAX_MINUTES = 1000.0
 _LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
 _BETWEEN = 0.12
+#: The dashes of the quantities of one point.
+_DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 #: Right margin of panels, for their legends.
 _LEGEND_MARGIN = 1.05
 
@@ -219,6 +221,29 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
             axes.tick_params(axis="x", labelbottom=False)
         _mark(axes, marks, factor, named=place == 0, beside=_LEGEND_MARGIN - _RIGHT)
     figure.align_ylabels()
+    return figure
+
+
+def responses(shown: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Drawing:
+    """Plot response times in ms (log) against time in seconds, a colour for each point, dashes for each quantity.
+
+    ``shown`` are the curves by point and quantity.
+    """
+    figure = canvas()
+    axes = plot(figure, left=_LEFT, right=LEGEND_WIDTH, bottom=_BOTTOM, top=0.2)
+    ax.dress(axes)
+    curves = [curve for quantities in shown.values() for curve in quantities.values()]
+    factor = set_places(axes, 0.0, max(x for curve in curves for x, _ in curve), "time")
+    styles, dashes = series_styles(list(shown)), dict(zip(next(iter(shown.values())), _DASHES, strict=True))
+    for point, quantities in shown.items():
+        for name, curve in quantities.items():
+            style = {**styles[point].line(), "linestyle": dashes[name]}
+            x, y = [place * factor for place, _ in curve], [value or math.nan for _, value in curve]
+            axes.plot(x, y, label=point if dashes[name] == "solid" else "", **style)
+    for name, dash in dashes.items():
+        axes.plot([], [], color=QUIET, linestyle=dash, label=name)
+    ax.set_y(axes, [value for curve in curves for _, value in curve], "Response time (ms)", log=True)
+    legend_beside(axes, "Point")
     return figure
 
 
