@@ -1,4 +1,4 @@
-"""What the suite relies on in fio, held against the fio that is installed."""
+"""What the suite relies on in fio, checked with the installed fio."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_the_bins_of_lat_ns_are_all_ios_and_give_fios_percentiles(tmp_path: Path
     assert bins == sorted(bins)
     assert read["lat_ns"]["mean"] >= read["clat_ns"]["mean"] > 0
     assert "bins" not in read["clat_ns"]
-    for percent, told in read["lat_ns"]["percentile"].items():
-        assert percentile(bins, float(percent)) == told
+    for percent, reported in read["lat_ns"]["percentile"].items():
+        assert percentile(bins, float(percent)) == reported
 
 
 def percentile(bins: list[tuple[int, int]], percent: float) -> int:
@@ -192,7 +192,7 @@ def test_a_last_partial_block_is_left_out(tmp_path: Path) -> None:
 
 
 def test_each_start_of_a_sequential_job_begins_at_its_offset(tmp_path: Path) -> None:
-    """Two starts write the same LBAs: what goes on after a stimulus must be told."""
+    """Two starts write the same LBAs: one that continues another must give its offset."""
     target = sparse(tmp_path / "x")
     for _ in range(2):
         fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k", "--offset=1m", "--number_ios=4")
@@ -347,7 +347,7 @@ def test_two_jobs_of_a_skew_are_elsewhere_each(tmp_path: Path) -> None:
 
 
 def status(folder: Path, *options: str, interval: str) -> list[dict[str, Any]]:
-    """Run fio for a while and return its running totals as they came, the final answer last."""
+    """Run fio for a while and return its running totals in order, the final answer last."""
     target = folder / "x"
     if not target.exists():
         filled(target, 4 * MIB)
@@ -551,7 +551,7 @@ def test_what_a_ramp_does_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_options_told_last_are_heard(tmp_path: Path) -> None:
-    """An option given once more replaces what was said; buffered is the opposite of direct."""
+    """A repeated option replaces the earlier one; buffered is the opposite of direct."""
     target = filled(tmp_path / "x", MIB)
     text = "[global]\ndirect=1\nioengine=libaio\nioengine=psync\nbuffered=1\n[x]\nrw=read\nbs=2300\nsize=1m\n"
     (tmp_path / "x.fio").write_text(f"{text}filename={target}\nthread\n")
