@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -361,21 +361,31 @@ def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
     """SIGUSR1 makes fio print a document at once, of the time so far; the final answer is one more."""
     command = ["fio", "--name=x", "--output-format=json+", *OPTIONS]
     # At full speed in memory, two threads leave no CPU for the answer on a host with two of them.
-    options = ["--rw=randrw", "--numjobs=2", "--bs=4k", "--time_based", "--runtime=2s", "--rate_iops=2000"]
+    options = ["--rw=randrw", "--numjobs=2", "--bs=4k", "--time_based", "--runtime=4s", "--rate_iops=2000"]
     target = f"--filename={filled(tmp_path / 'x')}"
+    start = time.monotonic()
+    runtimes, elapsed_ms = list[int](), list[float]()
     with subprocess.Popen([*command, target, *options], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
         time.sleep(0.7)
         for _ in range(4):
             running.send_signal(signal.SIGUSR1)
+            runtimes.append(write_runtime_ms(running.stdout))
+            elapsed_ms.append(1000 * (time.monotonic() - start))
             time.sleep(0.2)
-        output = running.communicate(timeout=20)[0]
-    documents = [json.loads(document + "}") for document in output.split("\n}\n")[:-1]]
-    runtimes = [item["jobs"][0]["write"]["runtime"] for item in documents]
+        last = write_runtime_ms(running.stdout)
 
-    assert len(runtimes) == 5
-    assert 0 < runtimes[0] < 1000
-    assert all(150 <= after - before < 400 for before, after in itertools.pairwise(runtimes[:-1]))
-    assert 2000 <= runtimes[-1] < 3000
+    assert runtimes[0] > 0
+    assert all(after - before >= 150 for before, after in itertools.pairwise(runtimes))
+    assert all(runtime <= elapsed for runtime, elapsed in zip(runtimes, elapsed_ms, strict=True))
+    assert 4000 <= last < 6000
+
+
+def write_runtime_ms(output: IO[str]) -> int:
+    """Read the next document of a running fio; return the runtime of its first job's writes."""
+    lines = list(itertools.takewhile(lambda line: line != "}\n", output))
+    runtime: int = json.loads("".join((*lines, "}")))["jobs"][0]["write"]["runtime"]
+    return runtime
 
 
 def test_running_totals_of_a_thread_that_just_ended_are_too_long(tmp_path: Path) -> None:
