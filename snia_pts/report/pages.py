@@ -46,6 +46,8 @@ class Prose:
 
 Block = Figure | Table | Prose
 
+#: A report of fewer pages has no table of contents.
+_LEAST_WITH_CONTENTS = 6
 #: Letters in a line of prose, and the most lines of a page that is short.
 _LINE_LETTERS, _SHORT_LINES = 130, 16
 
@@ -112,6 +114,11 @@ class Report:
         titles = [page.title for page in self.pages]
         if len(set(names)) != len(names) or len(set(titles)) != len(titles):
             raise ValueError(f"names of figures and titles of pages must be unique: {names}, {titles}")
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether it has a table of contents, at the end of its first page."""
+        return len(self.pages) >= _LEAST_WITH_CONTENTS
 
     @property
     def figures(self) -> Iterator[Figure]:
