@@ -371,7 +371,7 @@ def test_the_dots_of_the_window_are_on_the_curve(test: str, phase: Phase, name: 
 
 
 def test_write_saturation_has_the_plots_of_its_version() -> None:
-    """1.1 has IOPS vs TGBW on a log scale; 2.0.2 has IOPS vs Normalised Capacity and the response time histogram."""
+    """1.1 has IOPS vs TGBW on a log scale; 2.0.2 has plots vs Normalised Capacity and the response time histogram."""
     first, second = (
         {page.title for page in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
     )
@@ -381,8 +381,26 @@ def test_write_saturation_has_the_plots_of_its_version() -> None:
         f"{stimulus_name} {name}" for name in ("IOPS vs Time", "IOPS vs Time (log)", "IOPS vs TGBW")
     } <= first & second
     assert f"{stimulus_name} IOPS vs TGBW (log)" in first - second
-    assert f"{stimulus_name} IOPS vs Normalised Capacity" in second - first
+    assert f"{stimulus_name} ART, 99.999 % and MRT vs Time" in first & second
+    assert {
+        f"{stimulus_name} {name} vs Normalised Capacity" for name in ("IOPS", "ART, 99.999 % and MRT")
+    } <= second - first
     assert "WSAT - Response Time Histogram - RND 4 KiB 0/100 T4Q32" in second - first
+
+
+def test_response_times_against_drive_fills_are_those_against_time() -> None:
+    """Both figures show the same values; one at the sample's end, the other at the drive fills written until then."""
+    result = samples.result_of("wsat")
+    line = result.time_line("stimulus")
+    assert line is not None
+    drawn = {figure.name: figure.draw().axes[0].lines for figure in figures(result) if "response-time" in figure.name}
+    fills = [written / result.facts.dut.capacity_bytes for written in accumulate(line.write_bytes)]
+
+    assert [curve.get_label() for curve in drawn["response-time-fills"]] == ["ART", "99.999 %", "MRT"]
+    for by_time, by_fills in zip(drawn["response-time"], drawn["response-time-fills"], strict=True):
+        assert numpy.array_equal(by_time.get_ydata(), by_fills.get_ydata(), equal_nan=True)
+        assert list(cast("Any", by_fills.get_xdata())) == pytest.approx(fills)
+        assert list(cast("Any", by_time.get_xdata())) == pytest.approx([ended / 60 for ended in line.ended_seconds])
 
 
 @pytest.mark.parametrize("name", ["oltp", "vod", "meta-data", "composite"])
