@@ -403,6 +403,28 @@ def test_response_times_against_drive_fills_are_those_against_time() -> None:
         assert list(cast("Any", by_time.get_xdata())) == pytest.approx([ended / 60 for ended in line.ended_seconds])
 
 
+def test_cross_stimulus_recovery_has_the_plots_of_its_version() -> None:
+    """1.1 has average and maximum response times apart; 2.0.2 has them with MB/s, on an axis of their own."""
+    first, second = (build(samples.result_of("xsr", pts=pts)) for pts in ("1.1", "2.0.2"))
+    apart = {f"XSR - {name} Response Time vs Time" for name in ("Average", "Maximum")}
+    together = "XSR - MB/s, ART and MRT vs Time"
+    titles, titles_2 = ({page.title for page in report.pages} for report in (first, second))
+
+    assert titles - titles_2 == apart
+    assert titles_2 - titles == {together}
+    result = samples.result_of("xsr", pts="2.0.2")
+    (shown,) = (figure for figure in figures(result) if figure.name == "throughput-and-response-time")
+    left, right = shown.draw().axes
+    groups = result.lines("stimulus")
+    drawn = [list(cast("Any", line.get_ydata())) for line in (*left.lines[: len(groups)], *right.lines)]
+    expected = [timelines.rates(line, quantity) for quantity in (THROUGHPUT, ART, MRT) for line in groups]
+    assert len(drawn) == len(expected)
+    for values, rates in zip(drawn, expected, strict=True):
+        assert values == pytest.approx(list(rates))
+    assert (left.get_yscale(), right.get_yscale()) == ("linear", "log")
+    assert {label.get_label() for label in right.lines} == {"ART (right axis)", "MRT (right axis)"}
+
+
 @pytest.mark.parametrize("name", ["oltp", "vod", "meta-data", "composite"])
 def test_write_saturation_names_its_stimulus(name: str) -> None:
     """Titles and summary name the selected stimulus of the standard."""
