@@ -403,6 +403,30 @@ def test_response_times_against_drive_fills_are_those_against_time() -> None:
         assert list(cast("Any", by_time.get_xdata())) == pytest.approx([ended / 60 for ended in line.ended_seconds])
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_host_idle_recovery_shows_response_times_of_both_accesses(scale: float) -> None:
+    """Each wait state has ART, 99.999 % and MRT of every sample; if samples have too few I/Os, the caption says so."""
+    result = samples.result_of("hir", scale=scale)
+    (shown,) = (figure for figure in figures(result) if figure.name == "wait-state-3-response-time")
+    drawn = {line.get_label(): line for line in shown.draw().axes[0].lines if not str(line.get_label()).startswith("_")}
+    has_nines = scale > 1
+
+    assert ("99.999 % is n/a: every sample of Access A and Access C has fewer" in shown.caption) is not has_nines
+    for name, phase, style in (("Access A", "access A", "None"), ("Access C", "access C", "-")):
+        line = result.time_line(cast("Phase", phase), "Wait State 3")
+        assert line is not None
+        for label, column, shows in (
+            ("ART", line.average_response_us, True),
+            ("99.999 %", line.five_nines_us, has_nines),
+            ("MRT", line.maximum_response_us, True),
+        ):
+            assert (f"{label}, {name}" in drawn) is shows
+            if shows:
+                curve = drawn[f"{label}, {name}"]
+                assert list(cast("Any", curve.get_ydata())) == pytest.approx([value / 1000 for value in column])
+                assert curve.get_linestyle() == style
+
+
 def test_cross_stimulus_recovery_has_the_plots_of_its_version() -> None:
     """1.1 has average and maximum response times apart; 2.0.2 has them with MB/s, on an axis of their own."""
     first, second = (build(samples.result_of("xsr", pts=pts)) for pts in ("1.1", "2.0.2"))
