@@ -42,7 +42,8 @@ NOT_RUN = "NOT RUN"
 class TestLine:
     """A test's line in the summary; for a test that was not run, only that.
 
-    ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.
+    ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.  ``reports`` are the
+    paths of its reports.
     """
 
     test: str
@@ -58,8 +59,13 @@ class TestLine:
     finished: str = ""
     written_bytes: float = 0.0
     lower_bound_prefix: str = ""
-    report: str = UNKNOWN
+    reports: tuple[str, ...] = ()
     requires_steady_state: bool = True
+
+    @property
+    def report(self) -> str:
+        """The path of the last of its reports."""
+        return self.reports[-1] if self.reports else UNKNOWN
 
     @property
     def duration(self) -> str:
@@ -104,7 +110,7 @@ class Overview:
 
 
 def overview(
-    results: Iterable[tuple[str, TestResult | None]], reported: Mapping[str, str] = MappingProxyType({})
+    results: Iterable[tuple[str, TestResult | None]], reported: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> Overview:
     """Return the overview of ``results``, by test; the result of a test that was not run is None.
 
@@ -117,7 +123,7 @@ def overview(
     for test, result in results:
         first = first or (_header_data(result) if result else None)
         judged += judgements(result) if result else ()
-        lines.append(_line(test, result, reported.get(test)) if result else TestLine(test=test, title=""))
+        lines.append(_line(test, result, reported.get(test, ())) if result else TestLine(test=test, title=""))
     if first is None:
         raise ReportError(reason="no test was run", hint="")
     judged += untested(first.facts.limits, [line.test for line in lines if line.title])
@@ -146,7 +152,7 @@ def _title(test: str, first: TestResult) -> str:
     return read_specification(test, pts if pts in available else available[0], first.facts.test_class).spec.title
 
 
-def _line(test: str, result: TestResult, report: str | None) -> TestLine:
+def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
     return TestLine(
         test=test,
         title=result.facts.spec.title,
@@ -161,7 +167,7 @@ def _line(test: str, result: TestResult, report: str | None) -> TestLine:
         finished=result.finished,
         written_bytes=result.written_bytes,
         lower_bound_prefix=lower_bound_prefix(result),
-        report=f"{test}/{report}" if report else UNKNOWN,
+        reports=tuple(f"{test}/{report}" for report in reports),
         requires_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )
 
@@ -261,18 +267,18 @@ def _state(line: TestLine) -> str:
     return "achieved" if line.steady else NOT_ACHIEVED
 
 
-def build(summary: Overview) -> Report:
-    """Return the summary as a report of one page."""
+def build(summary: Overview, page_format: str = "") -> Report:
+    """Return the summary as a report of one page, with links to the tests' reports in ``page_format`` if they exist."""
     return Report(
         title=f"Summary of All Tests: {summary.dut}",
         author=summary.author,
         dated=max((line.finished for line in summary.lines), default=""),
         header=summary.header,
-        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary)), flows=True),),
+        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary, page_format)), flows=True),),
     )
 
 
-def _blocks(summary: Overview) -> Iterator[Block]:
+def _blocks(summary: Overview, page_format: str) -> Iterator[Block]:
     if summary.simulated:
         yield SIMULATED
     good = summary.finished and all(line.achieved for line in summary.lines)
@@ -295,7 +301,8 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         Column(heading="Drive fills", align="right", width=6),
         Column(heading="Report", width=18),
     )
-    yield Table(kind="texts", columns=columns, rows=tuple(_row(summary, line) for line in summary.lines), title="Tests")
+    lines = tuple(_row(summary, line, page_format) for line in summary.lines)
+    yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
     written = sum(line.written_bytes for line in summary.lines)
     fills = thousands(summary.fills(written), 2)
     prefix = next((line.lower_bound_prefix for line in summary.lines if line.lower_bound_prefix), "")
@@ -314,13 +321,14 @@ def _capacity(summary: Overview) -> str:
     return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
 
 
-def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
+def _row(summary: Overview, line: TestLine, page_format: str) -> tuple[str, ...]:
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
         written = line.lower_bound_prefix + number(line.written_bytes / GB)
         fills = thousands(summary.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
-    report = UNKNOWN if line.report == UNKNOWN else Link(line.report)
+    report = next((path for path in line.reports if path.endswith(f".{page_format}")), line.report)
+    report = UNKNOWN if report == UNKNOWN else Link(report)
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report
 
 
@@ -330,6 +338,8 @@ def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> di
     Data formats are ignored: only the tests' own reports have them.  Raises ReportError.
     """
     pages = tuple(name for name in formats if name in OUTPUTS)
-    files = render(build(summary), pages, stem="summary") if pages else {}
+    files: dict[str, bytes] = {}
+    for name in pages:
+        files |= render(build(summary, name), (name,), stem="summary")
     replace_files(folder, files)
     return {name: folder / f"summary.{name}" for name in pages}
