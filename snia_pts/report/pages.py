@@ -93,10 +93,10 @@ class Header:
     blocks: Table
 
     @property
-    def identity(self) -> tuple[str, str, str]:
-        """Test, model and serial number: what the short header of a continuation page shows."""
+    def identity(self) -> tuple[str, str, str, str]:
+        """Test, model, serial number and report id: what the short header of a continuation page shows."""
         serials = (row[3] for row in self.blocks.rows if row[2] == "S/N")
-        return self.test.rows[0][0], self.names.rows[0][3], next(serials, "")
+        return self.test.rows[0][0], self.names.rows[0][3], next(serials, ""), self.dates.rows[0][-1]
 
 
 _NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)

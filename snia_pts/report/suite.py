@@ -18,6 +18,7 @@ from ..results.result import Loop, TestResult
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import read_specification, versions
 from ..units import GB, capacity, duration, number
+from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
 from .sections.summary import (
@@ -119,10 +120,12 @@ def overview(
     """
     lines: list[TestLine] = []
     judged: list[Judgement] = []
+    evidence: list[bytes] = []
     first: TestResult | None = None
     for test, result in results:
         first = first or (_header_data(result) if result else None)
         judged += judgements(result) if result else ()
+        evidence += [checksums(result)] if result else []
         lines.append(_line(test, result, reported.get(test, ())) if result else TestLine(test=test, title=""))
     if first is None:
         raise ReportError(reason="no test was run", hint="")
@@ -131,7 +134,7 @@ def overview(
     dut = first.facts.dut
     return Overview(
         lines=tuple(lines),
-        header=_header(first, lines),
+        header=_header(first, lines, report_id(evidence)),
         simulated=dut.simulated,
         author=first.facts.about.operator,
         dut=dut.model or dut.name,
@@ -227,17 +230,17 @@ def _recovered(result: TestResult) -> Iterator[str]:
         yield f"{outcome.reference}: {number(outcome.baseline)} MB/s; {outcome.group}: {text}"
 
 
-def _header(first: TestResult, lines: Sequence[TestLine]) -> Header:
+def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Header:
     """Return the header of the first test, changed so that it applies to all."""
     base = header(first, setup=_setup(first, lines), parameters=_parameters(lines))
     ((*names, _, revision, version, page, total),) = base.standard.rows
     ended = max((line.finished for line in lines), default="")
-    started = (*base.dates.rows[0][:3], when(ended))
+    ((*started, _, id_label, _),) = base.dates.rows
     subtitle = "All Tests of a File" if first.facts.imported else "All Tests, each with its own Purge"
     return replace(
         base,
         test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
-        dates=replace(base.dates, rows=(started,)),
+        dates=replace(base.dates, rows=((*started, when(ended), id_label, identity or UNKNOWN),)),
         standard=replace(base.standard, rows=((*names, subtitle, revision, version, page, total),)),
     )
 
