@@ -29,7 +29,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
     document = document.deepcopy()
     _style_tables(document)
     _style_pictures(document)
-    _add_title_and_contents(document, report)
+    _add_title(document, report)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"),
         "embed_stylesheet": True,
@@ -88,15 +88,10 @@ def _style_pictures(document: nodes.document) -> None:
         image["classes"] = ["logo" if image["uri"] == f"figures/{LOGO}.svg" else "plot"]
 
 
-def _add_title_and_contents(document: nodes.document, report: Report) -> None:
-    """Add the title before the first page, and a list of links to all pages, if there are several."""
-    sections, links = list(document.findall(nodes.section)), []
-    for section, page in zip(sections, report.pages, strict=True):
-        link = nodes.reference("", "", nodes.Text(one_line(page.title)), refid=section["ids"][0])
-        links.append(nodes.list_item("", nodes.paragraph("", "", link)))
-    title = nodes.title("", one_line(report.title))
-    contents = [nodes.topic("", nodes.bullet_list("", *links), classes=["contents"])] if links[1:] else []
-    document.insert(document.index(sections[0]), [title, *contents])
+def _add_title(document: nodes.document, report: Report) -> None:
+    """Add the title before the first page."""
+    first = next(document.findall(nodes.section))
+    document.insert(document.index(first), nodes.title("", one_line(report.title)))
 
 
 def _drop_last_columns(table: nodes.table, count: int) -> None:
