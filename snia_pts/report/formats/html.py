@@ -18,7 +18,13 @@ from ..sections.logo import LOGO
 from .rst import TEMPLATES, table_style
 
 #: Which columns of a table have row headers, by its kind: every n-th, or only the first.
-_ROW_HEADERS = {"facts": slice(1), "numbers": slice(1), "names": slice(None, None, 2), "blocks": slice(None, None, 2)}
+_ROW_HEADERS = {
+    "facts": slice(1),
+    "numbers": slice(1),
+    "matrix": slice(1),
+    "names": slice(None, None, 2),
+    "blocks": slice(None, None, 2),
+}
 #: Paths, options and digests with more letters than any word may be broken at these places.
 _LONG_TOKEN = re.compile(r"\S{17,}")
 _BREAKS = re.compile(r"[/_=,;:.@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
