@@ -93,15 +93,17 @@ def test_values_that_are_not_steady_do_not_count() -> None:
 
 @pytest.mark.parametrize("test", [test for test in SPEC_TYPES if test != "profile"])
 def test_no_texts_of_figures_of_differences_overlap(test: str) -> None:
-    """Heat maps, bars and dots of every test are readable, for a lot of five with an outlier."""
-    report = build_comparison(entries(lot(test)))
-    shown = [item for item in report.figures if item.name.startswith(("difference-", "key-figures", "lot"))]
-    maps = 4 if test in ("iops", "latency", "dirth", "composite") else 0
+    """Heat maps, bars and dots of every test are readable, for a lot of five with an outlier, and for two runs."""
+    for units in (5, 2):
+        report = build_comparison(entries(lot(test)[-units:]))
+        shown = [item for item in report.figures if item.name.startswith(("difference-", "key-figures", "lot"))]
+        maps = units - 1 if test in ("iops", "latency", "dirth", "composite") else 0
 
-    assert [item.name.partition("-")[0] for item in shown] == ["lot", "key", *["difference"] * maps]
-    with settings():
-        for item in shown:
-            check(item.draw())
+        lots = ["lot"] if units > 2 else []
+        assert [item.name.partition("-")[0] for item in shown] == [*lots, "key", *["difference"] * maps]
+        with settings():
+            for item in shown:
+                check(item.draw())
 
 
 @pytest.mark.parametrize(("better", "blue"), [("more", 12.0), ("less", -12.0)])
@@ -141,16 +143,21 @@ def test_bars_are_percentages_of_the_first_run_with_their_intervals() -> None:
 
 
 def test_each_unit_is_a_dot_and_outliers_have_names() -> None:
-    """Every unit is drawn in percent of the mean; the legend names the outlier alone."""
+    """Every unit is drawn in percent of the median, with the limits of outliers; the legend names the outlier alone."""
     figure = LotFigure(metric="iops", at="x", unit="IOPS", values=(100.0, 101.0, 99.0, None, 100.0, 80.0))
     names = [f"{letter}: S{letter}" for letter in "ABCDEF"]
     (axes,) = differences.unit_dots(["x"], [figure], names).axes
-    dots = [float(numpy.ravel(line.get_ydata())[0]) for line in axes.lines if line.get_linestyle() == "None"]
+    lines: Any = axes.lines
+    dots = [line.get_ydata()[0] for line in lines if line.get_linestyle() == "None"]
     legend = axes.get_legend()
     assert legend is not None
     labels = [text.get_text() for text in legend.get_texts()]
 
-    assert dots == pytest.approx([100 * value / 96 for value in (100, 101, 99, 100, 80)])
+    assert dots == pytest.approx([100, 101, 99, 100, 80])
     assert labels[0] == "unit"
-    assert [label for label in labels if "outlier" in label] == ["outlier F: SF"]
+    levels = {line.get_label(): line.get_ydata()[0] for line in lines if line.get_linestyle() != "None"}
+    limits = sorted(line.get_ydata()[0] for line in lines if line.get_label() == "limits of outliers")
+    assert levels["mean"] == pytest.approx(96)
+    assert limits == pytest.approx([95, 105])
+    assert [label for label in labels if label.startswith("outlier")] == ["outlier F: SF"]
     assert [text.get_text() for text in axes.texts] == ["F"]

@@ -128,14 +128,14 @@ def _group(row: ComparedFigure | LotFigure) -> str:
 
 def lot_page(names: Mapping[str, str], model: str, test: str, rows: Sequence[ComparedFigure]) -> Iterator[Page]:
     """Yield the page of a lot's main figures, each unit as a dot, with their table."""
-    shown = [figure for figure in main_figures(test, lot_figures(rows)) if figure.mean]
+    shown = [figure for figure in main_figures(test, lot_figures(rows)) if figure.median]
     if not shown:
         return
     figure = Figure(
         name="lot",
-        caption="The main figures of the test, in percent of the mean of all units: each unit is a dot, in the order "
-        "of the runs; the band is one standard deviation on both sides. The axis does not start at zero.",
-        alt="Dots: each unit's main figures in percent of the mean, with mean and standard deviation.",
+        caption="The main figures of the test, in percent of the median of all units: each unit is a dot, in the order "
+        "of the runs; the band is one standard deviation on both sides of the mean. The axis does not start at zero.",
+        alt="Dots: each unit's main figures in percent of the median, with mean and standard deviation.",
         draw=partial(differences.unit_dots, [_group(row) for row in shown], shown, list(names.values())),
     )
     groups = [f"{printable(row.at)}, {_SHORT.get(row.metric, row.metric)}" for row in shown]

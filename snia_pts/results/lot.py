@@ -32,6 +32,11 @@ class LotFigure:
         return statistics.fmean(self.known)
 
     @property
+    def median(self) -> float:
+        """The median of the units."""
+        return statistics.median(self.known)
+
+    @property
     def deviation(self) -> float:
         """The standard deviation of the units: that of a sample, n - 1."""
         return statistics.stdev(self.known)

@@ -74,7 +74,7 @@ def _lot_lines(comparison: Comparison) -> Iterator[str]:
     entries = comparison.entries
     results = [entry.result for entry in entries]
     model, test = lot_model(results), results[0].facts.spec.test
-    shown = [lot for lot in main_figures(test, lot_figures(comparison.figures)) if lot.mean]
+    shown = [lot for lot in main_figures(test, lot_figures(comparison.figures)) if lot.median]
     if not model or not shown:
         return
     yield ""

@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ...analysis.outliers import robust_tolerance
 from ...results.comparison import Difference
 from ...results.key_figures import Better
 from ...results.lot import LotFigure
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Side, Styles, canvas, legend_beside, padded, plot
-from .style import BAND, GRID, INK, QUIET, series_styles
+from .style import BAD, BAND, GRID, INK, QUIET, series_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,8 @@ _BETTER, _WORSE = (0, 114, 178), (213, 94, 0)
 _FULL_PERCENT = 10.0
 #: Height of a line of text below a plot of groups, and the letters in it for one inch.
 _LINE_HEIGHT, _LETTERS_PER_INCH = 0.135, 15
-_LEAST_LABELLED_BAR = 0.34
+#: The width in inches of a letter on top of a bar.
+_LETTER_WIDTH = 0.057
 
 
 def heat_map(
@@ -113,8 +115,8 @@ def grouped_bars(
         error = {"ecolor": INK, "elinewidth": 0.9, "capsize": 0}
         colour = styles[name].colour
         bars = axes.bar(places, heights, 0.92 * width, label=name, color=colour, yerr=[below, above], error_kw=error)
-        if width * inches / len(groups) >= _LEAST_LABELLED_BAR:
-            texts = [f"{height:.1f}" if math.isfinite(height) else "" for height in heights]
+        texts = [f"{height:.1f}" if math.isfinite(height) else "" for height in heights]
+        if width * inches / len(groups) >= _LETTER_WIDTH * max(map(len, texts)):
             axes.bar_label(bars, texts, padding=2, fontsize=7)
         ends += [height + more for height, more in zip(heights, above, strict=True)]
     ax.set_y(axes, [1.06 * end for end in ends], f"% of {reference.partition(':')[0]}", log=False)
@@ -132,9 +134,9 @@ def _bar(change: Difference | None, *, is_reference: bool) -> tuple[float, float
 
 
 def unit_dots(groups: Sequence[str], lots: Sequence[LotFigure], names: Sequence[str]) -> Figure:
-    """Draw each unit of a lot as a dot in each group, in percent of the mean; outliers have their own dots and names.
+    """Draw each unit of a lot as a dot in each group, in percent of the median; outliers have their own dots and names.
 
-    A line is the mean, and a band one standard deviation on both sides.
+    A line is the mean, and a band one standard deviation on both sides; dashed lines are the limits of outliers.
     """
     figure, axes = _groups(groups)
     axes.grid(False, axis="x")
@@ -142,15 +144,24 @@ def unit_dots(groups: Sequence[str], lots: Sequence[LotFigure], names: Sequence[
     styles = series_styles([-1, *found])
     shown = [100.0]
     for place, lot in enumerate(lots):
-        half = 100 * lot.deviation / lot.mean
-        axes.fill_between([place - 0.35, place + 0.35], 100 - half, 100 + half, color=BAND, linewidth=0, zorder=1)
-        axes.plot([place - 0.35, place + 0.35], [100, 100], color=INK, linewidth=1.1, zorder=2, label="mean")
-        shown += [100 - half, 100 + half]
+        ends = (place - 0.35, place + 0.35)
+        mean, half = 100 * lot.mean / lot.median, 100 * lot.deviation / lot.median
+        axes.fill_between(ends, mean - half, mean + half, color=BAND, linewidth=0, zorder=1)
+        axes.plot(ends, [mean] * 2, color=INK, linewidth=1.1, zorder=2, label="mean")
+        shown += [mean - half, mean + half]
+        if lot.outliers is not None:
+            _, tolerance = robust_tolerance(lot.known)
+            limits = [100 + sign * 100 * tolerance / lot.median for sign in (1, -1)]
+            for limit in limits:
+                axes.plot(
+                    ends, [limit] * 2, color=BAD, linewidth=0.9, linestyle=(0, (4, 2)), label="limits of outliers"
+                )
+            shown += limits
         for unit, value in enumerate(lot.values):
             if value is None:
                 continue
             is_outlier = unit in (lot.outliers or ())
-            style, percent = styles[unit if is_outlier else -1], 100 * value / lot.mean
+            style, percent = styles[unit if is_outlier else -1], 100 * value / lot.median
             x = place + 0.5 * (unit / (len(lot.values) - 1) - 0.5)
             label = f"outlier {names[unit]}" if is_outlier else "unit"
             size = 6 if is_outlier else 4
@@ -175,11 +186,11 @@ def unit_dots(groups: Sequence[str], lots: Sequence[LotFigure], names: Sequence[
                 )
             shown.append(percent)
     ax.set_y_within(axes, *padded(shown))
-    axes.set_ylabel("% of the mean")
+    axes.set_ylabel("% of the median")
     handles, labels = axes.get_legend_handles_labels()
     by_label = dict(zip(labels, handles, strict=True))
     by_label["mean \N{PLUS-MINUS SIGN} deviation"] = axes.collections[0]
-    order = sorted(by_label, key=lambda label: (label.startswith("outlier"), label != "unit", label))
+    order = sorted(by_label, key=lambda label: (label.startswith("outlier "), label != "unit", label))
     legend_beside(axes, "Lot", [by_label[label] for label in order], order)
     return figure
 
