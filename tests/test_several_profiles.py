@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import statistics
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,7 +84,7 @@ def test_a_run_that_stopped_continues_with_the_next_profile(profiles: str, monke
 
     assert main(["resume", str(part), "--progress", "none"]) == 0
     assert values(part / "second") == values(both / "second")
-    assert values(part / "first") != values(part / "second")
+    assert len({options["seed"] for options in json.loads((part / "suite.json").read_text())["options"]}) == 2
 
 
 def test_the_plan_has_both_and_the_total(profiles: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,6 +107,16 @@ def test_a_limits_file_or_the_same_profile_twice_is_refused(profiles: str, capsy
     assert "--limits is for one profile" in capsys.readouterr().err
     assert run("first.toml,first.toml") == 2
     assert "first: named twice" in capsys.readouterr().err
+
+
+def test_the_summary_starts_on_a_clean_line(
+    profiles: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal, the progress line of the last point is removed before the summary, as after a single test."""
+    monkeypatch.setattr("snia_pts.cli.commands.run.print_lines", lambda _: print("summary", file=sys.stderr))
+    assert main(["profile", "run", profiles, "sim:hdd", "--run-dir", "both", "--to", "none", "--progress", "line"]) == 0
+    last = capsys.readouterr().err.split("test 2 of 2")[1]
+    assert re.search(r"zone 3[^\r]*\r +\rsummary\n", last)
 
 
 @pytest.mark.long
