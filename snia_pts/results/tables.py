@@ -153,6 +153,7 @@ def _run(result: TestResult) -> DataTable:
     values |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
     values |= {f"stated.{name}": value for name in NAMES if (value := operator_value(facts.about, name))}
     values |= {"stated.capacity": facts.about.capacity} if facts.about.capacity else {}
+    values |= asdict(facts.about.sign_off) if facts.about.sign_off else {}
     values |= {f"note.{number}": text for number, text in enumerate(facts.about.notes, start=1)}
     owners = [("dut", dut_attributes(facts.dut)), ("platform", asdict(facts.platform))]
     owners += [("imported", asdict(facts.imported))] if facts.imported else []

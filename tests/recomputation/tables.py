@@ -335,6 +335,7 @@ RECOMPUTED: dict[str, Recompute] = {
     matrices.NAMES: matrices.matrix,
     percentiles.NAMES: percentiles.matrix,
     "Wait states": recoveries.wait_states,
+    "Response times of Access A and C": recoveries.response_times_of_states,
     "Access groups": recoveries.access_groups,
     "Recovery of .*": recoveries.recovery,
     "Stimulus": saturation.stimulus,

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...model.histogram import Histogram
-from ...model.measurement import NINES, average_response_us, percentile_response_us, rate_per_second
+from ...model.measurement import FIVE_NINES, NINES, average_response_us, percentile_response_us, rate_per_second
 from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...units import MB, duration, number
@@ -69,6 +69,13 @@ class Confidence:
     def known_markers(self) -> tuple[Marker, ...]:
         """The markers that have a value."""
         return tuple(marker for marker in self.markers if marker.ms is not None)
+
+
+def no_five_nines(result: TestResult, subject: str) -> str:
+    """Return a sentence on why 99.999 % is missing; ``subject`` is what has too few I/Os, with its verb."""
+    if result.facts.imported:
+        return f"{FIVE_NINES:g} % is n/a: not in the imported file."
+    return f"{FIVE_NINES:g} % is n/a: {subject} fewer than the required 100 000 I/Os."
 
 
 def confidence(line: TimeLine) -> Confidence:
