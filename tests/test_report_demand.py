@@ -338,7 +338,7 @@ def test_a_thread_count_has_one_style_in_all_plots() -> None:
 
 
 def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -> None:
-    """If the utilisation of one point is unknown, a sentence replaces page and table."""
+    """If the utilisation of one point is unknown, as on a simulated drive, a sentence replaces page and table."""
     result = result_of("dirth")
     (loop,) = result.loops
     last = loop.rounds[-1]
@@ -347,6 +347,9 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
     assert "P8" not in plots(report)
     assert "host's CPU utilisation was not measured at every point. P8 omitted: no data." in text_of(report.pages[0])
+    facts = replace(result.facts, dut=samples.dut(kind="simulated"))
+    simulated = build(replace(result, facts=facts, loops=(replace(loop, rounds=rounds),)))
+    assert "The host's CPU utilisation is not simulated. P8 omitted: no data." in text_of(simulated.pages[0])
     (points,) = (page for page in report.pages if page.title.startswith("All Points"))
     assert "Host CPU utilisation (%)" not in tables(points)
 

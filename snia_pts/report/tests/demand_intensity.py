@@ -79,7 +79,8 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
     if loop is None or loop.window is None:
         reason = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
     elif "P8" in missing:
-        reason = "The host's CPU utilisation was not measured at every point."
+        simulated = result.facts.dut.simulated
+        reason = f"The host's CPU utilisation {'is not simulated' if simulated else 'was not measured at every point'}."
     return f"{reason} {', '.join(missing)} omitted: no data.".strip()
 
 
