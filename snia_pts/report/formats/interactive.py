@@ -20,13 +20,13 @@ from markupsafe import Markup
 
 from ...errors import ReportError
 from ...model.measurement import METRICS
-from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
 from ...results.attributes import window_points
 from ...results.result import Loop, TestResult
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...text import one_line
 from ..figures import timelines
+from ..figures.matrices import varying_parameters
 from ..figures.style import COLOURS
 from ..registry import further_pages
 from ..sections.summary import SIMULATED, shortcomings, verdict
@@ -123,10 +123,11 @@ def _plots(result: TestResult) -> Iterator[Plot]:
 def _surfaces(result: TestResult, loop: Loop) -> Iterator[Plot]:
     """Yield a surface for each metric over the two parameters in which a loop's points differ."""
     points = dict(window_points(result, loop))
-    parameters = _varying_parameters(list(points))
+    parameters = varying_parameters(points)
     if parameters is None:
         return
-    (read_x, x_name), (read_y, y_name) = parameters
+    x_parameter, y_parameter = parameters
+    read_x, read_y, x_name, y_name = x_parameter.label, y_parameter.label, x_parameter.title, y_parameter.title
     xs, ys = list(dict.fromkeys(map(read_x, points))), list(dict.fromkeys(map(read_y, points)))
     for name, heading, divisor in _SURFACE_METRICS:
         values = {(read_x(stimulus), read_y(stimulus)): figures[name] for stimulus, figures in points.items()}
@@ -148,34 +149,6 @@ def _surfaces(result: TestResult, loop: Loop) -> Iterator[Plot]:
         }
         title = " - ".join(filter(None, (heading, loop.part, "mean over the window")))
         yield Plot(title=title, data=[trace], layout={"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}})
-
-
-def _varying_parameters(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
-    """Return the two parameters that vary, as functions with their names; None unless there are two.
-
-    They are block size and R/W mix, or thread count and queue depth.
-    """
-
-    def size(stimulus: Stimulus) -> str:
-        return f"{stimulus.largest_block_bytes / 1024:g}"
-
-    def ratio(stimulus: Stimulus) -> str:
-        return mix(stimulus.read_percent)
-
-    def threads(stimulus: Stimulus) -> str:
-        return str(stimulus.thread_count)
-
-    def depth(stimulus: Stimulus) -> str:
-        return str(stimulus.queue_depth)
-
-    pairs = (
-        ((size, "Block size (KiB)"), (ratio, "R/W mix (%)")),
-        ((threads, "Thread count"), (depth, "Queue depth")),
-    )
-    for pair in pairs:
-        if all(len(set(map(read, points))) > 1 for read, _ in pair):
-            return pair
-    return None
 
 
 # -- over rounds and time ---------------------------------------------------------------------------------------------
