@@ -116,7 +116,8 @@ def surface_figure(
     what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
     return Figure(
         name=name,
-        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
+        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report"
+        f"{'; the colours are those of this figure' * complete}.",
         alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
         draw=partial(
             draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(all_grids)
