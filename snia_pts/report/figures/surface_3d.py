@@ -40,19 +40,20 @@ def surface(
     height: float = FIGURE_HEIGHT,
     marked: Collection[tuple[int, int]] = (),
     alike: Collection[Grid] = (),
+    colours: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
     Every four neighbours span a patch in the colour of their mean; walls close the front and right edges.  Corners at
-    ``marked`` places get the host-limited mark.  Scale and view also fit all matrices of ``alike``; colours span this
-    matrix from zero to its maximum, as the colour bar shows, so that a low surface has a shape too.
+    ``marked`` places get the host-limited mark.  Scale and view also fit all matrices of ``alike``; the colours span
+    this matrix and those of ``colours`` from zero, as the colour bar shows, so that a low surface has a shape too.
     """
     from matplotlib import colormaps
 
     across, deep = best_view((values, *alike), across, deep)
     figure, axes, projection = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
-    colours, own = colormaps[_COLOURS], highest((values,))
-    _colour_bar(axes, own, heading)
+    colour_of, brightest = colormaps[_COLOURS], highest((values, *colours))
+    _colour_bar(axes, brightest, heading)
     front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
     right = [(projection.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]
     for edge in (front, right):
@@ -70,7 +71,7 @@ def surface(
         corners = [(at + 0.5, depth + 0.5, value) for (at, depth), value in zip(places, heights, strict=True)]
         axes.fill(
             *zip(*projection.strip(*corners), strict=True),
-            facecolor=colours(sum(heights) / len(heights) / own),
+            facecolor=colour_of(sum(heights) / len(heights) / brightest),
             edgecolor=INK,
             linewidth=0.5,
             joinstyle="round",
