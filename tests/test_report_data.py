@@ -336,6 +336,7 @@ def test_texts_of_devices_stay_texts() -> None:
         "Matrix ART",
         "Rounds",
         "Points",
+        "Percentile matrices",
         "Measurements",
     }
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]

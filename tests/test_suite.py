@@ -1,5 +1,6 @@
 """Several tests in one folder: the request is stored, and the outcomes are summarised, whatever stopped the suite."""
 
+import hashlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
+from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Prose
 from snia_pts.report.suite import build, key_figures, overview, write
@@ -343,6 +345,13 @@ def test_a_link_is_a_relative_path(place: str) -> None:
     """Only a plain relative path becomes a link."""
     with pytest.raises(ValueError, match="not a simple relative path"):
         Link(place)
+
+
+def test_the_summary_has_the_id_of_all_evidence() -> None:
+    """It starts the digest of the tests' lists of checksums, in the order of the summary."""
+    ran = [samples.result_of("wsat"), samples.result_of("latency")]
+    shown = overview([("wsat", ran[0]), ("hir", None), ("latency", ran[1])]).header.identity[-1]
+    assert shown == hashlib.sha256(b"".join(map(checksums, ran))).hexdigest()[:16]
 
 
 def test_without_a_test_there_is_no_summary() -> None:

@@ -18,7 +18,13 @@ from ..sections.logo import LOGO
 from .rst import TEMPLATES, table_style
 
 #: Which columns of a table have row headers, by its kind: every n-th, or only the first.
-_ROW_HEADERS = {"facts": slice(1), "numbers": slice(1), "names": slice(None, None, 2), "blocks": slice(None, None, 2)}
+_ROW_HEADERS = {
+    "facts": slice(1),
+    "numbers": slice(1),
+    "matrix": slice(1),
+    "names": slice(None, None, 2),
+    "blocks": slice(None, None, 2),
+}
 #: Paths, options and digests with more letters than any word may be broken at these places.
 _LONG_TOKEN = re.compile(r"\S{17,}")
 _BREAKS = re.compile(r"[/_=,;:.@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
@@ -29,7 +35,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
     document = document.deepcopy()
     _style_tables(document)
     _style_pictures(document)
-    _add_title_and_contents(document, report)
+    _add_title(document, report)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"),
         "embed_stylesheet": True,
@@ -45,6 +51,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
         "xml_declaration": False,
         "table_style": "",
         "math_output": "MathML",
+        "toc_backlinks": False,
     }
     document["title"] = one_line(report.title)
     writer = html5_polyglot.Writer()
@@ -88,15 +95,10 @@ def _style_pictures(document: nodes.document) -> None:
         image["classes"] = ["logo" if image["uri"] == f"figures/{LOGO}.svg" else "plot"]
 
 
-def _add_title_and_contents(document: nodes.document, report: Report) -> None:
-    """Add the title before the first page, and a list of links to all pages, if there are several."""
-    sections, links = list(document.findall(nodes.section)), []
-    for section, page in zip(sections, report.pages, strict=True):
-        link = nodes.reference("", "", nodes.Text(one_line(page.title)), refid=section["ids"][0])
-        links.append(nodes.list_item("", nodes.paragraph("", "", link)))
-    title = nodes.title("", one_line(report.title))
-    contents = [nodes.topic("", nodes.bullet_list("", *links), classes=["contents"])] if links[1:] else []
-    document.insert(document.index(sections[0]), [title, *contents])
+def _add_title(document: nodes.document, report: Report) -> None:
+    """Add the title before the first page."""
+    first = next(document.findall(nodes.section))
+    document.insert(document.index(first), nodes.title("", one_line(report.title)))
 
 
 def _drop_last_columns(table: nodes.table, count: int) -> None:

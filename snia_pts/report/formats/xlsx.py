@@ -24,7 +24,7 @@ from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
 from ...model.steps import Stimulus
-from ...results.attributes import METRIC_COLUMNS, Value, window_points
+from ...results.attributes import METRIC_COLUMNS, PERCENTS, Value, window_points
 from ...results.key_figures import key_figures, loop_points
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
@@ -35,7 +35,9 @@ from ...text import one_line
 from ..figures.matrices import Parameter, varying_parameters
 from ..figures.style import COLOURS
 from ..registry import further_pages
+from ..sections.percentiles import TOO_FEW_IOS, TailMatrix, tail_matrices
 from ..sections.summary import SIMULATED, shortcomings, verdict
+from ..tables import NOT_APPLICABLE
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
 _MAX_SAMPLES = 10_000
@@ -178,11 +180,18 @@ class _WorkbookWriter:
             self._matrices(tuple(self._point_matrices()))
         rounds = self._book.add_worksheet("Rounds") if blocks else None
         points = self._book.add_worksheet("Points") if "points" in self._data else None
+        percentiles = self._book.add_worksheet("Percentiles") if "percentiles" in self._data else None
+        tails = tuple(tail_matrices(self._result)) if percentiles else ()
+        tail_sheet = self._book.add_worksheet("Percentile matrices") if tails else None
         measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
         if measurements:
             self._measurements(measurements)
         if points:
             self._points(points)
+        if percentiles:
+            self._table(percentiles, self._data["percentiles"])
+        if tail_sheet:
+            self._tail_matrices(tail_sheet, tails)
         if rounds:
             self._rounds(rounds, blocks)
         if steady:
@@ -495,6 +504,41 @@ class _WorkbookWriter:
         chart.set_legend({"position": "right"})
         chart.set_size({"width": 560, "height": (_BLOCK_ROWS - 1) * 20})
         return chart
+
+    def _tail_matrices(self, sheet: Worksheet, matrices: Sequence[TailMatrix]) -> None:
+        """Write the counts of I/Os and each percentile as matrices of references to the sheet Percentiles."""
+        sheet.set_column(0, 0, 20)
+        sheet.set_column(1, 32, 12)
+        top = 0
+        for matrix in matrices:
+            titles = {
+                "ios": "I/Os",
+                **{name: f"{percent:g} % response time (ms)" for name, percent in PERCENTS.items()},
+            }
+            for column, title in titles.items():
+                self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
+                self._tail_matrix(sheet, top + 1, matrix, column)
+                top += len(matrix.down.keys) + 3
+        self._write(sheet, top, 0, TOO_FEW_IOS)
+
+    def _tail_matrix(self, sheet: Worksheet, top: int, matrix: TailMatrix, column: str) -> None:
+        """Write the head and the rows of a matrix of a column of the sheet Percentiles."""
+        data, across = self._data["percentiles"], matrix.across
+        values, scale = (matrix.ios, "") if column == "ios" else (matrix.times_ms(column), "/1000")
+        heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
+        for place, head in enumerate(heads):
+            self._write(sheet, top, place, head, self._head)
+        for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
+            self._write(sheet, row, 0, label)
+            for place, key in enumerate(across.keys, start=1):
+                value = values.get((down, key))
+                if value is None:
+                    continue
+                if math.isfinite(value):
+                    cell = self._cell(data, matrix.points[down, key][0] + _FIRST, column)
+                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", self._number, value)
+                else:
+                    self._write(sheet, row, place, NOT_APPLICABLE)
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""
