@@ -303,6 +303,24 @@ def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
     assert corners == pytest.approx([place for corner in wanted for place in corner])
 
 
+def test_the_colours_of_a_surface_span_its_own_values() -> None:
+    """A surface that is low on the common scale has the colours, and a bar with the maximum, of its own scale."""
+    across, deep, values = side("Queue Depth", 4), side("Thread Count", 4), grid(4)
+    tall = {place: 100 * value for place, value in values.items()}
+    with drawing.settings():
+        figures = [surface_3d.surface(values, across, deep, heading="IOPS", alike=alike) for alike in ((), (tall,))]
+        for figure in figures:
+            check(figure)
+    alone, low = (
+        [patch.get_facecolor() for patch in figure.axes[0].patches if patch.get_zorder() >= 1] for figure in figures
+    )
+    assert alone == low
+    assert len(set(low)) > 3
+    for figure in figures:
+        labels = [text.get_text() for text in figure.axes[0].texts]
+        assert labels[-3:] == ["0", "9.00", "Colours: IOPS"]
+
+
 def test_a_surface_needs_two_keys_per_axis_and_all_values() -> None:
     """A single row, or a missing value, gives no surface: then there is only the line plot."""
     two, one = side("x", 2), side("x", 1)

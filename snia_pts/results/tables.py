@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ..model.description import NAMES, STATED, operator_value
 from ..model.measurement import Measurement
+from ..model.telemetry import IOSTAT_COLUMNS
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..spec.reader import numbers
 from .attributes import (
@@ -47,7 +48,45 @@ _UNITS = {
 }
 #: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
-_ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
+#: The headings of fields that do not follow from their names, and of parts of the names of others.
+_HEADINGS = {
+    "mb_per_second": "Throughput",
+    "at": "Point or phase",
+    "what": "Subject",
+    "standard": "Required",
+    "actual": "This run",
+    "celsius": "Temperature",
+    "seconds": "Duration",
+    "ended_seconds": "End of the sample",
+    "iops": "IOPS",
+}
+_HEADING_PARTS = {
+    "two_nines": "99 %",
+    "three_nines": "99.9 %",
+    "four_nines": "99.99 %",
+    "five_nines": "99.999 %",
+    "response": "response time",
+    "percent": "%",
+    "iops": "IOPS",
+    "ios": "I/Os",
+    "sha256": "SHA-256",
+    "dut": "device",
+    "pts": "PTS",
+    "cpu": "CPU",
+    "cpus": "CPUs",
+    "hba": "HBA",
+    "nand": "NAND",
+}
+_ENDINGS = {
+    "_us": "us",
+    "_ms": "ms",
+    "_seconds": "s",
+    "_bytes": "bytes",
+    "_kib": "KiB",
+    "_gb": "GB",
+    "_percent": "%",
+    "_ios": "I/Os",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +113,21 @@ class DataTable:
 def unit(field: str) -> str:
     """Return the unit of a field, from its name; empty if it has none."""
     return _UNITS.get(field) or next((name for ending, name in _ENDINGS.items() if field.endswith(ending)), "")
+
+
+def heading(field: str) -> str:
+    """Return a heading of a field for readers, with its unit: ``Average response time (µs)``."""
+    if field in IOSTAT_COLUMNS:
+        return field  # the names of iostat are known
+    if (text := _HEADINGS.get(field)) is None:
+        ending = next((ending for ending in _ENDINGS if field.endswith(ending) and ending != "_ios"), "")
+        text = re.sub(r"\.(?=[a-z])", ": ", field.removesuffix(ending))
+        for part, shown in _HEADING_PARTS.items():
+            text = re.sub(rf"(?<![a-z0-9]){part}(?![a-z0-9])", shown, text)
+        text = text.replace("_", " ")
+        text = text[:1].upper() + text[1:]
+    symbol = "" if field.endswith(("iops", "ios")) else unit(field).replace("us", "\N{MICRO SIGN}s")
+    return f"{text} ({symbol})" if symbol else text
 
 
 def data_tables(result: TestResult, *, max_samples: int | None = None) -> tuple[DataTable, ...]:

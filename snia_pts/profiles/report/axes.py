@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ...report.figures import columns_3d
 from ...report.figures.figure import Grid, PointMatrix
@@ -32,6 +33,9 @@ from .points import (
 )
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
 from .tables import footnote, matrices_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 #: The number of series with distinct colours and markers in one figure.
 _MAX_SERIES = 8
@@ -104,23 +108,24 @@ def surface_figure(
     all_grids: Sequence[Grid],
     *,
     before: str = "",
+    colours: Sequence[Grid] = (),
 ) -> Figure:
     """Return a 3D figure of the matrix ``label`` among the ``grids`` of a family.
 
-    Its scale is that of ``all_grids``; its caption starts with ``before``.
+    Its scale is that of ``all_grids``, and its colours are those of ``colours``; its caption starts with ``before``.
     """
     deep, across = family.sides
     sides = side(across, family.spots), side(deep, family.spots)
     complete = all(has_surface(values, *sides) for values in grids.values())
-    draw = surface if complete else columns_3d.columns
+    scales: dict[str, Sequence[Grid]] = {"alike": all_grids, **({"colours": colours} if complete else {})}
+    draw: Callable[..., Drawing] = surface if complete else columns_3d.columns
     what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
     return Figure(
         name=name,
-        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
+        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report"
+        f"{f'; the colours span the values of {label}' * complete}.",
         alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
-        draw=partial(
-            draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(all_grids)
-        ),
+        draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, **scales),
         height=_SURFACE_HEIGHT,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ...model.measurement import (
     METRICS,
@@ -106,6 +107,45 @@ def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
     return Side(
         title=side.title, keys=tuple(k for k, _ in measured), labels=tuple(t for _, t in measured), log=True
     ), note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of stimuli: its title, its value and the label of its value."""
+
+    title: str
+    value: Callable[[Stimulus], int]
+    label: Callable[[Stimulus], str]
+
+
+_SIZE = Parameter(
+    title="Block size (KiB)",
+    value=lambda stimulus: stimulus.largest_block_bytes,
+    label=lambda stimulus: f"{stimulus.largest_block_bytes / KIB:g}",
+)
+_MIX = Parameter(
+    title="R/W mix (%)",
+    value=lambda stimulus: stimulus.read_percent,
+    label=lambda stimulus: mix(stimulus.read_percent),
+)
+_THREADS = Parameter(
+    title="Thread count",
+    value=lambda stimulus: stimulus.thread_count,
+    label=lambda stimulus: str(stimulus.thread_count),
+)
+_DEPTH = Parameter(
+    title="Queue depth",
+    value=lambda stimulus: stimulus.queue_depth,
+    label=lambda stimulus: str(stimulus.queue_depth),
+)
+
+
+def varying_parameters(stimuli: Collection[Stimulus]) -> tuple[Parameter, Parameter] | None:
+    """Return the two parameters that vary: size and mix, or threads and queue depth; None unless there are two."""
+    for pair in ((_SIZE, _MIX), (_THREADS, _DEPTH)):
+        if all(len(set(map(parameter.value, stimuli))) > 1 for parameter in pair):
+            return pair
+    return None
 
 
 def over(rounds: Iterable[MeasuredRound], at: tuple[int, int], place: Place = size_and_mix) -> tuple[Measurement, ...]:

@@ -51,6 +51,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
         "xml_declaration": False,
         "table_style": "",
         "math_output": "MathML",
+        "toc_backlinks": False,
     }
     document["title"] = one_line(report.title)
     writer = html5_polyglot.Writer()
