@@ -73,7 +73,7 @@ _ALWAYS = {
     "latency": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "optane")),
     "wsat": (("enterprise", "1.1", "enterprise-sata"), ("client", "1.1", "client-qlc"), ("client", "2.0.2", "hdd")),
     "hir": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "enterprise-sata")),
-    "xsr": (("client", "2.0.2", "client-qlc"),),
+    "xsr": (("client", "2.0.2", "client-qlc"), ("enterprise", "2.0.2", "enterprise-nvme-sensors")),
     "composite": (("client", "1.1", "client-qlc"),),
     "dirth": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "enterprise-sata")),
 }
