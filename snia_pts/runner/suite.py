@@ -358,10 +358,12 @@ def build_summary(
     ``change`` is applied to each result; only reports in ``formats`` are linked.
     """
     reported = {
-        test: f"report.{name}"
+        test: [
+            f"report.{name}"
+            for name in ("rst", "html", "pdf")
+            if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
+        ]
         for test in folder.tests
-        for name in ("rst", "html", "pdf")  # the last existing one wins
-        if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
     }
     return overview(_results(folder, change), reported)
 

@@ -10,7 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation import demand, drive_logs, matrices, profiles, provenance, recoveries, saturation, warnings
+from tests.recomputation import (
+    demand,
+    drive_logs,
+    matrices,
+    percentiles,
+    profiles,
+    provenance,
+    recoveries,
+    saturation,
+    warnings,
+)
 from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -335,7 +345,9 @@ RECOMPUTED: dict[str, Recompute] = {
     "Response times": histogram,
     "Response time histograms": histograms,
     matrices.NAMES: matrices.matrix,
+    percentiles.NAMES: percentiles.matrix,
     "Wait states": recoveries.wait_states,
+    "Response times of Access A and C": recoveries.response_times_of_states,
     "Access groups": recoveries.access_groups,
     "Recovery of .*": recoveries.recovery,
     "Stimulus": saturation.stimulus,

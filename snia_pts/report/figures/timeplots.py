@@ -20,6 +20,7 @@ from .style import INK, QUIET
 from .timelines import Along, Series, reduction
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
@@ -58,7 +59,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One of several stacked plots: its series, y label and share of the height.
+    """One of several stacked plots, or a second y axis: its series, y label and share of the height.
 
     The y axis includes the values of ``span``.  A panel with several labels has a legend beside it.  ``levels`` are
     drawn over the series.
@@ -111,12 +112,23 @@ def page(
     marks: Sequence[Mark] = (),
     levels: Sequence[Level] = (),
     dots: Sequence[Dots] = (),
+    right: Panel | None = None,
 ) -> Page:
     """Return the page of the ``drawing`` of series; a note on combined samples is added to its caption."""
     draw = partial(
-        drawing, shown, ylabel=ylabel, log=log, along=along, span=span, marks=marks, levels=levels, dots=dots
+        drawing,
+        shown,
+        ylabel=ylabel,
+        log=log,
+        along=along,
+        span=span,
+        marks=marks,
+        levels=levels,
+        dots=dots,
+        right=right,
     )
-    figure = Figure(name=name, caption=f"{caption}{reduction(shown, log=log)}", alt=alt, draw=draw)
+    note = reduction([*shown, *right.shown], log=log or right.log) if right else reduction(shown, log=log)
+    figure = Figure(name=name, caption=f"{caption}{note}", alt=alt, draw=draw)
     return Page(title=title, blocks=(figure,))
 
 
@@ -130,16 +142,18 @@ def drawing(
     marks: Sequence[Mark] = (),
     levels: Sequence[Level] = (),
     dots: Sequence[Dots] = (),
+    right: Panel | None = None,
 ) -> Drawing:
     """Draw series against time, GB written or drive fills; ``span`` is the x axis' range, all of it by default.
 
-    Along time, x is in seconds; the axis is labelled in minutes or hours.
+    Along time, x is in seconds; the axis is labelled in minutes or hours.  The series of ``right`` have a y axis of
+    their own on the right.
     """
     figure = canvas()
-    drawn: tuple[Series | Level | Dots, ...] = (*shown, *levels, *dots)
+    drawn: tuple[Series | Level | Dots, ...] = (*shown, *(right.shown if right else ()), *levels, *dots)
     columns, rows = _legend_shape([series.label for series in drawn])
     bottom, top = _BOTTOM + _LEGEND * rows, 0.42 if marks else 0.2
-    axes = plot(figure, left=_LEFT, right=_RIGHT, bottom=bottom, top=top)
+    axes = plot(figure, left=_LEFT, right=_LEFT if right else _RIGHT, bottom=bottom, top=top)
     ax.dress(axes)
     begin, end = span or (0.0, max((float(series.curve.x[-1]) for series in shown if len(series.curve.x)), default=0.0))
     factor = set_places(axes, begin, end, along)
@@ -160,11 +174,13 @@ def drawing(
             label=single.label,
             clip_on=False,
         )
-    values = [value for series in shown for part in (series.curve.low, series.curve.high) for value in part.tolist()]
-    ax.set_y(axes, [*values, *(level.value for level in levels)], ylabel, log=log)
+    ax.set_y(axes, [*_values(shown), *(level.value for level in levels)], ylabel, log=log)
     _mark(axes, marks, factor)
+    legend = [axes.get_legend_handles_labels()]
+    if right:
+        legend.append(_draw_right(axes, right, factor, order=len(shown)))
     if rows:
-        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        handles = {label: handle for part in legend for handle, label in zip(*part, strict=True)}
         axes.legend(
             list(handles.values()),
             list(handles),
@@ -176,6 +192,22 @@ def drawing(
             borderaxespad=0,
         )
     return figure
+
+
+def _draw_right(axes: Axes, right: Panel, factor: float, order: int) -> tuple[list[Artist], list[Any]]:
+    """Draw series on an axis on the right of ``axes``; return their legend handles and labels."""
+    beside = axes.twinx()
+    for place, series in enumerate(right.shown, start=order):
+        _draw(beside, series, factor, place)
+    ax.set_y(beside, _values(right.shown), right.ylabel, log=right.log)
+    beside.spines[["top", "left"]].set_visible(False)
+    beside.tick_params(color=QUIET, length=3)
+    return beside.get_legend_handles_labels()
+
+
+def _values(shown: Sequence[Series]) -> list[float]:
+    """Return the values of series with their bands."""
+    return [value for series in shown for part in (series.curve.low, series.curve.high) for value in part.tolist()]
 
 
 def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float = 0.0) -> Drawing:
@@ -194,9 +226,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         for order, series in enumerate(panel.shown):
             _draw(axes, series, factor, order)
         _draw_levels(axes, panel.levels)
-        values = [
-            value for series in panel.shown for part in (series.curve.low, series.curve.high) for value in part.tolist()
-        ]
+        values = _values(panel.shown)
         if panel.log:
             ax.set_log_y(axes, values)
         else:
