@@ -212,7 +212,13 @@ def test_texts_of_devices_stay_texts() -> None:
 
     assert '=HYPERLINK("http://x","y")' in texts
     assert "\x07" not in texts
-    assert {sheet for (sheet, _), _ in book.formulas()} == {"Steady state", "Rounds", "Points", "Measurements"}
+    assert {sheet for (sheet, _), _ in book.formulas()} == {
+        "Steady state",
+        "Rounds",
+        "Points",
+        "Percentile matrices",
+        "Measurements",
+    }
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
     assert rows["dut.model"] == f"'{printable(HOSTILE)}"
     for text in (" =1+1", "\uff1d1+1", "\u3000\uff0b1"):

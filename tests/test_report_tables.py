@@ -148,7 +148,7 @@ def test_a_window_without_an_average_is_not_evaluable() -> None:
 
 
 def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
-    """PTS 2.0.2: summary, convergence, three windows, rounds, tables, 2D, 3D, provenance."""
+    """PTS 2.0.2: summary, convergence, three windows, rounds, tables, 2D, 3D, percentiles, provenance."""
     assert titles(samples.iops_result(rounds=9)) == [
         "Summary",
         "IOPS Steady State Convergence Plot - All Block Sizes",
@@ -161,6 +161,7 @@ def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
         "Response Time and Throughput - Tabular Data",
         "IOPS - All RW Mix & BS - 2D Plot",
         "IOPS - All RW Mix & BS - 3D Columns",
+        "Response Time Percentiles - Tabular Data",
         "Provenance",
     ]
 

@@ -22,8 +22,10 @@ from .attributes import (
     measurement_figures,
     repeated_points,
     run_attributes,
+    sizes,
     specification_attributes,
     stimulus_attributes,
+    tails,
     window_points,
 )
 from .limit_checks import judgements
@@ -35,6 +37,7 @@ from .warnings import run_warnings
 _UNITS = {
     "iops": "IOPS",
     "mb_per_second": "MB/s",
+    "ios": "I/Os",
     "seconds": "s",
     "celsius": "\N{DEGREE SIGN}C",
     **dict.fromkeys(("r/s", "w/s", "rrqm/s", "wrqm/s"), "1/s"),
@@ -103,6 +106,7 @@ def all_tables(result: TestResult) -> Iterator[DataTable]:
         yield _table("points", "Means of all repeats", _repeated(result))
     else:
         yield _table("points", "Means over the measurement window", _points(result))
+    yield _table("percentiles", "Response time percentiles of reads and of writes", _percentiles(result))
     yield _table("prepared", "Host settings as they were read back", _prepared(result))
     yield _table("measurements", "All measurements", _measurements(result))
     yield _table("iostat", "The block layer during all measurements, with ramps; await in ms", _iostat(result))
@@ -149,6 +153,7 @@ def _run(result: TestResult) -> DataTable:
     values |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
     values |= {f"stated.{name}": value for name in NAMES if (value := operator_value(facts.about, name))}
     values |= {"stated.capacity": facts.about.capacity} if facts.about.capacity else {}
+    values |= asdict(facts.about.sign_off) if facts.about.sign_off else {}
     values |= {f"note.{number}": text for number, text in enumerate(facts.about.notes, start=1)}
     owners = [("dut", dut_attributes(facts.dut)), ("platform", asdict(facts.platform))]
     owners += [("imported", asdict(facts.imported))] if facts.imported else []
@@ -217,6 +222,24 @@ def _repeated(result: TestResult) -> Iterator[Row]:
         attributes.pop("name", None)
         axis_values = {f"axis.{key}": point.axis_values.get(key) for key in result.facts.spec.axes}
         yield {"point": point.name, **axis_values, **attributes, **point.figures}
+
+
+def _percentiles(result: TestResult) -> Iterator[Row]:
+    for tail in tails(result):
+        stimulus = tail.stimulus
+        yield {
+            "part": tail.part,
+            "phase": tail.phase,
+            "point": tail.point,
+            "read_percent": stimulus.read_percent,
+            **sizes(stimulus.block_size_bytes),
+            "thread_count": stimulus.thread_count,
+            "queue_depth": stimulus.queue_depth,
+            "direction": tail.direction,
+            "ios": tail.ios,
+            **tail.percentiles_us,
+            "maximum_response_us": tail.maximum_us,
+        }
 
 
 def _prepared(result: TestResult) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation import demand, matrices, profiles, provenance, recoveries, saturation, warnings
+from tests.recomputation import demand, matrices, percentiles, profiles, provenance, recoveries, saturation, warnings
 from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -333,6 +333,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "Response times": histogram,
     "Response time histograms": histograms,
     matrices.NAMES: matrices.matrix,
+    percentiles.NAMES: percentiles.matrix,
     "Wait states": recoveries.wait_states,
     "Response times of Access A and C": recoveries.response_times_of_states,
     "Access groups": recoveries.access_groups,

@@ -254,20 +254,11 @@ def bars(
         ]
         if any(map(any, reach)):
             axes.errorbar(means, range(len(labels)), xerr=reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.5)
-        _few_x(axes, [0.0, *scale[heading]], heading)
+        ax.set_few_x(axes, scale[heading], heading)
         row_labels(axes, labels if number == 0 else [""] * len(labels))
         for row, value in enumerate(means):
             _value(axes, row, value, max(scale[heading], default=0.0))
     return figure
-
-
-def _few_x(axes: Axes, values: Sequence[float], heading: str) -> None:
-    """Give a narrow panel a linear x axis from zero, with three labels."""
-    ticks = ax.linear_ticks(0.0, max(ax.finite(values)) or 1.0)
-    axes.set_xlim(0.0, ticks[-1] * 1.02)
-    few = ticks[:: max(1, (len(ticks) - 1) // 2)]
-    axes.set_xticks(few, ax.tick_labels(few))
-    axes.set_xlabel(heading)
 
 
 def _value(axes: Axes, row: int, value: float, most: float) -> None:

@@ -145,6 +145,15 @@ def set_linear_x(axes: Axes, values: Iterable[float]) -> None:
     axes.set_xticks(ticks, tick_labels(ticks))
 
 
+def set_few_x(axes: Axes, values: Iterable[float], heading: str) -> None:
+    """Give a narrow plot a linear x axis from zero, with three labels."""
+    ticks = linear_ticks(0.0, max([0.0, *finite(values)]) or 1.0)
+    axes.set_xlim(0.0, ticks[-1] * 1.02)
+    few = ticks[:: max(1, (len(ticks) - 1) // 2)]
+    axes.set_xticks(few, tick_labels(few))
+    axes.set_xlabel(heading)
+
+
 def logarithmic(heading: str) -> str:
     """Return the label of a log axis: ``Block size (KiB, log)``, ``IOPS (log)``."""
     return f"{heading[:-1]}, log)" if heading.endswith(")") else f"{heading} (log)"

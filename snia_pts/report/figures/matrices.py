@@ -20,9 +20,9 @@ from ...model.measurement import (
 )
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
-from ...spec import Rounds
+from ...spec import DemandLoop, Rounds
 from ...units import KIB, block_size
-from ..tables import NOT_APPLICABLE, Column, Table, aligned
+from ..tables import NOT_APPLICABLE, Column, Kind, Table, aligned
 from .figure import Grid, Side
 
 #: The most columns in a table; also the most rows that leave room for three tables on a page.
@@ -58,6 +58,23 @@ def art_heading(result: TestResult) -> str:
 def size_and_mix(stimulus: Stimulus) -> tuple[int, int]:
     """Return a stimulus' place by block size (bytes) and R/W mix (read share in percent)."""
     return stimulus.cell.block_size_bytes, stimulus.read_percent
+
+
+def threads_and_depth(stimulus: Stimulus) -> tuple[int, int]:
+    """Return a stimulus' place by Thread Count and Queue Depth."""
+    return stimulus.thread_count, stimulus.queue_depth
+
+
+def thread_counts(demand: DemandLoop) -> Side:
+    """Return the Thread Counts, ascending."""
+    keys = tuple(sorted(demand.thread_counts))
+    return Side(title="Thread Count", keys=keys, labels=tuple(map(str, keys)), prefix="TC ")
+
+
+def queue_depths(demand: DemandLoop) -> Side:
+    """Return the Queue Depths, ascending."""
+    keys = tuple(sorted(demand.queue_depths))
+    return Side(title="Queue Depth", keys=keys, labels=tuple(map(str, keys)), prefix="QD ", log=True)
 
 
 def sizes(rounds: Rounds) -> Side:
@@ -158,7 +175,15 @@ def percentile_response_ms(measurements: Sequence[Measurement], percent: float) 
 
 
 def matrix_tables(
-    values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4, marked: Marked = frozenset()
+    values: Grid,
+    down: Side,
+    across: Side,
+    *,
+    title: str,
+    digits: int = 3,
+    most: int = 4,
+    marked: Marked = frozenset(),
+    kind: Kind = "numbers",
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
@@ -169,7 +194,8 @@ def matrix_tables(
     groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
     cells = (_cells(values, marked, down, group, digits, most) for group in groups)
     return tuple(
-        _matrix_table(texts, down, across.prefix, group, title) for texts, group in zip(cells, groups, strict=True)
+        _matrix_table(texts, down, across.prefix, group, title, kind)
+        for texts, group in zip(cells, groups, strict=True)
     )
 
 
@@ -188,10 +214,12 @@ def _cells(
         yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
 
 
-def _matrix_table(text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str) -> Table:
+def _matrix_table(
+    text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str, kind: Kind
+) -> Table:
     rows = tuple((label, *(next(text) for _ in group)) for label in down.labels)
     columns = (
         Column(heading=down.title, align="right", width=16),
         *(Column(heading=f"{prefix}{label}", align="right", width=12) for _, label in group),
     )
-    return Table(kind="numbers", columns=columns, rows=rows, title=title)
+    return Table(kind=kind, columns=columns, rows=rows, title=title)

@@ -22,7 +22,7 @@ from xlsxwriter.worksheet import Worksheet
 from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
-from ...results.attributes import METRIC_COLUMNS, Value
+from ...results.attributes import METRIC_COLUMNS, PERCENTS, Value
 from ...results.result import TestResult
 from ...results.tables import RATES, DataTable, data_tables, placed_measurements, unit
 from ...results.tracked_series import TrackedSeries, evaluated_series
@@ -31,6 +31,8 @@ from ...text import one_line
 from ..figures.figure import PointMatrix
 from ..figures.style import COLOURS
 from ..registry import further_pages
+from ..sections.percentiles import TOO_FEW_IOS, TailMatrix, tail_matrices
+from ..tables import NOT_APPLICABLE
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
 _MAX_SAMPLES = 10_000
@@ -114,6 +116,9 @@ class _WorkbookWriter:
         points = self._book.add_worksheet("Points") if "points" in self._data else None
         matrices = tuple(self._point_matrices()) if points else ()
         matrix_sheet = self._book.add_worksheet("Matrices") if matrices else None
+        percentiles = self._book.add_worksheet("Percentiles") if "percentiles" in self._data else None
+        tails = tuple(tail_matrices(self._result)) if percentiles else ()
+        tail_sheet = self._book.add_worksheet("Percentile matrices") if tails else None
         measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
         if measurements:
             self._measurements(measurements)
@@ -121,6 +126,10 @@ class _WorkbookWriter:
             self._points(points)
         if matrix_sheet:
             self._matrices(matrix_sheet, matrices)
+        if percentiles:
+            self._table(percentiles, self._data["percentiles"])
+        if tail_sheet:
+            self._tail_matrices(tail_sheet, tails)
         if rounds:
             self._rounds(rounds, blocks)
         if steady:
@@ -271,6 +280,41 @@ class _WorkbookWriter:
         chart.set_y_axis({"name": unit(matrix.metric), "min": 0, "max": _rounded_up(maximum), "num_format": "#,##0.##"})
         chart.set_size({"width": 560, "height": (_BLOCK_ROWS - 1) * 20})
         return chart
+
+    def _tail_matrices(self, sheet: Worksheet, matrices: Sequence[TailMatrix]) -> None:
+        """Write the counts of I/Os and each percentile as matrices of references to the sheet Percentiles."""
+        sheet.set_column(0, 0, 20)
+        sheet.set_column(1, 32, 12)
+        top = 0
+        for matrix in matrices:
+            titles = {
+                "ios": "I/Os",
+                **{name: f"{percent:g} % response time (ms)" for name, percent in PERCENTS.items()},
+            }
+            for column, title in titles.items():
+                self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
+                self._tail_matrix(sheet, top + 1, matrix, column)
+                top += len(matrix.down.keys) + 3
+        self._write(sheet, top, 0, TOO_FEW_IOS)
+
+    def _tail_matrix(self, sheet: Worksheet, top: int, matrix: TailMatrix, column: str) -> None:
+        """Write the head and the rows of a matrix of a column of the sheet Percentiles."""
+        data, across = self._data["percentiles"], matrix.across
+        values, scale = (matrix.ios, "") if column == "ios" else (matrix.times_ms(column), "/1000")
+        heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
+        for place, head in enumerate(heads):
+            self._write(sheet, top, place, head, self._head)
+        for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
+            self._write(sheet, row, 0, label)
+            for place, key in enumerate(across.keys, start=1):
+                value = values.get((down, key))
+                if value is None:
+                    continue
+                if math.isfinite(value):
+                    cell = self._cell(data, matrix.points[down, key][0] + 1, column)
+                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", self._number, value)
+                else:
+                    self._write(sheet, row, place, NOT_APPLICABLE)
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""

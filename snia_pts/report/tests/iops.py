@@ -17,6 +17,7 @@ from ..figures import figure as figures
 from ..header import Rows, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
+from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.steady_state import (
     all_sizes_window_page,
@@ -41,6 +42,7 @@ def pages(result: Result) -> tuple[Page, ...]:
         *window_pages(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
+        *percentile_pages(result, loop),
         *predicted_iops_page(result, loop),
     )
     first = summary(result, omitted=_omitted(result, loop), figures=key_figures(result, [loop]))

@@ -17,6 +17,7 @@ from ..figures.figure import Side
 from ..header import Rows, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
+from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.steady_state import (
     all_sizes_window_page,
@@ -59,6 +60,7 @@ def pages(result: Result) -> tuple[Page, ...]:
         *window_pages(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
+        *percentile_pages(result, loop),
         *_histogram(result),
     )
     first = summary(result, omitted=_omitted(result, loop), figures=key_figures(result, [loop]))
