@@ -22,12 +22,13 @@ from snia_pts.errors import ReportError, SpecError
 from snia_pts.model.annotations import Annotations, read_annotations
 from snia_pts.model.description import STATED
 from snia_pts.record.result_xml import result_xml
-from snia_pts.report import pages
+from snia_pts.report import pages, tables
 from snia_pts.report import registry as building
 from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst, xlsx
 from snia_pts.report.formats.csv_json import as_csv
 from snia_pts.report.sections.logo import logo
+from snia_pts.report.tables import UNKNOWN
 from snia_pts.results.comparison import context_differences
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
@@ -35,6 +36,7 @@ from snia_pts.results.warnings import run_warnings
 from snia_pts.spec.reader import SPECS
 from tests import samples
 from tests.drives import need_root
+from tests.typesetting import typeset
 
 FILE = """
 format = 1
@@ -102,6 +104,7 @@ def test_every_field_is_optional(tmp_path: Path) -> None:
         ("format = 1\nnotes = 'one'", "notes: 'one': expected a list"),
         (f"format = 1\nnotes = {['n'] * 21}", "notes: expected at most 20 entries"),
         ("format = 1\n[features]\n'' = 'x'", "features: '': expected a short line"),
+        ("format = 1\n[sign_off]\ntested_by = 'x'", "sign_off.tested_by: unknown key"),
         ("format = 1\nlogo = 'none.png'", "logo: 'none.png': No such file"),
         ("format = 1\nlogo = '.'", "logo: '.': it is not a regular file"),
         ("format = 1\nlogo = 'about.toml'", "logo: 'about.toml': expected a PNG as the logo"),
@@ -192,6 +195,37 @@ def test_annotations_are_in_every_format(tmp_path: Path) -> None:
     assert '<note value="24 °C" />' in root
     assert "<about" not in result_xml(with_about(Annotations(operator="A. Tester"))).decode()
     assert "Notes" not in rst.render(building.build(with_about(Annotations()))).replace('"Notes"', "")
+
+
+def test_names_to_sign_are_on_the_first_page(tmp_path: Path) -> None:
+    """Names that are not stated are empty, to be filled in by hand; result.xml and tables have those that are."""
+    text = 'format = 1\noperator = "A. Tester"\n[sign_off]\napproved_by = "B. Lead"'
+    result = with_about(read_annotations(write_about(tmp_path, text)))
+    (table,) = (
+        block
+        for block in building.build(result).pages[0].blocks
+        if isinstance(block, tables.Table) and block.kind == "sign-off"
+    )
+    assert [row[:2] for row in table.rows] == [("Tested by", "A. Tester"), ("Approved by", "B. Lead"), ("Auditor", "")]
+    assert b'<about vendor="" nand_type="" hba="" approved_by="B. Lead" />' in result_xml(result)
+    (run,) = (table for table in data_tables(result) if table.name == "run")
+    assert {("approved_by", "B. Lead"), ("auditor", "")} < set(run.rows)
+
+
+def test_without_sign_off_there_is_no_block_to_sign(tmp_path: Path) -> None:
+    """A section without names has the block, a file without the section has not."""
+    for text, shown in (("format = 1", False), ("format = 1\n[sign_off]", True)):
+        result = with_about(read_annotations(write_about(tmp_path, text)))
+        assert ("Sign-off" in rst.render(building.build(result))) == shown
+
+
+def test_every_page_has_the_id_of_the_evidence() -> None:
+    """It starts the digest of SHA256SUMS; a report without evidence has none."""
+    result = samples.iops_result()
+    _, reader = typeset(result)
+    expected = sha256(checksums(result))[:16]
+    assert all(expected in page.extract_text() for page in reader.pages)
+    assert building.build(with_about(Annotations())).header.dates.rows[0][-1] == UNKNOWN
 
 
 def names(text: str) -> str:

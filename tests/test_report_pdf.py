@@ -77,6 +77,37 @@ def words(page: pypdf.PageObject) -> str:
     return " ".join(page.extract_text().replace("\xa0", " ").split())
 
 
+def pdf_titles(reader: pypdf.PdfReader) -> list[tuple[str, int]]:
+    """Return the bookmarks with the numbers of their pages."""
+    bookmarks: Any = reader.outline
+    return [(mark.title, 1 + (reader.get_destination_page_number(mark) or 0)) for mark in bookmarks]
+
+
+def test_bookmarks_and_contents_name_the_page_of_every_title() -> None:
+    """A reader shows the bookmarks; each entry of the contents has its title's page as number and as link."""
+    report, reader = typeset(KINDS["steady"])
+    titles = pdf_titles(reader)
+    assert [title for title, _ in titles] == [page.title for page in report.pages]
+    assert all(title in words(reader.pages[number - 1]) for title, number in titles)
+    assert reader.page_mode == "/UseOutlines"
+    contents = words(reader.pages[0]).partition("Contents ")[2].partition("Test Run Date")[0]  # the header is last
+    assert sorted(contents.split()) == sorted(" ".join(f"{title} {number}" for title, number in titles).split())
+    annotations: Any = reader.pages[0]["/Annots"]
+    targets = {next(iter(annotation.get_object()["/Dest"])).idnum for annotation in annotations}
+    pages: Any = [page.indirect_reference for page in reader.pages]
+    assert targets == {pages[number - 1].idnum for _, number in titles}
+
+
+@pytest.mark.parametrize(("count", "shown"), [(5, False), (6, True)])
+def test_a_short_report_has_no_contents(count: int, shown: bool) -> None:
+    """Contents are in RST, PDF and HTML from six pages on."""
+    report = building.build(KINDS["steady"])
+    short = dataclasses.replace(report, pages=report.pages[:count])
+    reader = pypdf.PdfReader(io.BytesIO(make(short)))
+    assert ("Contents" in words(reader.pages[0])) == shown
+    assert (".. contents::" in rst.render(short)) == shown
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_page_has_header_number_and_title(kind: str) -> None:
     """Each PDF page has a header, its number and the total; the title of each planned page is in the PDF."""
@@ -84,9 +115,10 @@ def test_every_page_has_header_number_and_title(kind: str) -> None:
     texts = [words(page) for page in reader.pages]
     assert len(texts) <= len(report.pages) + 1  # the provenance may take two
     assert all(any(page.title in text for text in texts) for page in report.pages)
+    assert "SNIA SSS TWG" in texts[0]
+    assert all(("SNIA SSS TWG" in text) != ("Provenance" in text) for text in texts[1:])
     for number, text in enumerate(texts, start=1):
         assert f" {number} of {len(reader.pages)}" in text
-        assert ("SNIA SSS TWG" in text) != ("Provenance" in text)
         assert "EXAMPLE MZ7L3960HCJR-00A07" in text.replace("MZ7L3960 ", "MZ7L3960")
         assert "\N{REPLACEMENT CHARACTER}" not in text
 
@@ -118,8 +150,12 @@ def test_the_header_is_in_the_document_once() -> None:
     shown = [
         {name: form for name, form in forms_of(page).items() if name.startswith(HEADER_FORMS)} for page in reader.pages
     ]
-    assert [len(forms) for forms in shown] == [1 if "Provenance" in words(page) else 2 for page in reader.pages]
-    assert len({form.idnum for forms in shown for form in forms.values()}) == 1 + len(shown)
+    first, *others = shown
+    titles = len(pdf_titles(reader))
+    assert len(first) == 2 + titles  # and a page number of each title, in the contents
+    texts = [words(page) for page in reader.pages[1:]]
+    assert [len(forms) for forms in others] == [1 if "Provenance" in text else 2 for text in texts]
+    assert len({form.idnum for forms in shown for form in forms.values()}) == 1 + len(shown) + titles
 
 
 def test_a_report_of_one_page_has_a_page_number() -> None:

@@ -43,12 +43,21 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SignOff:
+    """The block of signatures on the first page; empty names are filled in by hand."""
+
+    __pydantic_config__ = {"extra": "forbid"}
+    approved_by: Text | Literal[""] = ""
+    auditor: Text | Literal[""] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
     """Statements of the operator; empty strings for what is not stated.
 
     ``operator`` is the person who tests, ``vendor`` the manufacturer of the drive.  ``nand_type`` and ``hba`` have the
     meaning of the report's header (PTS 2.0.2 chapter 5).  ``notes`` are sentences for the reader.  ``logo`` is a PNG in
-    base64.
+    base64.  With ``sign_off``, the first page has a block for signatures.
 
     ``model``, ``serial`` and ``firmware`` are for a device that does not report them.  ``capacity`` is the size that
     the device is sold as, ``features`` are further properties.  The device reports none of these.
@@ -65,6 +74,7 @@ class Annotations:
     firmware: str = ""
     capacity: str = ""
     features: tuple[Feature, ...] = ()
+    sign_off: SignOff | None = None
 
     def __post_init__(self) -> None:
         if self.capacity:
@@ -108,6 +118,7 @@ class AnnotationsFile:
     firmware: Text | None = None
     capacity: Text | None = None
     features: Annotated[dict[Text, Text], MaxLen(_MAX_FEATURES)] = field(default_factory=dict)
+    sign_off: SignOff | None = None
 
 
 def _require_drawable(png: bytes) -> None:
@@ -139,7 +150,7 @@ def read_annotations(path: Path) -> Annotations:
     names = ("operator", "vendor", "nand_type", "hba", "model", "serial", "firmware", "capacity")
     texts: dict[str, Any] = {name: getattr(content, name) or "" for name in names}
     features = tuple(Feature(name=name, value=value) for name, value in content.features.items())
-    return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo)
+    return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo, sign_off=content.sign_off)
 
 
 def _logo(path: Path, author: int, logo_path: str, mistakes: list[str]) -> str:

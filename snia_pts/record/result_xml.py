@@ -237,6 +237,7 @@ def _about(root: Element, about: Annotations) -> None:
     digest = hashlib.sha256(about.png).hexdigest() if about.logo else None
     attributes = {"vendor": about.vendor, "nand_type": about.nand_type, "hba": about.hba, "logo_sha256": digest}
     attributes |= {name: getattr(about, name) or None for name in ("model", "serial", "firmware", "capacity")}
+    attributes |= {name: getattr(about.sign_off, name) or None for name in ("approved_by", "auditor") if about.sign_off}
     if about.notes or about.features or any(attributes.values()):
         element = _element(root, "about", attributes)
         for note in about.notes:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from ..results.result import TestResult
 
 FILE_NAME = "SHA256SUMS"
+#: The number of hexadecimal digits of a report id: 64 bits.
+_ID_DIGITS = 16
 
 
 def checksums(result: TestResult) -> bytes:
@@ -27,6 +30,15 @@ def checksums(result: TestResult) -> bytes:
 def digest(result: TestResult) -> str:
     """Return the SHA-256 of ``checksums(result)``: one checksum over all of them."""
     return hashlib.sha256(checksums(result)).hexdigest()
+
+
+def report_id(lists: Iterable[bytes]) -> str:
+    """Return the id of a report on the evidence in these lists of checksums: the start of their digest.
+
+    Empty if there is no evidence, because such reports would all have one id.
+    """
+    content = b"".join(lists)
+    return hashlib.sha256(content).hexdigest()[:_ID_DIGITS] if content else ""
 
 
 def _line(sha256: str, path: str) -> str:

@@ -12,6 +12,7 @@ from ..results.result import Loop, Sampling, TestResult
 from ..results.tracked_series import sample_minutes
 from ..spec import PatternSpec, RoundsSpec, Spec
 from ..units import block_size, capacity
+from .checksums import checksums, report_id
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
 
@@ -45,8 +46,13 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
     spec = result.facts.spec
     return Header(
         test=_row("test", ("center", 100))(f"{spec.title} Test - Report Page{simulated(result)}"),
-        dates=_row("banner", ("right", 22), ("left", 28), ("right", 22), ("left", 28))(
-            "Test Run Date Start:", when(result.facts.started), "Test Run Date Finish:", when(result.finished)
+        dates=_row("banner", *(("right", 17), ("left", 20), ("right", 17), ("left", 20), ("right", 10), ("left", 16)))(
+            "Test Run Date Start:",
+            when(result.facts.started),
+            "Test Run Date Finish:",
+            when(result.finished),
+            "Report id:",
+            report_id([checksums(result)]) or UNKNOWN,
         ),
         standard=_row(
             "standard",

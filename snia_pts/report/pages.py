@@ -46,6 +46,8 @@ class Prose:
 
 Block = Figure | Table | Prose
 
+#: A report of fewer pages has no table of contents.
+_LEAST_WITH_CONTENTS = 6
 #: Letters in a line of prose, and the most lines of a page that is short.
 _LINE_LETTERS, _SHORT_LINES = 130, 16
 
@@ -91,10 +93,10 @@ class Header:
     blocks: Table
 
     @property
-    def identity(self) -> tuple[str, str, str]:
-        """Test, model and serial number: what the short header of a continuation page shows."""
+    def identity(self) -> tuple[str, str, str, str]:
+        """Test, model, serial number and report id: what the short header of a continuation page shows."""
         serials = (row[3] for row in self.blocks.rows if row[2] == "S/N")
-        return self.test.rows[0][0], self.names.rows[0][3], next(serials, "")
+        return self.test.rows[0][0], self.names.rows[0][3], next(serials, ""), self.dates.rows[0][-1]
 
 
 _NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)
@@ -117,6 +119,11 @@ class Report:
         titles = [page.title for page in self.pages]
         if len(set(names)) != len(names) or len(set(titles)) != len(titles):
             raise ValueError(f"names of figures and titles of pages must be unique: {names}, {titles}")
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether it has a table of contents, at the end of its first page."""
+        return len(self.pages) >= _LEAST_WITH_CONTENTS
 
     @property
     def figures(self) -> Iterator[Figure]:

@@ -27,7 +27,8 @@ from ..record.ends import read_ends
 from ..record.folder import MAX_LINE_BYTES, RunFolder, unreadable
 from ..record.journal import prevent_resume
 from ..results.key_figures import KeyFigure
-from .regression_rule import MAX_LIKE_RUNS, judge, judged_figures
+from ..results.main_figures import main_figures
+from .regression_rule import MAX_LIKE_RUNS, judge
 from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
 
 _CHUNK_BYTES = 1 << 20
@@ -172,7 +173,7 @@ def _regression_checks(
     has_like_runs = all(run.run[name] for name in _LIKE)  # none is like a run of an unknown kind
     values = {name: run.run[name] for name in (*_LIKE, "started")}
     checks = []
-    for figure in judged_figures(run.run["test"], [figure for figure, _ in run.figures]):
+    for figure in main_figures(run.run["test"], [figure for figure, _ in run.figures]):
         metric_id = metrics[_metric_key(run, figure)]
         found: Sequence[float] = ()
         if has_like_runs:

@@ -41,6 +41,7 @@ def _assess(arguments: argparse.Namespace, path: Path) -> int:
     override = overriding(arguments.limits, tell=say if suite is None else ignore)
     folders = suite.runs() if suite else (RunFolder.existing(path),)
     documents, judgement_list, differs, finished = [], list[Judgement](), False, True
+    tests = list[str]()
     for folder in folders:
         assessment = assess_run(read_run(folder))
         say_all(missing_parts(assessment.run.result.facts.plugins, plugins, ("purge method",)))
@@ -48,6 +49,7 @@ def _assess(arguments: argparse.Namespace, path: Path) -> int:
         result = override(assessment.run.result)
         finished = finished and result.ending == "finished"
         judgement_list += judgements(result)
+        tests.append(result.facts.spec.test)
         if arguments.json:
             documents.append(result_json(result, assessment.differences, assessment.unjournaled))
         else:
@@ -62,7 +64,7 @@ def _assess(arguments: argparse.Namespace, path: Path) -> int:
     if differs:
         return RecordError.exit_code
     if suite:
-        judgement_list += untested(result.facts.limits, [folder.path.name for folder in folders])
+        judgement_list += untested(result.facts.limits, tests)
     _require_met(judgement_list, arguments.run, finished and (suite is None or len(folders) == len(suite.tests)))
     return 0
 

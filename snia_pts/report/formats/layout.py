@@ -25,8 +25,8 @@ from ...errors import ReportError
 from ...text import one_line
 from ..header import short, width_em
 from ..pages import Figure, Page, Report
-from . import page_header
-from .placements import POINTS, HeaderKind, Placement, Sheet
+from . import contents, page_header
+from .placements import POINTS, HeaderKind, Placement, Sheet, title_anchor
 from .rst import TEMPLATES, table_style
 from .typesetter import FONTS, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
 
@@ -90,9 +90,8 @@ class TitleBar(Heading):  # type: ignore[misc]  # rst2pdf has no types
     def __init__(self, node: nodes.Element, style: Any) -> None:
         self.sheet: Sheet = node["sheet"]
         self.title: str = node["title"]
-        Heading.__init__(
-            self, html.escape(self.title, quote=False), style, level=0, parent_id=f"page-{node['number']}", node=node
-        )
+        anchor = title_anchor(node["number"])
+        Heading.__init__(self, html.escape(self.title, quote=False), style, level=0, parent_id=anchor, node=node)
 
     def draw(self) -> None:
         self.sheet.titles.append((self.title, self.canv.getPageNumber()))
@@ -194,6 +193,7 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
             document = document.deepcopy()
             _insert_nodes(report, document, sheet)
             identity = [printable(one_line(text)) for text in report.header.identity]
+            contents.insert_nodes(document, [printable(one_line(page.title)) for page in report.pages], sheet)
             page_header.insert_nodes(document, identity, sheet)
             set_paragraph_styles(document)
             _fit_cells(document)

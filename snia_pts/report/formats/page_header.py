@@ -58,7 +58,8 @@ def insert_nodes(document: nodes.document, identity: Sequence[str], sheet: Sheet
 class PageHeader(Flowable):
     """Stacked flowables, drawn once and shown on every page that begins a section; all pages have one size.
 
-    Other pages show a short header: ``identity`` (test, model, serial number), and the title of a section that goes on.
+    Other pages show a short header: ``identity`` (test, model, serial number, report id), and the title of a section
+    that goes on.
     """
 
     def __init__(self, content: Sequence[Any], identity: Sequence[str], styles: Any, sheet: Sheet) -> None:
@@ -81,12 +82,11 @@ class PageHeader(Flowable):
 
     def _short(self, width: float, *, continued: bool) -> list[Any]:
         """Return the flowables of the short header of the current page."""
-        test, model, serial = (html.escape(text, quote=False) for text in self.names)
+        test, model, serial, report_id = (html.escape(text, quote=False) for text in self.names)
         cell, bold = self.styles["small"], self.styles["banner-center"]
-        cells = [Paragraph(test, bold), Paragraph(model, cell), Paragraph(f"S/N: {serial}", cell)]
-        table = Table(
-            [[*cells, ShownPageNumber(cell, self.sheet)]], [share * width for share in (0.42, 0.26, 0.22, 0.1)]
-        )
+        texts = ((test, bold), (model, cell), (f"S/N: {serial}", cell), (f"Report id: {report_id}", cell))
+        cells = [*(Paragraph(*text) for text in texts), ShownPageNumber(cell, self.sheet)]
+        table = Table([cells], [share * width for share in (0.33, 0.2, 0.18, 0.21, 0.08)])
         table.setStyle([("GRID", (0, 0), (-1, -1), 0.5, "#222222"), ("VALIGN", (0, 0), (-1, -1), "MIDDLE")])
         if not continued:
             return [table]

@@ -75,6 +75,7 @@ def _finish(report: Report, laid_out: bytes, sheet: Sheet, figures: Mapping[str,
         _stamp(writer, figure, placement, name)
     names = {"/Title": one_line(report.title), "/Author": one_line(report.author), "/Producer": "snia-pts"}
     writer.metadata = {**names, **_date_metadata(report)}
+    writer.page_mode = "/UseOutlines"  # readers show the bookmarks
     output = io.BytesIO()
     writer.write(output)
     return output.getvalue()

@@ -12,6 +12,11 @@ HeaderKind = Literal["full", "short", "continued"]
 POINTS = 72.0
 
 
+def title_anchor(number: int) -> str:
+    """Return the name of the destination of the title with this number, from 1."""
+    return f"title-{number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """The position of a figure: page (from 1), lower left corner and size in points."""

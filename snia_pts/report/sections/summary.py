@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...analysis.window import Window
+from ...model.annotations import SignOff
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tracked_series import sample_minutes, span
@@ -61,6 +62,17 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
         yield Table(kind="texts", columns=(Column(width=100),), rows=notes, title="Operator's notes", headed=False)
     yield from figures
     yield _run_facts(result)
+    if sign_off := result.facts.about.sign_off:
+        yield _sign_off_table(result.facts.about.operator, sign_off)
+
+
+def _sign_off_table(operator: str, sign_off: SignOff) -> Table:
+    """Return the block for signatures."""
+    headings = {"": 16, "Name": 34, "Date": 18, "Signature": 32}
+    roles = (("Tested by", operator), ("Approved by", sign_off.approved_by), ("Auditor", sign_off.auditor))
+    columns = tuple(Column(heading=heading, width=width) for heading, width in headings.items())
+    rows = tuple((role, name, "", "") for role, name in roles)
+    return Table(kind="sign-off", columns=columns, rows=rows, title="Sign-off")
 
 
 def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterator[Block]:

@@ -27,6 +27,7 @@ from ..header import (
 from ..pages import Block, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
+from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
@@ -38,6 +39,7 @@ from .demand_plots import (
     host_cpu,
     host_limited,
     pattern_name,
+    percentiles_page,
     place,
     plots,
     sides,
@@ -60,6 +62,8 @@ def pages(result: TestResult) -> tuple[Page, ...]:
         summary(result, omitted=_omitted(result, {name for name, _ in numbered}), figures=_key_figures(result)),
         *(page for _, page in numbered),
         *_tables(result),
+        *percentiles_page(result),
+        *percentile_pages(result, result.loop()),
         *(page for judged in (result.sampling, result.loop()) if judged for page in steady.rounds_page(result, judged)),
         provenance(result),
     )
@@ -75,7 +79,8 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
     if loop is None or loop.window is None:
         reason = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
     elif "P8" in missing:
-        reason = "The host's CPU utilisation was not measured at every point."
+        simulated = result.facts.dut.simulated
+        reason = f"The host's CPU utilisation {'is not simulated' if simulated else 'was not measured at every point'}."
     return f"{reason} {', '.join(missing)} omitted: no data.".strip()
 
 

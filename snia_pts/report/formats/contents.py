@@ -1,0 +1,103 @@
+"""The table of contents of a PDF, two titles side by side, with page numbers that are known after the last page.
+
+rst2pdf would lay out the whole document a second time for them.  Instead each number is a form, drawn at the
+document's end, like "page n of m" in the header.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from docutils import nodes
+from reportlab.platypus import Flowable, KeepTogether, Paragraph, Table
+
+from .placements import Sheet, title_anchor
+from .typesetter import NodeHandler
+
+#: The widths of a title and its page number: a share, and points.
+_TITLE_WIDTH, _NUMBER_WIDTH = "46%", 20
+
+
+class contents_list(nodes.General, nodes.Element):
+    """The table of contents."""
+
+
+class contents_numbers(nodes.General, nodes.Element):
+    """The document's end, where the pages of all titles are known."""
+
+
+def insert_nodes(document: nodes.document, titles: Sequence[str], sheet: Sheet) -> None:
+    """Replace the list of docutils, if there is one, by our own, and append its page numbers to the document."""
+    for topic in list(document.findall(nodes.topic)):
+        topic.replace_self(contents_list(heading=topic.children[0].astext(), titles=titles))
+        document.append(contents_numbers(sheet=sheet))
+
+
+class TitleNumber(Flowable):
+    """The page of a title; its form is drawn later."""
+
+    def __init__(self, number: int, style: Any) -> None:
+        super().__init__()
+        self.number, self.style = number, style
+
+    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002  # reportlab's names
+        """Return the size of one line."""
+        return _NUMBER_WIDTH, self.style.leading
+
+    def draw(self) -> None:
+        self.canv.doForm(_form_name(self.number))
+
+
+class TitleNumbers(Flowable):
+    """A flowable of no size that draws the page numbers of all titles."""
+
+    def __init__(self, style: Any, sheet: Sheet) -> None:
+        super().__init__()
+        self.style, self.sheet = style, sheet
+
+    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002
+        """Return no size, so that it fits on the last page even if that is full."""
+        return 0, 0
+
+    def draw(self) -> None:
+        for number, (_, page) in enumerate(self.sheet.titles, start=1):
+            text = Paragraph(str(page), self.style)
+            text.wrapOn(self.canv, _NUMBER_WIDTH, self.style.leading)
+            self.canv.beginForm(_form_name(number))
+            text.drawOn(self.canv, 0, 0)
+            self.canv.endForm()
+
+
+def _form_name(number: int) -> str:
+    return f"title-{number}"
+
+
+class ContentsHandler(NodeHandler, contents_list):  # type: ignore[misc]  # registers itself with rst2pdf
+    """Lays out the table of contents on one page, read down its two columns."""
+
+    def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        del style
+        cell = client.styles["contents"]
+        entries = [_entry(number, title, cell) for number, title in enumerate(node["titles"], start=1)]
+        half = (len(entries) + 1) // 2
+        rows = [[*left, *right] for left, right in zip(entries[:half], [*entries[half:], ["", ""]], strict=False)]
+        table = Table(rows, [_TITLE_WIDTH, _NUMBER_WIDTH] * 2, hAlign="LEFT")
+        padding = [(f"{side}PADDING", (0, 0), (-1, -1), 0) for side in ("TOP", "BOTTOM", "RIGHT", "LEFT")]
+        indents = [("LEFTPADDING", (column, 0), (column, -1), indent) for column, indent in ((0, 4), (2, 12))]
+        table.setStyle([("VALIGN", (0, 0), (-1, -1), "TOP"), *padding, *indents])
+        return [KeepTogether([Paragraph(node["heading"], client.styles["table-title"]), table])]
+
+
+def _entry(number: int, title: str, style: Any) -> list[Any]:
+    text = f'<a href="#{title_anchor(number)}">{html.escape(title, quote=False)}</a>'
+    return [Paragraph(text, style), TitleNumber(number, style)]
+
+
+class TitleNumbersHandler(NodeHandler, contents_numbers):  # type: ignore[misc]
+    """Draws the page numbers when they are known."""
+
+    def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        del style
+        return [TitleNumbers(client.styles["contents-number"], node["sheet"])]
