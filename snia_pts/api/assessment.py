@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..errors import RecordError
 from ..model.annotations import read_annotations
+from ..record.archive import opened
 from ..record.folder import RunFolder
 from ..record.locks import WAIT
 from ..record.result_xml import differences, result_xml
@@ -59,13 +60,10 @@ def assess(
 
 def assess_run(run: Run) -> Assessment:
     """Return the assessment of a run that was loaded; raises RecordError."""
-    folder = RunFolder(path=run.path)
-    evidence = check_evidence(folder, run.result)
-    return Assessment(
-        run=run,
-        differences=(*evidence.differences, *stored_differences(folder, result_xml(run.result))),
-        unjournaled=evidence.unjournaled,
-    )
+    with opened(run.path) as folder:
+        evidence = check_evidence(folder, run.result)
+        stored = stored_differences(folder, result_xml(run.result))
+    return Assessment(run=run, differences=(*evidence.differences, *stored), unjournaled=evidence.unjournaled)
 
 
 def overriding(
@@ -105,4 +103,5 @@ def require_trusted(run: Run) -> None:
         return
     if run.result.running:
         raise RecordError(path=run.path, reason="the run is still in progress", hint=WAIT)
-    require_evidence(RunFolder(path=run.path), run.result)
+    with opened(run.path) as folder:
+        require_evidence(folder, run.result)

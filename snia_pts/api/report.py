@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..errors import ReportError, UsageError
 from ..files import replace_file
+from ..record.archive import is_archive
 from ..record.folder import RunFolder, writable_path
 from ..record.journal import prevent_resume
 from ..record.replay import assess as assess_folder
@@ -36,7 +37,7 @@ def write_report(
     """Write the report of a stored run, and return its files by format (of ``csv``, the folder of tables).
 
     The files are written into ``folder``, or else into the run's own folder, where result.xml is recreated, too.  A run
-    of ``read_fio`` has no folder of its own.
+    of ``read_fio``, and an archive, has no folder of its own.
     Formats are ``rst``, ``pdf``, ``html``, ``xlsx``, ``csv``, ``json``, ``junit``, ``ocp`` and ``interactive``, and
     those of ``plugins``.
     ``limits`` and ``about`` are paths of files that replace the limits and the annotations of the run.  Raises
@@ -46,6 +47,7 @@ def write_report(
     known = require_formats(tuple(formats), plugins)
     override = overriding(limits, about)
     if folder is None:
+        _require_folder(run)
         return recreate_report(RunFolder.existing(writable_path(_stored_path(run))), known, override, _warn)
     loaded = run if isinstance(run, Run) and not run.stored else load(_stored_path(run))
     require_trusted(loaded)
@@ -59,6 +61,12 @@ def _stored_path(run: RunOrPath) -> Path:
     if not run.stored:
         raise UsageError(detail=f"The run of {run.path} has no folder.", hint="Give the folder of the report.")
     return run.path
+
+
+def _require_folder(run: RunOrPath) -> None:
+    """Raise UsageError if a run is an archive, which stays as it is."""
+    if is_archive(path := _stored_path(run)):
+        raise UsageError(detail=f"The run {path} is an archive.", hint="Give another folder for its report.")
 
 
 def _warn(stored_differences: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from ..model.histogram import merge
 from ..model.measurement import average_response_us
 from ..model.steps import Phase
 from ..model.test_platform import TestPlatform
+from ..record.archive import is_archive, opened
 from ..record.folder import RunFolder
 from ..record.replay import assess
 from ..record.suite import SuiteFolder, child_folders, is_run
@@ -308,11 +309,12 @@ class Run:
             raise UsageError(detail="This run has no folder with evidence.", hint=f"Read {self.path}.")
         digests = {item.evidence: item.evidence_sha256 for item in self.result.measurements}
         digest = digests[one_of(name, tuple(digests), "evidence of a measurement")]
-        path = RunFolder(path=self.path).evidence / f"{name}.json"
-        try:
-            content = read_regular(path, _MAX_ANSWER_BYTES)
-        except OSError as error:
-            raise RecordError(path=path, reason=error.strerror or str(error), hint=_RESTORE) from None
+        with opened(self.path) as folder:
+            path = folder.evidence / f"{name}.json"
+            try:
+                content = read_regular(path, _MAX_ANSWER_BYTES)
+            except OSError as error:
+                raise RecordError(path=path, reason=error.strerror or str(error), hint=_RESTORE) from None
         if sha256(content).hexdigest() != digest:
             raise RecordError(path=path, reason="its SHA-256 differs from the one in the journal", hint=_RESTORE)
         try:
@@ -331,15 +333,17 @@ def _table(data: DataTable) -> Table:
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Return the stored run in the folder ``path``, calculated from its journal; reads no other file.
+    """Return the stored run in the folder or archive ``path``, calculated from its journal; reads no other file.
 
     Raises RecordError if there is no run, if it cannot be read, or if the folder has several tests (``load_many``).
     """
-    folder = Path(path)
-    if SuiteFolder.existing(folder):
-        hint = f"Name one of its runs, for example {folder}/iops."
-        raise RecordError(path=folder, reason="it is a folder of several tests", hint=hint)
-    return read_run(RunFolder.existing(folder))
+    place = Path(path)
+    if SuiteFolder.existing(place):
+        hint = f"Name one of its runs, for example {place}/iops."
+        raise RecordError(path=place, reason="it is a folder of several tests", hint=hint)
+    with opened(place) as folder:
+        run = read_run(RunFolder.existing(folder.path))
+    return replace(run, path=place.resolve())
 
 
 def load_many(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
@@ -348,7 +352,7 @@ def load_many(folder: str | os.PathLike[str]) -> tuple[Run, ...]:
     If ``folder`` is itself a run or a folder of several tests, these are its runs.  Raises RecordError if there is no
     run, or if one cannot be read.
     """
-    return tuple(map(read_run, run_folders(Path(folder))))
+    return tuple(map(load, run_paths(Path(folder))))
 
 
 def read_run(folder: RunFolder) -> Run:
@@ -356,16 +360,19 @@ def read_run(folder: RunFolder) -> Run:
     return Run(path=folder.path, result=assess(folder))
 
 
-def run_folders(path: Path) -> tuple[RunFolder, ...]:
-    """Return the run at ``path``, or the runs of the folder of several tests or of the folder of runs there.
+def run_paths(path: Path) -> tuple[Path, ...]:
+    """Return the path of the run at ``path``, or those of the runs in the folder there; archives are runs, too.
 
     Raises RecordError if there is no run.
     """
     if suite := SuiteFolder.existing(path):
-        return suite.runs()
+        return tuple(folder.path for folder in suite.runs())
+    if is_archive(path):
+        return (path,)
     if is_run(path) or not path.is_dir():
-        return (RunFolder.existing(path),)
-    folders = tuple(folder for child in filter(is_run, child_folders(path)) for folder in run_folders(child))
-    if not folders:
+        return (RunFolder.existing(path).path,)
+    children = (child for child in child_folders(path) if is_run(child) or is_archive(child))
+    paths = tuple(run for child in children for run in run_paths(child))
+    if not paths:
         raise RecordError(path=path, reason="it contains no run", hint="Name the folder of a run or of runs.")
-    return folders
+    return paths

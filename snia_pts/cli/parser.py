@@ -273,7 +273,9 @@ def _assess(parser: argparse.ArgumentParser) -> None:
         "verdict, the determinations and the figures. Needs no device and changes nothing."
     )
     parser.set_defaults(verb=_verb("assess:assess"))
-    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
+    parser.add_argument(
+        "run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all), or an archive"
+    )
     _limits(parser)
     add_plugins(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -282,7 +284,10 @@ def _assess(parser: argparse.ArgumentParser) -> None:
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.description = "Recreates result.xml and the report of a stored run from its journal. Needs no device."
     parser.set_defaults(verb=_verb("report:report"))
-    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
+    parser.add_argument(
+        "run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all), or an archive"
+    )
+    parser.add_argument("--out", metavar="DIR", type=_path, help="write the report into this folder instead")
     _limits(parser)
     _about(parser)
     add_formats(parser)

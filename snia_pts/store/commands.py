@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from ..api.run import run_folders
+from ..api.run import run_paths
 from ..api.tables import Table, one_of
 from ..cli.text.formatting import json_text
 from ..cli.text.formatting import table as text_table
 from ..cli.text.terminal import print_lines, say
-from ..errors import RecordError, RegressionFound, RegressionUnknown, UsageError
-from ..record.folder import RunFolder
+from ..errors import RecordError, RegressionFound, RegressionUnknown, RunFolderError, UsageError
 from ..report.formats.csv_json import as_csv
 from ..report.pages import Report
 from ..report.writing import html_page, replace_files
@@ -36,9 +35,9 @@ _LISTED = ("id", "started", "test", "model", "serial", "firmware", "verdict")
 def add(arguments: argparse.Namespace) -> int:
     """Add runs; a run that is refused does not keep the others out.  The exit code is then that of RecordError."""
     labels = _labels(arguments.label)
-    folders = in_order(folder for path in arguments.runs for folder in run_folders(path))
+    paths = in_order(run for path in arguments.runs for run in run_paths(path))
     with Store(_url(arguments), create=True) as store:
-        changes, refused = _add(store, folders, labels)
+        changes, refused = _add(store, paths, labels)
     if arguments.json:
         print(json_text({"format": 1, **_counts(changes), "refused": refused}))
     else:
@@ -56,20 +55,20 @@ def storing_in(url: str) -> Callable[[Path], str]:
 
     def store_runs(path: Path) -> str:
         with Store(url, create=True) as store:
-            changes, _ = _add(store, in_order(run_folders(path)), {})
+            changes, _ = _add(store, in_order(run_paths(path)), {})
         return ", ".join([shown(url), *(f"{count} {change}" for change, count in changes.items())])
 
     return store_runs
 
 
-def _add(store: Store, folders: Iterable[RunFolder], labels: Mapping[str, str]) -> tuple[Counter[str], list[str]]:
+def _add(store: Store, paths: Iterable[Path], labels: Mapping[str, str]) -> tuple[Counter[str], list[str]]:
     """Add runs; return how many changed in which way, and the paths of those that were refused, with a notice each."""
     changes, refused = Counter[str](), []
-    for folder in folders:
+    for path in paths:
         try:
-            changes[store.add(folder.path, labels)] += 1
+            changes[store.add(path, labels)] += 1
         except RecordError as error:
-            refused.append(str(folder.path))
+            refused.append(str(path))
             say(f"{error} {error.full_hint}".strip())
     return changes, refused
 
@@ -111,6 +110,25 @@ def rebuild(arguments: argparse.Namespace) -> int:
         print(json_text({"format": 1, "rebuilt": rebuilt, "refused": refused}))
     else:
         print_lines([f"{rebuilt} rebuilt, {len(refused)} refused"])
+    return RecordError.exit_code if refused else 0
+
+
+def archive(arguments: argparse.Namespace) -> int:
+    """Pack finished runs; the exit code is that of RecordError if one could not be packed, or not be removed."""
+    refused: list[str] = []
+    with Store(_url(arguments)) as store:
+        found = [run for run in _records(store.runs(_filter(arguments))) if run["ending"] == "finished"]
+        for run in found:
+            try:
+                packed = store.archive(int(str(run["id"])), arguments.to, remove=arguments.remove)
+            except (RecordError, RunFolderError) as error:
+                refused.append(str(run["folder"]))
+                say(f"{error} {error.full_hint}".strip())
+            else:
+                if not arguments.json:
+                    print_lines([str(packed)])
+    if arguments.json:
+        print(json_text({"format": 1, "archived": len(found) - len(refused), "refused": refused}))
     return RecordError.exit_code if refused else 0
 
 

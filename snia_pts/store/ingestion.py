@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,13 +15,14 @@ from sys import byteorder
 from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
-from sqlalchemy import Connection, Select, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ..api.assessment import require_trusted
 from ..api.run import Run, read_run
 from ..errors import RecordError
 from ..files import open_regular
+from ..record.archive import digest, is_archive, opened
 from ..record.ends import read_ends
 from ..record.folder import MAX_LINE_BYTES, RunFolder, unreadable
 from ..record.journal import prevent_resume
@@ -35,6 +37,17 @@ _CHILDREN = (FIGURE, DETERMINATION, DEVIATION, WARNING, LIMIT, REGRESSION_CHECK)
 _LIKE = ("spec_sha256", "test_class", "model", "cpu", "engine")
 #: The names of a metric, which are unique.
 _METRIC_NAMES = ("test", "metric", "at", "unit")
+
+#: The steady values of a metric of the last finished runs that are like a run and started before it.
+_LIKE_VALUES = (
+    select(FIGURE.c.value)
+    .join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id)
+    .where(*(RUN.c[name] == bindparam(name) for name in _LIKE), RUN.c.started < bindparam("started"))
+    .where(RUN.c.id != bindparam("run"), FIGURE.c.metric_id == bindparam("metric"))
+    .where(RUN.c.ending == "finished", FIGURE.c.steady)
+    .order_by(RUN.c.started.desc(), RUN.c.id.desc())
+    .limit(MAX_LIKE_RUNS)
+)
 
 
 class JournalState(NamedTuple):
@@ -71,17 +84,18 @@ class Rows:
     others: Mapping[Table, tuple[dict[str, Any], ...]]
 
 
-def in_order(folders: Iterable[RunFolder]) -> list[RunFolder]:
-    """Return run folders in the order of their starts, so that each is judged against those before it.
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths of runs in the order of their starts, so that each is judged against those before it.
 
     Those that cannot be read are the first ones.
     """
-    return sorted(folders, key=_started)
+    return sorted(paths, key=_started)
 
 
-def _started(folder: RunFolder) -> str:
+def _started(path: Path) -> str:
     try:
-        return in_utc(read_ends(folder.journal).facts.started)
+        with opened(path) as folder:
+            return in_utc(read_ends(folder.journal).facts.started)
     except (RecordError, ValueError):
         return ""
 
@@ -100,18 +114,25 @@ def identify(folder: RunFolder) -> Identity:
 
 
 def read(path: Path, is_stored: Callable[[Identity], bool]) -> tuple[Identity, Rows | None]:
-    """Return the identity of the run in a folder and its rows; no rows if ``is_stored`` is true for the identity.
+    """Return the identity of the run in a folder or archive and its rows; no rows if ``is_stored`` is true for it.
 
     Raises RecordError if it is in progress, cannot be read, or differs from its evidence.
     """
-    folder = RunFolder.existing(path)
-    with prevent_resume(folder.path, folder.journal):
-        identity = identify(folder)
-        if is_stored(identity):
-            return identity, None
-        run = read_run(folder)
-        require_trusted(run)
-    return identity, rows(run, identity)
+    with opened(path) as place:
+        folder = RunFolder.existing(place.path)
+        with prevent_resume(folder.path, folder.journal):
+            identity = identify(folder)
+            if is_stored(identity):
+                return identity, None
+            run = read_run(folder)
+            require_trusted(run)
+    return identity, rows(run, identity, source(path))
+
+
+def source(path: Path) -> dict[str, str]:
+    """Return the columns of a run that say where it was added from: a folder, or an archive."""
+    real = os.path.realpath(path)
+    return {"archive": real, "archive_sha256": digest(path)} if is_archive(path) else {"folder": real}
 
 
 def stored_run(connection: Connection, key: str) -> StoredRun | None:
@@ -148,22 +169,18 @@ def _regression_checks(
     connection: Connection, run: Rows, run_id: int, metrics: Mapping[tuple[str, ...], int]
 ) -> list[dict[str, Any]]:
     """Return the judgements of the run's key figures against the last like runs that started before it."""
+    counts = run.run["ending"] == "finished"
+    has_like_runs = all(run.run[name] for name in _LIKE)  # none is like a run of an unknown kind
+    values = {name: run.run[name] for name in (*_LIKE, "started")}
     checks = []
     for figure in main_figures(run.run["test"], [figure for figure, _ in run.figures]):
         metric_id = metrics[_metric_key(run, figure)]
-        query = _like_values(run.run).where(RUN.c.id != run_id, FIGURE.c.metric_id == metric_id)
-        counts = figure.steady and run.run["ending"] == "finished"
-        check = judge(figure.value if counts else None, connection.execute(query).scalars().all(), figure.better)
+        found: Sequence[float] = ()
+        if has_like_runs:
+            found = connection.execute(_LIKE_VALUES, {**values, "run": run_id, "metric": metric_id}).scalars().all()
+        check = judge(figure.value if counts and figure.steady else None, found, figure.better)
         checks.append({"metric_id": metric_id, **asdict(check)})
     return checks
-
-
-def _like_values(run: Mapping[str, Any]) -> Select[Any]:
-    """Return a query of the steady values of the last finished like runs; none is like a run of an unknown kind."""
-    query = select(FIGURE.c.value).join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id)
-    query = query.where(*(RUN.c[name] == run[name] for name in _LIKE), *(RUN.c[name] != "" for name in _LIKE))
-    query = query.where(RUN.c.ending == "finished", FIGURE.c.steady, RUN.c.started < run["started"])
-    return query.order_by(RUN.c.started.desc(), RUN.c.id.desc()).limit(MAX_LIKE_RUNS)
 
 
 def _metric_key(run: Rows, figure: KeyFigure) -> tuple[str, ...]:
@@ -188,10 +205,10 @@ def _metric_ids(connection: Connection, run: Rows) -> dict[tuple[str, ...], int]
     return {tuple(row[1:]): row.id for row in connection.execute(query)}
 
 
-def rows(run: Run, identity: Identity) -> Rows:
-    """Return the rows of a run."""
+def rows(run: Run, identity: Identity, source: Mapping[str, str]) -> Rows:
+    """Return the rows of a run; ``source`` are the columns of ``source``."""
     return Rows(
-        run=_run_row(run, identity),
+        run={**_run_row(run, identity), **source},
         figures=tuple((figure, _figure_row(figure)) for figure in run.figures),
         others={
             DETERMINATION: _numbered(
@@ -223,7 +240,9 @@ def _run_row(run: Run, identity: Identity) -> dict[str, Any]:
         "key": identity.key,
         "journal_bytes": identity.journal.length,
         "journal_crc32": identity.journal.crc32,
-        "folder": str(run.path),
+        "folder": "",
+        "archive": "",
+        "archive_sha256": "",
         "name": run.id,
         "test": run.test,
         "test_class": run.test_class,

@@ -41,8 +41,9 @@ def _of_run(name: str, *columns: Column[object]) -> Table:
 
 
 #: A run.  ``key`` is the SHA-256 of the first line of its journal; ``journal_bytes`` and ``journal_crc32`` show whether
-#: it was resumed since.  Times are ISO 8601 in UTC.  Unknown texts are empty, unknown numbers NULL;
-#: ``steady`` is NULL if the test requires no steady state.
+#: it was resumed since.  It was added from ``folder``; ``archive`` is the file with its packed folder, if there is one.
+#: Times are ISO 8601 in UTC.  Unknown texts are empty, unknown numbers NULL; ``steady`` is NULL if the test requires no
+#: steady state.
 RUN = Table(
     "run",
     METADATA,
@@ -74,6 +75,8 @@ RUN = Table(
     Column("steady", Boolean),
     Column("conformant", Boolean, nullable=False),
     Column("seed", BigInteger),
+    Column("archive", Text, nullable=False, server_default=""),
+    Column("archive_sha256", Text, nullable=False, server_default=""),
     Index(None, "test", "model", "started"),
     Index(None, "serial"),
     Index(None, "spec_sha256", "model", "started"),

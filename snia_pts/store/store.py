@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -15,8 +15,12 @@ from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from ..api.tables import Table, one_of
 from ..errors import RecordError, StoreError, UsageError
+from ..record.archive import SUFFIX, digest, pack, remove_packed
+from ..record.folder import RunFolder, default_name
+from ..record.journal import prevent_resume
+from ..trusted_paths import private_path, require_private
 from .database import DEFAULT, cause, failures_named, open_database, read_only, shown
-from .ingestion import Identity, Rows, in_utc, read, set_labels, stored_run, write
+from .ingestion import Identity, JournalState, Rows, in_utc, read, set_labels, source, stored_run, write
 from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
 from .statistics import Group, groups_of, spreads_of
 
@@ -41,6 +45,8 @@ _REGRESSION = (
     "finding",
 )
 _AGAIN = "Add it again."
+#: The columns that say where a run is.
+_SOURCE = ("folder", "archive", "archive_sha256")
 _ONE_SELECT = "Give one SELECT statement; snia_pts/store/schema.py has the tables."
 #: The columns of ``runs``, in their order.
 _COLUMNS = tuple(column for column in RUN.c if column.name not in ("journal_bytes", "journal_crc32"))
@@ -90,8 +96,9 @@ class Store:
         self.close()
 
     def add(self, path: str | os.PathLike[str], labels: Mapping[str, str] | None = None) -> Change:
-        """Add the run in a folder in one transaction; returns ``added``, ``replaced`` (its journal had changed since),
-        or ``unchanged``.
+        """Add the run in a folder or archive in one transaction; return how the store changed.
+
+        That is ``added``, ``replaced`` (its journal had changed since), or ``unchanged``.
 
         ``labels`` are added to the run.  Raises RecordError if the run is in progress, cannot be read, or differs from
         its evidence, and StoreError.
@@ -103,7 +110,7 @@ class Store:
                 run_id = self._write(connection, rows, stored.id if stored else None)
             elif stored is not None:
                 run_id = stored.id
-                connection.execute(update(RUN).where(RUN.c.id == run_id).values(folder=os.path.realpath(path)))
+                connection.execute(update(RUN).where(RUN.c.id == run_id).values(**source(Path(path))))
             else:
                 raise StoreError(url=shown(self._url), reason="another process removed the run meanwhile", hint=_AGAIN)
             set_labels(connection, run_id, labels or {})
@@ -116,22 +123,59 @@ class Store:
         or has another run now, keeps its rows and is passed to ``on_failure`` with the error.
         """
         with self._reading() as connection:
-            query = select(RUN.c.id, RUN.c.key, RUN.c.folder).order_by(RUN.c.started, RUN.c.id)
-            stored = connection.execute(query).all()
+            stored = connection.execute(select(RUN).order_by(RUN.c.started, RUN.c.id)).all()
         rebuilt = 0
-        for run_id, key, folder in stored:
-            path = Path(folder)
+        for run in stored:
+            path = Path(run.folder)
             try:
+                if run.archive and not (run.folder and RunFolder(path=path).journal.exists()):
+                    path = _verified_archive(run)
                 identity, rows = read(path, lambda _identity: False)
-                if rows is None or identity.key != key:
+                if rows is None or identity.key != run.key:
                     raise RecordError(path=path, reason="another run is there now", hint="Add the run where it is now.")
+                rows = replace(rows, run={**rows.run, **{name: getattr(run, name) for name in _SOURCE}})
                 with self._transaction() as connection:
-                    self._write(connection, rows, run_id)
+                    self._write(connection, rows, run.id)
             except RecordError as error:
                 on_failure(path, error)
                 continue
             rebuilt += 1
         return rebuilt
+
+    def archive(self, number: int, to: str | os.PathLike[str], *, remove: bool = False) -> Path:
+        """Pack the folder of a finished run into one file in the folder ``to``, unless it is packed; return its path.
+
+        The archive is compared with the folder, and its SHA-256 is stored.  ``remove`` then removes the folder.  Raises
+        UsageError if the store has no such run, and RecordError if its folder cannot be packed or removed.
+        """
+        with self._reading() as connection:
+            run = connection.execute(select(RUN).where(RUN.c.id == number)).one_or_none()
+        if run is None:
+            raise _no_run(number)
+        archive = _verified_archive(run) if run.archive else self._pack(run, Path(to))
+        if remove and run.folder:
+            remove_packed(Path(run.folder), archive)
+        return archive
+
+    def _pack(self, run: Any, to: Path) -> Path:
+        folder = RunFolder.existing(Path(run.folder))
+        name = f"{default_name(run.test, run.model, run.started)}-{run.key[:16]}{SUFFIX}"
+        with prevent_resume(folder.path, folder.journal):
+            identity, _ = read(folder.path, lambda _identity: False)
+            stored = JournalState(run.journal_bytes, run.journal_crc32)
+            if run.ending != "finished" or (identity.key, identity.journal) != (run.key, stored):
+                reason = "it has not finished, or is not as it was when it was added"
+                raise RecordError(path=folder.path, reason=reason, hint=_AGAIN)
+            require_private(to)
+            try:
+                archive = private_path(to, make=True) / name
+                digest = pack(folder.path, archive)
+            except OSError as error:
+                raise RecordError(path=folder.path, reason=f"it cannot be packed ({error})", hint="") from None
+        values = {"archive": str(archive), "archive_sha256": digest}
+        with self._transaction() as connection:
+            connection.execute(update(RUN).where(RUN.c.id == run.id).values(**values))
+        return archive
 
     def _write(self, connection: Connection, rows: Rows, run_id: int | None) -> int:
         """Write the rows of a run; raises RecordError if the database has no type for one of their values."""
@@ -319,7 +363,7 @@ class Store:
             found = connection.execute(select(RUN).where(RUN.c.id == number))
             tables = {"run": _table("run", "Run", tuple(found.keys()), found.all())}
             if not len(tables["run"]):
-                raise UsageError(detail=f"The store has no run {number}.", hint="snia-pts store list shows all.")
+                raise _no_run(number)
             for name, title, table in _TABLES_OF_RUN:
                 columns = [column for column in table.c if column.name not in ("run_id", "number")]
                 query = select(*columns).where(table.c.run_id == number).order_by(*table.primary_key.columns)
@@ -339,6 +383,19 @@ class Store:
     def _reading(self) -> Iterator[Connection]:
         with failures_named(self._url), self._engine.connect().execution_options(writes=False) as connection:
             yield connection
+
+
+def _no_run(number: int) -> UsageError:
+    return UsageError(detail=f"The store has no run {number}.", hint="snia-pts store list shows all.")
+
+
+def _verified_archive(run: Any) -> Path:
+    """Return the archive of a run; raises RecordError unless it is the one that was stored."""
+    archive = Path(run.archive)
+    if digest(archive) != run.archive_sha256:
+        reason = "its SHA-256 differs from the one in the store"
+        raise RecordError(path=archive, reason=reason, hint="Restore it from a backup.")
+    return archive
 
 
 def _of_metric(query: Select[Any], metric: str | None, at: str | None = None) -> Select[Any]:

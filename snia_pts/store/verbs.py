@@ -62,6 +62,8 @@ def add_store(add: AddVerb) -> None:
     rebuild = verbs.add_parser("rebuild", help="read all runs again from their folders", allow_abbrev=False)
     rebuild.set_defaults(verb=LazyVerb(f"{_COMMANDS}:rebuild"))
     _add_store(rebuild)
+    packing = "pack the folders of finished runs into one file each"
+    _add_archive(verbs.add_parser("archive", help=packing, allow_abbrev=False))
     sql = verbs.add_parser("sql", help="print the result of a SELECT statement", allow_abbrev=False)
     sql.set_defaults(verb=LazyVerb(f"{_COMMANDS}:run_sql"))
     sql.add_argument(
@@ -72,6 +74,13 @@ def add_store(add: AddVerb) -> None:
     show.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show"))
     show.add_argument("run", metavar="ID", type=int, help="its number in the list")
     _add_store(show)
+
+
+def _add_archive(parser: VerbParser) -> None:
+    parser.set_defaults(verb=LazyVerb(f"{_COMMANDS}:archive"))
+    parser.add_argument("--to", metavar="DIR", type=path, required=True, help="the folder for the archives")
+    parser.add_argument("--remove", action="store_true", help="remove the folders of the runs that are packed")
+    _add_filters(parser)
 
 
 def _add_page(parser: VerbParser, name: str) -> None:

@@ -1,9 +1,11 @@
-"""A store file that somebody damaged or forged, or a run with values that no database has, ends in a sentence."""
+"""A store file or a journal that somebody damaged or forged, or values that no database has, end in a sentence."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, RegressionUnknown, SniaPtsError
+from snia_pts.record.entries import AFTER, BEFORE, line
 from snia_pts.store.ingestion import rows
 from snia_pts.store.schema import METADATA
 from snia_pts.store.store import Filter, Store
@@ -129,7 +132,7 @@ def test_a_store_with_two_versions(original: Path, tmp_path: Path) -> None:
     path = tmp_path / "copy"
     shutil.copyfile(original, path)
     with sqlite3.connect(path) as connection:
-        connection.execute("INSERT INTO alembic_version VALUES ('0002')")
+        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
     connection.close()
     query_everything(path)
 
@@ -146,3 +149,84 @@ def test_a_run_whose_values_do_not_fit_is_refused(store: Store, runs: Path, chan
         store.add(runs / "iops")
     assert len(store.runs()) == 0
     assert store.add(runs / "hir") == "added"
+
+
+# -- hostile journals -------------------------------------------------------------------------------------------------
+
+
+def values_in(entry: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the places of all values in an entry of a journal."""
+    items = entry.items() if isinstance(entry, dict) else enumerate(entry) if isinstance(entry, list) else ()
+    return [place, *(found for key, value in items for found in values_in(value, (*place, key)))]
+
+
+def forge(journal: Path, number: int, choice: int, value: Any) -> None:
+    """Replace a value in an entry of a journal, and make all checksums valid again."""
+    payloads = [json.loads(written[BEFORE:-AFTER]) for written in journal.read_bytes().splitlines(keepends=True)]
+    entry = payloads[number % len(payloads)]
+    places = values_in(entry)[1:]
+    *parents, last = places[choice % len(places)]
+    for key in parents:
+        entry = entry[key]
+    entry[last] = value
+    checksum, lines = 0, []
+    for payload in payloads:
+        text = json.dumps(payload, separators=(",", ":")).encode("utf-8")
+        checksum = zlib.crc32(text, checksum)
+        lines.append(line(checksum, text))
+    journal.write_bytes(b"".join(lines))
+
+
+_JSON = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(),
+    st.sampled_from(["NaN", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+14:00", "\0", "\ud800", "../.."]),
+    st.just([]),
+    st.just({}),
+)
+
+
+@_slow
+@given(st.integers(0, 3), st.integers(0, 1 << 30), _JSON)
+def test_a_forged_journal(runs: Path, tmp_path: Path, number: int, choice: int, value: Any) -> None:
+    """Any value anywhere in an entry, with valid checksums: the run is stored or refused, and the store works."""
+    for old in tmp_path.iterdir():
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    folder = tmp_path / "run"
+    shutil.copytree(runs / "hir", folder)
+    forge(folder / "journal.jsonl", number, choice, value)
+    path = tmp_path / "store.sqlite"
+    with Store(path, create=True) as store:
+        refused = False
+        try:
+            store.add(folder)
+        except SniaPtsError:
+            refused = True
+        assert len(store.runs()) == (0 if refused else 1)
+        assert store.add(runs / "hir") in {"added", "replaced", "unchanged"}
+    query_everything(path)
+
+
+@_slow
+@given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=9), st.booleans())
+def test_a_damaged_journal(runs: Path, tmp_path: Path, damages: list[tuple[int, int]], short: bool) -> None:
+    """Other bytes anywhere, or its end missing: the run is stored as far as it got, or refused."""
+    for old in tmp_path.iterdir():
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    folder = tmp_path / "run"
+    shutil.copytree(runs / "hir", folder)
+    content = bytearray((folder / "journal.jsonl").read_bytes())
+    for position, byte in damages:
+        content[position % len(content)] = byte
+    if short:
+        del content[damages[0][0] % len(content) :]
+    (folder / "journal.jsonl").write_bytes(content)
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        added = 0
+        with suppress(SniaPtsError):
+            store.add(folder)
+            added = 1
+        assert len(store.runs()) == added

@@ -11,6 +11,7 @@ from ...api.assessment import Assessment, assess_run, overriding
 from ...api.run import read_run
 from ...errors import LimitsMissed, RecordError
 from ...files import shell_quoted
+from ...record.archive import opened
 from ...record.evidence import describe_unjournaled
 from ...record.folder import RunFolder
 from ...record.suite import SuiteFolder
@@ -29,11 +30,16 @@ def assess(arguments: argparse.Namespace) -> int:
 
     The exit code is that of RecordError if they differ.  Raises LimitsMissed.
     """
+    with opened(arguments.run) as place:
+        return _assess(arguments, place.path)
+
+
+def _assess(arguments: argparse.Namespace, path: Path) -> int:
     plugins = load_plugins(arguments.plugin)
-    suite = SuiteFolder.existing(arguments.run)
+    suite = SuiteFolder.existing(path)
     # A suite may have limits on all of its tests, so limits on other tests than the current one need no notice.
     override = overriding(arguments.limits, tell=say if suite is None else ignore)
-    folders = suite.runs() if suite else (RunFolder.existing(arguments.run),)
+    folders = suite.runs() if suite else (RunFolder.existing(path),)
     documents, judgement_list, differs, finished = [], list[Judgement](), False, True
     tests = list[str]()
     for folder in folders:

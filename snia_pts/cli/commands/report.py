@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...api.assessment import overriding
-from ...api.report import naming_folder, recreate_report
+from ...api.report import naming_folder, recreate_report, write_report
+from ...errors import UsageError
+from ...record.archive import is_archive
 from ...record.folder import RunFolder, writable_path
 from ...record.journal_reader import JournalReader
 from ...record.suite import SuiteFolder
@@ -24,6 +26,10 @@ from ..text.terminal import ignore, print_lines, say, say_all
 
 def report(arguments: argparse.Namespace) -> int:
     """Recreate result.xml and the report of a stored run; print how the old result.xml differs from the journal."""
+    if arguments.out:
+        return _report_elsewhere(arguments)
+    if is_archive(arguments.run):
+        raise UsageError(detail=f"{arguments.run} is an archive.", hint="Give a folder for its report: --out DIR.")
     plugins, run_path = load_plugins(arguments.plugin), writable_path(arguments.run)
     suite = SuiteFolder.existing(run_path)
     # A suite may have limits on all of its tests, so limits on other tests than the current one need no notice.
@@ -43,6 +49,20 @@ def report(arguments: argparse.Namespace) -> int:
         summaries = {name: suite.path / f"summary.{name}" for name in OUTPUTS}
         _list_older_formats(suite.path, summaries, formats)
         print_lines(map(str, written.values()))
+    return 0
+
+
+def _report_elsewhere(arguments: argparse.Namespace) -> int:
+    """Write the report of a run into another folder; the run, which may be an archive, stays as it is."""
+    written = write_report(
+        arguments.run,
+        formats=require_formats(formats_of(arguments), arguments.plugin),
+        folder=arguments.out,
+        limits=arguments.limits,
+        about=arguments.about,
+        plugins=arguments.plugin,
+    )
+    print_lines(map(str, written.values()))
     return 0
 
 

@@ -1,0 +1,295 @@
+"""The archive of a run: its folder as one compressed file, ``NAME.tar.xz``, which is read without unpacking it."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import RecordError, RunFolderError, SniaPtsError
+from ..files import (
+    create,
+    directory,
+    keep_folder_open,
+    make_folder,
+    open_regular,
+    remove,
+    remove_folder,
+    replace_file,
+)
+from ..temporary import temporary_folder
+from ..units import GIB, MIB, capacity
+from .folder import RunFolder, unreadable
+
+SUFFIX = ".tar.xz"
+_CHUNK_BYTES = MIB
+#: Limits of an archive that is read: files and folders, the content of all files, a header, the decompressor's memory.
+_MAX_FILES, _MAX_BYTES, _MAX_HEADER_BYTES, _MEMORY_BYTES = 100_000, 64 * GIB, MIB, 128 * MIB
+#: What stays free on the disk of temporary files.
+_RESERVE_BYTES = 256 * MIB
+_HEADERS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME)
+_CONTENTS = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
+_HINT = "Restore it from a backup; its SHA-256 is in the store."
+
+
+class _Refused(Exception):
+    """The reason why an archive is refused."""
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether ``path`` is an archive, by its name."""
+    return path.name.endswith(SUFFIX) and path.is_file()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[RunFolder]:
+    """Yield the run folder at ``path``; an archive is unpacked into a temporary folder, which is removed at the end.
+
+    Whether a run is there is not checked.  Raises RecordError, which names the archive.
+    """
+    if not is_archive(path):
+        yield RunFolder(path=path)
+        return
+    with ExitStack() as stack:
+        with _naming(path):
+            folder = stack.enter_context(temporary_folder()) / "run"
+            _unpack(path, folder)
+        try:
+            yield RunFolder(path=folder)
+        except RecordError as error:
+            inside = Path(error.path)
+            if not inside.is_relative_to(folder):
+                raise
+            hint = _HINT if str(folder) in error.hint else error.hint
+            raise RecordError(path=path / inside.relative_to(folder), reason=error.reason, hint=hint) from None
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def pack(folder: Path, archive: Path) -> str:
+    """Write the archive of a folder, and compare it with the folder; return the SHA-256 of the archive.
+
+    A crash leaves no partial archive.  Raises RecordError if the folder has anything but folders and regular files, or
+    changes meanwhile, OSError, and RunFolderError if other users may change a folder.
+    """
+    with keep_folder_open(folder):
+        replace_file(archive, _packed(folder, archive.name.removesuffix(SUFFIX)))
+        try:
+            _require_equal(folder, archive)
+        except BaseException:
+            remove(archive)
+            raise
+    return digest(archive)
+
+
+def digest(archive: Path) -> str:
+    """Return the SHA-256 of an archive; raises RecordError."""
+    whole = sha256()
+    try:
+        with open_regular(archive) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                whole.update(chunk)
+    except OSError as error:
+        raise unreadable(archive, error) from None
+    return whole.hexdigest()
+
+
+def _content(folder: Path) -> list[tuple[str, os.stat_result]]:
+    """Return everything in a folder with its state: the journal, then by name, a folder before its files."""
+    found = list[tuple[str, os.stat_result]]()
+    for parent, folders, files in os.walk(folder, onerror=_raise):
+        for path in (Path(parent, name) for name in (*folders, *files)):
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                raise RecordError(path=path, reason="it is neither a folder nor a regular file", hint="Remove it.")
+            found.append((str(path.relative_to(folder)), status))
+    return sorted(found, key=lambda item: (item[0] != "journal.jsonl", item[0].split("/")))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _packed(folder: Path, name: str) -> Iterator[bytes]:
+    compressor = lzma.LZMACompressor(check=lzma.CHECK_SHA256)
+    for place, status in _content(folder):
+        member = tarfile.TarInfo(f"{name}/{place}")
+        member.mtime, is_folder = int(status.st_mtime), stat.S_ISDIR(status.st_mode)
+        member.type, member.mode = (tarfile.DIRTYPE, 0o755) if is_folder else (tarfile.REGTYPE, 0o644)
+        member.size = 0 if is_folder else status.st_size
+        yield compressor.compress(member.tobuf(tarfile.PAX_FORMAT))
+        if not is_folder:
+            with open_regular(folder / place) as file:
+                for chunk in _exactly(file, member.size, folder / place):
+                    yield compressor.compress(chunk)
+        yield compressor.compress(bytes(-member.size % tarfile.BLOCKSIZE))
+    yield compressor.compress(bytes(2 * tarfile.BLOCKSIZE))
+    yield compressor.flush()
+
+
+def _exactly(file: BufferedReader, size: int, path: Path) -> Iterator[bytes]:
+    while size:
+        chunk = file.read(min(size, _CHUNK_BYTES))
+        if not chunk:
+            raise _changed(path)
+        size -= len(chunk)
+        yield chunk
+
+
+def _changed(path: Path) -> RecordError:
+    return RecordError(path=path, reason="it changed while it was packed", hint="Try again.")
+
+
+def _require_equal(folder: Path, archive: Path) -> None:
+    """Raise RecordError unless an archive has everything in a folder, and nothing else."""
+    packed = set()
+    with _naming(archive):
+        for place, content in _members(archive):
+            packed.add(place)
+            if content is not None and not _is_equal(folder / place, content):
+                raise _changed(folder / place)
+    if packed != {place for place, _ in _content(folder)}:
+        raise _changed(folder)
+
+
+def _is_equal(path: Path, content: IO[bytes]) -> bool:
+    """Return whether a file has this content."""
+    with open_regular(path) as file:
+        while True:
+            chunk = file.read(_CHUNK_BYTES)
+            if chunk != content.read(_CHUNK_BYTES):
+                return False
+            if not chunk:
+                return True
+
+
+# -- removing a folder ------------------------------------------------------------------------------------------------
+
+
+def remove_packed(folder: Path, archive: Path) -> None:
+    """Remove what is in a folder and, unchanged, in its archive: the journal first, so that the rest is no run.
+
+    It can be killed and called again.  Raises RecordError if something else remains.
+    """
+    if not os.path.lexists(folder):
+        return
+    subfolders = list[str]()
+    with keep_folder_open(folder), _naming(archive):
+        for place, content in _members(archive):
+            path = folder / place
+            if content is None:
+                subfolders.append(place)
+            elif os.path.lexists(path) and not path.is_symlink():
+                _remove_equal(path, content)
+        for place in sorted(subfolders, reverse=True):
+            if (folder / place).is_dir() and not any((folder / place).iterdir()):
+                remove_folder(folder / place)
+        remaining = sorted(path.name for path in folder.iterdir())
+    if remaining:
+        reason = f"it still has {remaining[0]}, which is not so in the archive"
+        raise RecordError(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
+    remove_folder(folder)
+
+
+def _remove_equal(path: Path, content: IO[bytes]) -> None:
+    """Remove a file with this content; raises RecordError if it cannot be removed."""
+    try:
+        if _is_equal(path, content):
+            remove(path)
+    except OSError as error:
+        reason = f"it cannot be removed ({error.strerror or error})"
+        raise RecordError(path=path, reason=reason, hint="Run this as a user who may remove it.") from None
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _naming(archive: Path) -> Iterator[None]:
+    """Convert the errors of an archive's content to a RecordError that names it."""
+    try:
+        yield
+    except SniaPtsError:
+        raise
+    except (_Refused, OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it is damaged"
+        raise RecordError(path=archive, reason=reason, hint=_HINT) from None
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    room = shutil.disk_usage(folder.parent).free - _RESERVE_BYTES
+    with directory(folder.parent):
+        make_folder(folder, new=True)
+    with keep_folder_open(folder):
+        for place, content in _members(archive, room):
+            try:
+                if content is None:
+                    make_folder(folder / place, new=True)
+                else:
+                    with create(folder / place) as file:
+                        shutil.copyfileobj(content, file, _CHUNK_BYTES)
+            except (FileExistsError, RunFolderError):
+                raise _Refused(f"it has {place} twice") from None
+
+
+def _members(archive: Path, room: int = _MAX_BYTES) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Yield everything in an archive by its place in the run folder: a file, or None for a folder.
+
+    ``room`` is what all files may have together.  Raises OSError and the errors that ``_naming`` converts.
+    """
+    room, top = min(room, _MAX_BYTES), ""
+    with open_regular(archive) as file:
+        stream: Any = _Decompressed(file)
+        members = tarfile.open(mode="r|", fileobj=stream, tarinfo=_Member)  # noqa: SIM115 - it has no file of its own
+        for number, member in enumerate(members):
+            room -= member.size
+            if number >= _MAX_FILES or member.size < 0 or room < 0:
+                limits = f"{_MAX_FILES} files, or {capacity(_MAX_BYTES)}, or than there is room for"
+                raise _Refused(f"it has more than {limits}")
+            first, *parts = member.name.split("/")
+            if {first, *parts} & {"", ".", ".."} or member.issparse() or first != (top or first):
+                raise _Refused(f"{member.name!r} is not the path of a file in one folder")
+            top = first
+            if parts:
+                yield "/".join(parts), members.extractfile(member) if member.isfile() else None
+
+
+class _Member(tarfile.TarInfo):
+    """A file, a folder, or a short header; raises _Refused for everything else, before its content is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        """Return the member of a header."""
+        member = super().frombuf(buf, encoding, errors)
+        if member.type in _HEADERS and 0 <= member.size <= _MAX_HEADER_BYTES:
+            return member
+        if member.type not in _CONTENTS:
+            raise _Refused(f"{member.name!r} is neither a folder nor a regular file")
+        return member
+
+
+class _Decompressed:
+    """The content of a file in the format xz, read with limited memory."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes; none at the end.  Raises EOFError if the end of the file is missing."""
+        while not self._decompressor.eof:
+            chunk = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
+            if not chunk and self._decompressor.needs_input:
+                raise EOFError("its end is missing")
+            if content := self._decompressor.decompress(chunk, size):
+                return content
+        return b""
