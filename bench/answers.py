@@ -94,15 +94,15 @@ def main() -> int:
         with loop_device(image) as device:
             targets = (str(device), str(filled(Path(place) / "file.img", _RANGE)))
             for number, point in enumerate(points(arguments, targets, Path(place))):
-                refused, offered, believed_kinds = point
+                refused, offered, accepted_kinds = point
                 kinds["honest"] += 1
                 kinds["refused"] += bool(refused)
                 kinds["false"] += offered
-                wrong.update(believed_kinds)
-                if refused or believed_kinds:
-                    print(f"point {number}: refused: {refused}, believed: {', '.join(believed_kinds)}", flush=True)
+                wrong.update(accepted_kinds)
+                if refused or accepted_kinds:
+                    print(f"point {number}: refused: {refused}, accepted: {', '.join(accepted_kinds)}", flush=True)
     print(f"honest answers {kinds['honest']}, refused {kinds['refused']}")
-    print(f"false answers {kinds['false']} of {len(FALSE)} kinds, believed {wrong.total()} {dict(wrong)}")
+    print(f"false answers {kinds['false']} of {len(FALSE)} kinds, accepted {wrong.total()} {dict(wrong)}")
     return int(bool(kinds["refused"] or wrong))
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from snia_pts.store.regression_rule import MAX_FIGURES, MAX_LIKE_RUNS, MIN_LIKE_RUNS, judge
+from snia_pts.results.main_figures import MAX_FIGURES
+from snia_pts.store.regression_rule import MAX_LIKE_RUNS, MIN_LIKE_RUNS, judge
 
 _SCATTER_PERCENT = (1.0, 2.0, 3.0)
 _CHANGES_PERCENT = (0.0, 5.0, 8.0)

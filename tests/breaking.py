@@ -130,7 +130,7 @@ class Run:
             for words in self.programs().values()
         ):
             if self.process.poll() is not None or time.monotonic() > until:
-                raise RequirementFailed(f"it never came to stimulus {number}: {self.process.communicate()[1]}")
+                raise RequirementFailed(f"it never reached stimulus {number}: {self.process.communicate()[1]}")
             time.sleep(0.01)
         time.sleep(0.5)
 

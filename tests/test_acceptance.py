@@ -52,17 +52,17 @@ def is_accepted(ios: int, runtime: int, **requested: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("runtime", "believed"), [(98_994, False), (98_995, True), (220_000, True), (220_001, False)])
-def test_a_runtime_within_its_limits_is_accepted(runtime: int, believed: bool) -> None:
+@pytest.mark.parametrize(("runtime", "valid"), [(98_994, False), (98_995, True), (220_000, True), (220_001, False)])
+def test_a_runtime_within_its_limits_is_accepted(runtime: int, valid: bool) -> None:
     """From 99 % of the requested time minus 5 ms, to the requested time plus the 120 s for which a drive may stall."""
-    assert is_accepted(round(runtime / 1000), runtime, seconds=100.0, thread_count=1, queue_depth=1) == believed
+    assert is_accepted(round(runtime / 1000), runtime, seconds=100.0, thread_count=1, queue_depth=1) == valid
 
 
-@pytest.mark.parametrize(("runtime", "believed"), [(100, True), (110, True), (111, False)])
-def test_the_runtime_is_at_most_the_lifetime_of_fio(runtime: int, believed: bool) -> None:
+@pytest.mark.parametrize(("runtime", "valid"), [(100, True), (110, True), (111, False)])
+def test_the_runtime_is_at_most_the_lifetime_of_fio(runtime: int, valid: bool) -> None:
     """A runtime longer than the process, 100 ms here, is rejected; 10 ms are allowed for rounding."""
     document = {"jobs": [{"error": 0, "read": side(), "write": side(999, runtime=runtime)}]}
-    if believed:
+    if valid:
         assert accepted(document=document)[1].runtime_ms == runtime
         return
     with pytest.raises(
@@ -80,7 +80,7 @@ def test_reads_count_for_the_runtime_as_writes_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("write_ms", "changes", "believed"),
+    ("write_ms", "changes", "valid"),
     [
         (990, {}, True),
         (981, {}, True),
@@ -88,12 +88,12 @@ def test_reads_count_for_the_runtime_as_writes_do() -> None:
         (979, {"access": "SEQ", "thread_count": 1, "passes": 1, "range_bytes": 998 * 4096}, True),
     ],
 )
-def test_reads_and_writes_of_a_mix_have_one_runtime(write_ms: int, changes: Any, *, believed: bool) -> None:
+def test_reads_and_writes_of_a_mix_have_one_runtime(write_ms: int, changes: Any, *, valid: bool) -> None:
     """Within 10 ms and 1 %; of passes, fio leaves out the time before the first write."""
     document = {"jobs": [{"error": 0, "read": side(499, runtime=1000), "write": side(499, runtime=write_ms)}]}
     request = stimulus(**{"read_percent": 50, "seconds": None if changes else 1.0, **changes})
     reason = "measured the reads over 1000 ms and the writes over"
-    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=reason):
+    with nullcontext() if valid else pytest.raises(fio.AnswerRejected, match=reason):
         accepted(document=document, requested=request, ended_monotonic_ns=10**12)
 
 
@@ -153,13 +153,13 @@ def test_a_short_runtime_is_reported_without_a_missing_limit() -> None:
     assert refused.value.reason == "the stimulus ran 0.1 s, expected 1 s"
 
 
-@pytest.mark.parametrize(("greatest_ns", "believed"), [(17_100_000_000, True), (29_000_000_000, True), (10**10, False)])
-def test_fio_s_last_bin_has_no_end(greatest_ns: int, believed: bool) -> None:
+@pytest.mark.parametrize(("greatest_ns", "valid"), [(17_100_000_000, True), (29_000_000_000, True), (10**10, False)])
+def test_fio_s_last_bin_has_no_end(greatest_ns: int, valid: bool) -> None:
     """Every response time above 17.2 s, as of a drive that stalls, is counted in the last bin."""
     document: Any = {"jobs": [{"error": 0, "read": side(), "write": side(8, runtime=29_500)}]}
     times = document["jobs"][0]["write"]["lat_ns"]
     times.update(max=greatest_ns, mean=(7 * 1000 + greatest_ns) / 8, bins={"1004": 7, "17112760320": 1})
-    if believed:
+    if valid:
         found = accepted(document=document, requested=stimulus(seconds=29.0), ended_monotonic_ns=10**12)[1]
         assert found.response_max_ns == greatest_ns
         return
@@ -192,15 +192,15 @@ CAPPED = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue
 
 
 @pytest.mark.parametrize(
-    ("depth", "options", "believed"),
+    ("depth", "options", "valid"),
     [(2, (), False), (1, (), True), (2, (("ioengine", "psync"),), True), (2, (("direct", "0"),), False)],
 )
 @pytest.mark.parametrize("is_error", [False, True])
-def test_a_queue_depth_that_fio_reduced_is_refused(depth: int, options: Any, *, believed: bool, is_error: bool) -> None:
+def test_a_queue_depth_that_fio_reduced_is_refused(depth: int, options: Any, *, valid: bool, is_error: bool) -> None:
     """Unless a profile chose a synchronous engine itself, whichever stream the note is in."""
     text = json.dumps(answer(write=999))
     request = stimulus(thread_count=1, queue_depth=depth, options=options)
-    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"to 1, expected {depth}"):
+    with nullcontext() if valid else pytest.raises(fio.AnswerRejected, match=f"to 1, expected {depth}"):
         if is_error:
             fio.accept(request, 0, False, text, CAPPED)
         else:
@@ -214,7 +214,7 @@ def levels(**percents: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("depth", "found", "believed"),
+    ("depth", "found", "valid"),
     [
         (4, levels(two=50.0, one=50.0), True),
         (4, levels(two=49.9, one=50.1), False),
@@ -228,20 +228,20 @@ def levels(**percents: float) -> dict[str, float]:
         (3, levels(one=100.0), True),
     ],
 )
-def test_the_queue_depth_was_kept(depth: int, found: dict[str, float], *, believed: bool) -> None:
+def test_the_queue_depth_was_kept(depth: int, found: dict[str, float], *, valid: bool) -> None:
     """Half of all I/Os or more had at least half the depth outstanding; options of a profile may reduce it."""
     document = {"jobs": [{"error": 0, "read": side(), "write": side(10_000), "iodepth_level": found}]}
     request = stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1)
-    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"half of queue depth {depth} in only"):
+    with nullcontext() if valid else pytest.raises(fio.AnswerRejected, match=f"half of queue depth {depth} in only"):
         accepted(document=document, requested=request)
     accepted(document=document, requested=replace(request, options=(("rate_iops", "1000"),)))
 
 
 def test_the_queue_depth_is_judged_by_many_ios() -> None:
     """By a thousand, and ten times as many as are outstanding."""
-    for ios, depth, believed in ((999, 8, True), (1000, 8, False), (5119, 512, True), (5120, 512, False)):
+    for ios, depth, valid in ((999, 8, True), (1000, 8, False), (5119, 512, True), (5120, 512, False)):
         document = {"jobs": [{"error": 0, "read": side(), "write": side(ios), "iodepth_level": levels(one=100.0)}]}
-        with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="of queue depth"):
+        with nullcontext() if valid else pytest.raises(fio.AnswerRejected, match="of queue depth"):
             accepted(document=document, requested=stimulus(thread_count=1, queue_depth=depth, ramp_seconds=0.1))
 
 
@@ -354,7 +354,7 @@ def test_reads_threads_and_restarts_change_the_number_of_sync_calls(
 
 
 @pytest.mark.parametrize(
-    ("changes", "mean_ns", "believed"),
+    ("changes", "mean_ns", "valid"),
     [
         ({}, 499_000.0, True),
         ({}, 498_000.0, False),
@@ -365,7 +365,7 @@ def test_reads_threads_and_restarts_change_the_number_of_sync_calls(
         ({"thread_count": 4, "limit_bytes": 4_096_000}, 1_996_000.0, True),
     ],
 )
-def test_sync_calls_account_for_the_runtime(changes: dict[str, Any], mean_ns: float, *, believed: bool) -> None:
+def test_sync_calls_account_for_the_runtime(changes: dict[str, Any], mean_ns: float, *, valid: bool) -> None:
     """A thread that waits for nothing else spends its time in I/Os and calls; 1000 of both leave 1 ms for a pair.
 
     Threads with an amount of data end at different times, and the runtime is that of the last one.
@@ -374,7 +374,7 @@ def test_sync_calls_account_for_the_runtime(changes: dict[str, Any], mean_ns: fl
     request = stimulus(**facts)
     write = transfers(runtime_ms=1000, response_mean_ns=1000.0)
     sync = SyncTimes(calls=1000, mean_ns=mean_ns, max_ns=2_000_000, histogram=Histogram())
-    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=r"too little for \d threads"):
+    with nullcontext() if valid else pytest.raises(fio.AnswerRejected, match=r"too little for \d threads"):
         require_sync_times(request, (transfers(ios=0, runtime_ms=0), write), sync)
 
 

@@ -410,7 +410,7 @@ def answer(
     number: int = 0,
 ) -> str:
     """Return an answer of storcli in JSON (option J), with the given parts."""
-    said: dict[str, object] = {
+    controller: dict[str, object] = {
         "CLI Version": "007.2705.0000.0000 Aug 24, 2023",
         "Operating system": "Linux 6.1.0-18-amd64",
         "Controller": number,
@@ -418,8 +418,10 @@ def answer(
         "Description": description,
     }
     if details:
-        said["Detailed Status"] = details
-    return json.dumps({"Controllers": [{"Command Status": said, **({} if data is None else {"Response Data": data})}]})
+        controller["Detailed Status"] = details
+    return json.dumps(
+        {"Controllers": [{"Command Status": controller, **({} if data is None else {"Response Data": data})}]}
+    )
 
 
 def refusal(description: str, **detail: object) -> str:
@@ -456,7 +458,7 @@ def drive_answer(slot: str, attributes: Mapping[str, object] | None = None, **li
     """Return the answer about a drive."""
     enclosure, _, number = slot.strip().partition(":")
     name = f"Drive /c0/e{enclosure}/s{number}" if enclosure else f"Drive /c0/s{number}"
-    told = {
+    device = {
         "SN": f"      SN0{number}",
         "Manufacturer Id": "ATA     ",
         "Model Number": "EXAMPLE 960 ",
@@ -478,7 +480,7 @@ def drive_answer(slot: str, attributes: Mapping[str, object] | None = None, **li
     }
     detail = {
         f"{name} State": {"Shield Counter": 0, "Media Error Count": 0, "Drive Temperature": " 28C (82.40 F)"},
-        f"{name} Device attributes": told,
+        f"{name} Device attributes": device,
         f"{name} Policies/Settings": {"Enclosure position": "1", "Sequence Number": 2, "Port Information": []},
         "Inquiry Data": "40 00 ff 3f ",
     }
@@ -1033,12 +1035,12 @@ def test_a_kernel_without_the_driver_is_refused(tmp_path: Path, stage: Stage) ->
 def test_plan_and_run_refuse_a_kernel_without_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--plan and the run are refused with the same message, and neither creates a folder."""
     need_program("mdadm", "mdadm")
-    told = []
+    messages = []
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         for options in (("--plan",), ("--run-dir", str(tmp_path / "run"))):
             assert run(write_array_file(tmp_path, members), "--discard-data", *options) == 10
-            told.append(capsys.readouterr().err)
-    assert told[0] == told[1]
+            messages.append(capsys.readouterr().err)
+    assert messages[0] == messages[1]
     assert not (tmp_path / "run").exists()
 
 
@@ -1158,7 +1160,7 @@ def test_invalid_options_of_an_array_are_refused(
     assert run(write_array_file(tmp_path, **keys), *options) == code
 
 
-# -- what is told -----------------------------------------------------------------------------------------------------
+# -- what is reported -------------------------------------------------------------------------------------------------
 
 
 def result(test: str = "iops", **changes: Any) -> Any:
@@ -1223,12 +1225,12 @@ def test_the_speed_of_a_member_comes_from_its_run(tmp_path: Path, capsys: pytest
     assert main(["iops", "sim:enterprise-sata", *short, *there]) == 0
     found = _speeds(MemberRates(disk_iops=1.0), "array.toml", tmp_path / "run")
     root = etree.parse(tmp_path / "run/result.xml")
-    told = {
+    reported = {
         int(element.attrib["read_percent"]): float(element.attrib["iops"])
         for element in root.iterfind("loop/window/point")
     }
     assert found is not None
-    assert dict(found.iops) == pytest.approx(told)
+    assert dict(found.iops) == pytest.approx(reported)
     assert _speeds(MemberRates(disk_iops=1.0), "array.toml", None) == Speeds(
         iops=((50, 1.0),), source="array.toml: disk_iops"
     )

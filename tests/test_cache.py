@@ -69,9 +69,9 @@ class Drive:
             find=partial(find, root=self.host.root),
             report=print,
             root=self.host.root,
-        ) as status:
-            told = cache.status(self.evidence, status)
-            yield told.state, told.source
+        ) as applied_changes:
+            status = cache.status(self.evidence, applied_changes)
+            yield status.state, status.source
 
 
 @pytest.fixture

@@ -147,9 +147,9 @@ def test_fio_reports_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     counted = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert point.engine_cpu_percent is not None
-    told = request.thread_count * point.engine_cpu_percent / 100 * point.runtime_ms / 1000
+    reported = request.thread_count * point.engine_cpu_percent / 100 * point.runtime_ms / 1000
 
-    assert 0.3 * counted < told < 1.05 * counted + 0.02
+    assert 0.3 * counted < reported < 1.05 * counted + 0.02
 
 
 def test_a_slow_drive_is_not_host_limited(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
-    """Run a command line that fails; return its code and what it said, which is a sentence and a remedy."""
+    """Run a command line that fails; return its code and its message, which is a sentence and a remedy."""
     code = main(argv)
     out, err = capsys.readouterr()
     assert out == ""
@@ -185,8 +185,8 @@ def test_all_mistakes_of_a_specification_are_told_at_once(capsys: pytest.Capture
     code, err = refused(capsys, "iops", "x.img", "--size", "1G", "--spec", "mine.toml")
 
     assert code == 3
-    for told in ("rounds.maximum: '25'", "rounds.point_seconds: -1", "steady_state.window_round", "mine.toml"):
-        assert told in err
+    for expected in ("rounds.maximum: '25'", "rounds.point_seconds: -1", "steady_state.window_round", "mine.toml"):
+        assert expected in err
 
 
 @pytest.mark.parametrize("verb", ["iops", "all"])
@@ -207,8 +207,8 @@ def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["iops", "drive.img", "--size", "1G", "--plan"]) == 0
 
     out = capsys.readouterr().out
-    for told in ("Purge", "WIPC SEQ 128 KiB", "5 rounds, 4 h 40 min", "25 rounds, 23 h 2", "2.147 GB"):
-        assert told in out
+    for expected in ("Purge", "WIPC SEQ 128 KiB", "5 rounds, 4 h 40 min", "25 rounds, 23 h 2", "2.147 GB"):
+        assert expected in out
     assert list(Path().iterdir()) == []
 
 
@@ -253,10 +253,10 @@ def test_the_plan_of_all(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert [plan["test"] for plan in basic["tests"]] == ["iops", "throughput", "latency", "wsat"]
     assert [plan["test"] for plan in advanced["tests"]] == list(TESTS)
-    for told in (basic, advanced):
+    for document in (basic, advanced):
         for course in ("shortest", "longest"):
             for name in ("seconds", "written_bytes", "drive_fills"):
-                assert told[course][name] == pytest.approx(sum(plan[course][name] for plan in told["tests"]))
+                assert document[course][name] == pytest.approx(sum(plan[course][name] for plan in document["tests"]))
     assert "Cross Stimulus Recovery" in out
     assert "total" in out
     assert list(Path().iterdir()) == []
@@ -360,7 +360,7 @@ def test_assess_tells_what_a_test_found(
 @pytest.mark.parametrize("test", ["iops", "hir", "dirth"])
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
 def test_a_stopped_run_can_be_told(test: str, count: int) -> None:
-    """However few outcomes came, a result has lines and JSON without a figure that is none."""
+    """With any number of outcomes, a result has lines, and JSON without a figure that is NaN."""
     result = samples.result_of(test, ending="interrupted", ending_detail="Stopped.", stop_after=count)
 
     assert "INCOMPLETE (interrupted)" in "\n".join(result_lines(result))
@@ -385,12 +385,12 @@ def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture
     assert main(["assess", str(stored.path)]) == 0
 
     out = capsys.readouterr().out
-    for told in ("STEADY STATE", "5 complete rounds", "rounds 1 - 5", "best fit", "agree with the journal"):
-        assert told in out
+    for expected in ("STEADY STATE", "5 complete rounds", "rounds 1 - 5", "best fit", "agree with the journal"):
+        assert expected in out
 
 
 def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """A result.xml whose verdict or number was changed is told, with both values."""
+    """A result.xml whose verdict or number was changed is reported, with both values."""
     stored.result.write_bytes(stored.result.read_bytes().replace(b'steady="true"', b'steady="false"', 1))
 
     assert main(["assess", str(stored.path)]) == 14
@@ -402,7 +402,7 @@ def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureF
 
 
 def test_assess_tells_forged_and_missing_evidence(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    """Evidence that was changed, or is gone, is told by name, with the exit code of a record that cannot be trusted."""
+    """Evidence that was changed or deleted is named, with the exit code of an untrustworthy run folder."""
     first, second = sorted(stored.evidence.glob("*.json"))[:2]
     first.write_text("forged")
     second.unlink()

@@ -209,7 +209,7 @@ def test_threads_start_at_one_moment(bench: Bench) -> None:
 
 
 def test_threads_that_start_apart_are_noticed(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of two threads, held up on purpose: the spread that is told is that of the drive's log, and a warning."""
+    """If one of two threads is slowed on purpose, the reported spread is that of the drive's log, with a warning."""
     delayed = f"{THREAD_READY} && {{ mkdir {tmp_path / 'one'} 2>/dev/null && sleep 0.25; true; }}"
     monkeypatch.setattr(job, "THREAD_READY", delayed)
     (point,) = bench.measure(stimulus(access="SEQ", thread_count=2, seconds=1.0))

@@ -62,8 +62,8 @@ def test_it_fits_a_terminal(found: tuple[ListedDevice, ...], width: int) -> None
         assert len(line) <= width or len(line.split()) == 1
     for entry in found:
         assert entry.path in words
-    for told in ("S64HNE0R500001", "GDC5302Q", "OMEGA".replace("OMEGA", "\N{GREEK CAPITAL LETTER OMEGA}"), "sda2"):
-        assert any(told in word for word in words)
+    for expected in ("S64HNE0R500001", "GDC5302Q", "OMEGA".replace("OMEGA", "\N{GREEK CAPITAL LETTER OMEGA}"), "sda2"):
+        assert any(expected in word for word in words)
     assert "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001" in " ".join(words)
     assert " ".join(words).endswith("1 of 4 devices may be tested.")
 
@@ -152,7 +152,7 @@ def test_the_sample_in_the_docs_is_as_made(tmp_path: Path) -> None:
 
 
 def test_no_devices_is_told() -> None:
-    """A container without devices is told so."""
+    """In a container without devices, the message says that there are none."""
     assert list(device_lines((), 80)) == ["There are no block devices."]
 
 
@@ -231,7 +231,7 @@ def photos(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_real_device_is_listed(photos: Path, tmp_path: Path) -> None:
-    """A loop device is told with what is on it, and with where it is mounted; nothing on it changes."""
+    """A loop device is listed with its content and mount point; nothing on it changes."""
     before = content(photos)
     (text,) = (
         device for device in json.loads(run("devices", "--json").stdout)["devices"] if device["path"] == str(photos)

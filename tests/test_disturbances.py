@@ -68,11 +68,11 @@ def test_io_of_others_is_a_warning_of_the_result() -> None:
     disturbed = replace(first, telemetry=vitals(block=block_statistics(write_bytes=ours + 3 * GB)))
     turn = replace(loop.rounds[0], measurements=(disturbed, *loop.rounds[0].measurements[1:]))
     warned = run_warnings(replace(result, loops=(replace(loop, rounds=(turn, *loop.rounds[1:])),)))
-    (told,) = (warning.detail for warning in warned if warning.what == "other I/O on the drive")
+    (detail,) = (warning.detail for warning in warned if warning.what == "other I/O on the drive")
 
-    assert told.startswith("in 1 of ")
-    assert f"in {first.stimulus.label} ({first.evidence})" in told
-    assert RunWarning(what="other I/O on the drive", detail=told) in warned
+    assert detail.startswith("in 1 of ")
+    assert f"in {first.stimulus.label} ({first.evidence})" in detail
+    assert RunWarning(what="other I/O on the drive", detail=detail) in warned
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_value_just_above_its_limit_is_printed_unlike_it() -> None:
 
 
 def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
-    """Counted over all points; where nothing was counted nothing is said, whether or not the kernel tells."""
+    """Counted over all points; nothing counted gives no warning, with or without accounting in the kernel."""
     quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), throttlings=0, link_errors=0)]
     assert list(disturbances(quiet)) == []
 
@@ -147,7 +147,7 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "measured", "told"),
+    ("asked", "measured", "warned"),
     [
         (2.0, 2.019, False),
         (2.0, 2.021, True),
@@ -159,9 +159,9 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
         (50.0, 50.6, True),
     ],
 )
-def test_an_idle_time_off_by_more_than_a_hundredth_is_a_warning(asked: float, measured: float, told: bool) -> None:
+def test_an_idle_time_off_by_more_than_a_hundredth_is_a_warning(asked: float, measured: float, warned: bool) -> None:
     """Longer or shorter than asked."""
-    assert bool(list(inexact_idle_times([(asked, asked), (asked, measured)]))) == told
+    assert bool(list(inexact_idle_times([(asked, asked), (asked, measured)]))) == warned
 
 
 def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None:
@@ -312,7 +312,7 @@ def test_samples_with_impossible_response_times_are_a_warning(factor: float, num
         (0, 501, 9000, 501),
         (0, 500, 9000, 0),  # the kernel's own
         (100, 9000, 14_400, 14_400),
-        (50, 9000, 9000, 0),  # one direction cannot be told from the other
+        (50, 9000, 9000, 0),  # one direction cannot be distinguished from the other
     ],
 )
 def test_small_ios_of_others_are_a_warning(read_percent: int, read_ios: int, write_ios: int, foreign: int) -> None:
@@ -348,8 +348,8 @@ def test_contradicted_samples_are_a_warning_of_the_result() -> None:
 def test_messages_of_fio_are_one_warning_for_each_kind() -> None:
     """Messages of one kind, in whichever points, are counted; there is no warning for more than five kinds."""
     point = measurement(stimulus(0))
-    said = [(f"fio: odd {number}", "fio: other") if number < 3 else () for number in range(8)]
-    points = [replace(point, engine_messages=words, evidence=f"0000{number}") for number, words in enumerate(said)]
+    messages = [(f"fio: odd {number}", "fio: other") if number < 3 else () for number in range(8)]
+    points = [replace(point, engine_messages=lines, evidence=f"0000{number}") for number, lines in enumerate(messages)]
     assert [detail for what, detail in engine_deviations(points) if what == "fio's message"] == [
         f"in 3 of 8 points fio wrote to its standard error: fio: odd 0; the first is {point.stimulus.label} (00000)",
         f"in 3 of 8 points fio wrote to its standard error: fio: other; the first is {point.stimulus.label} (00000)",

@@ -37,7 +37,7 @@ TWO_BY_TWO = (
     "operating_points.histogram_seconds=0.3",
 )
 GROUP = '{{name="AG {}", access="{}", read_percent=0, block_size_kib={}, seconds=1, thread_count=1, queue_depth=32}}'
-GROUPS = ", ".join(GROUP.format(*told) for told in ((1, "SEQ", 1024), (2, "RND", 8), (3, "SEQ", 1024)))
+GROUPS = ", ".join(GROUP.format(*values) for values in ((1, "SEQ", 1024), (2, "RND", 8), (3, "SEQ", 1024)))
 SHORT = {
     "iops": (*LOOP, "rounds.read_percents=[100, 65, 0]", "rounds.block_sizes_kib=[1024, 64, 4]"),
     "throughput": LOOP,
@@ -159,7 +159,7 @@ def test_each_test_purges_and_has_its_own_seed(all_tests: Path) -> None:
 
 @pytest.mark.long
 def test_all_reports_and_the_summary_are_there(all_tests: Path) -> None:
-    """Each test has its report, and the summary names each of them; one that is gone is told when it is made again."""
+    """Each test has its report, which the summary names; if it is made again, it names a missing one."""
     run = all_tests / "run"
     text = "".join(page.extract_text() for page in pypdf.PdfReader(run / "summary.pdf").pages)
     for test in SHORT:

@@ -831,15 +831,15 @@ def alter_answers(monkeypatch: pytest.MonkeyPatch, program: Path, change: str) -
     monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
 
 
-def fake_sampling_fio(folder: Path, count: int, said: Sequence[int] = (), *, hasty: bool = False) -> Path:
+def fake_sampling_fio(folder: Path, count: int, printed: Sequence[int] = (), *, hasty: bool = False) -> Path:
     """Create a program with fio's output for ``count`` samples of a millisecond, in real time unless ``hasty``.
 
     It has no threads that could wait at the start gate: it ends there, and is started again without the gate.
-    ``said`` are the samples that it prints, all by default.
+    ``printed`` are the samples that it prints, all by default.
     """
     folder.mkdir()
-    with (folder / "said").open("w") as file:
-        for second in said or range(1, count + 1):
+    with (folder / "samples").open("w") as file:
+        for second in printed or range(1, count + 1):
             bins = {str(edge): 100 * second for edge in range(129, 256, 2)}
             ios = 100 * second * len(bins)
             lat = {"min": 128, "max": 255, "mean": 191.5, "N": ios, "bins": bins}
@@ -854,7 +854,7 @@ def fake_sampling_fio(folder: Path, count: int, said: Sequence[int] = (), *, has
     program.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && exec echo fio-3.33\n'
         f'case "$*" in *exec_prerun*) exit 1;; esac\n'
-        f'trap "" USR1\ncat {folder / "said"} && exec sleep {seconds}\n'
+        f'trap "" USR1\ncat {folder / "samples"} && exec sleep {seconds}\n'
     )
     program.chmod(0o755)
     return program
@@ -896,18 +896,18 @@ def test_an_idle_time_shorter_than_the_start_of_fio_is_recorded(tmp_path: Path, 
 
 def test_nothing_runs_while_idle(tmp_path: Path, evidence: Path) -> None:
     """While the device is idle no fio runs, there is a tick about once a second, and Ctrl-C ends the wait."""
-    told: list[float] = []
+    elapsed: list[float] = []
 
     def tick(seconds: float, written: int) -> None:
         assert fio_processes(evidence) == []
-        told.append(seconds)
-        if len(told) == 2:
+        elapsed.append(seconds)
+        if len(elapsed) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         engine(sparse(tmp_path / "x.img"), evidence, tick=tick).idle(60.0)
 
-    assert 1 <= told[0] <= told[1] - 1 < 10
+    assert 1 <= elapsed[0] <= elapsed[1] - 1 < 10
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------
@@ -951,13 +951,13 @@ def test_a_fio_stopped_from_outside_is_rejected(
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(
         stretch(stimulus(seconds=20.0), sample_seconds)
     )
-    held = threading.Thread(target=stop_for, args=(evidence, pause))
-    held.start()
+    stopper = threading.Thread(target=stop_for, args=(evidence, pause))
+    stopper.start()
     began = time.monotonic()
     with pytest.raises(fio.AnswerRejected) as refusal:
         list(outcomes)
     taken = time.monotonic() - began
-    held.join()
+    stopper.join()
 
     assert refusal.value.blame == "host"
     assert re.fullmatch(r"another process stopped fio for about [\d.]+ s", refusal.value.reason)
@@ -1002,8 +1002,8 @@ def test_a_stopped_suite_keeps_its_point_and_records_the_pause(tmp_path: Path, e
         suite.send_signal(signal.SIGSTOP)
         time.sleep(2.5)
         suite.send_signal(signal.SIGCONT)
-        said, _ = suite.communicate()
-    first, second = (line.split() for line in said.splitlines())
+        output, _ = suite.communicate()
+    first, second = (line.split() for line in output.splitlines())
 
     assert 500 <= int(first[0]) < 1000
     assert 1500 < float(second[1]) < 5000
@@ -1013,7 +1013,7 @@ def test_a_fio_with_a_runtime_longer_than_its_life_is_rejected(
     tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If fio reports more time with I/O than its process existed, its clock is wrong, and the answer is rejected."""
-    replace_fio(monkeypatch, fake_sampling_fio(tmp_path / "fast", 20_000, said=(20_000,), hasty=True))
+    replace_fio(monkeypatch, fake_sampling_fio(tmp_path / "fast", 20_000, printed=(20_000,), hasty=True))
     with pytest.raises(fio.AnswerRejected, match="20 s of I/O, but its process ran for") as refusal:
         stretched(engine(tmp_path / "x.img", evidence), stretch(stimulus(seconds=20.0), 10.0))
 

@@ -1,4 +1,4 @@
-"""Which numbers a test will have is known before it: limits on others are told at once."""
+"""The key figures of a test are known before it runs: limits on others are refused at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a stimulus is told to fio, and which of its answers are believed."""
+"""The job file for a stimulus, and which of fio's answers are accepted."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_one_stream_goes_on_to_the_block() -> None:
 
 @pytest.mark.parametrize("passes", [{"passes": 1}, {}])
 def test_threads_that_cannot_share_a_range_are_refused(passes: Any) -> None:
-    """With fewer blocks than threads some would have nothing to do: that is told, not done."""
+    """With fewer blocks than threads some would have nothing to do: that is refused."""
     with pytest.raises(fio.AnswerRejected, match="5 sequential threads cannot share a range of 4 blocks") as refused:
         lines(stimulus(access="SEQ", block_size_bytes=4096, range_bytes=20_000, thread_count=5, **passes))
 
@@ -384,7 +384,7 @@ def test_a_mix_is_aligned_to_pages_as_far_as_its_sizes_go(sizes: tuple[int, int]
 
 
 def test_a_skew_is_told() -> None:
-    """Zones of the range are told with their shares; without a skew there is no word of it."""
+    """Zones of the range are in the job with their shares; without a skew there are none."""
     assert "random_distribution=zoned:50/5:50/95" in lines(stimulus(skew=SKEW))
     assert "zoned" not in "".join(lines(stimulus()))
 
@@ -717,7 +717,7 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
 
 @pytest.mark.parametrize(("change", "blame", "reason"), REFUSALS.values(), ids=REFUSALS)
 def test_refusals(change: Change, blame: str, reason: str) -> None:
-    """Whatever is wrong with an answer is told with its reason, and who is to blame; exit code 0 proves nothing."""
+    """Every invalid answer is rejected with its reason and with who is to blame; exit code 0 proves nothing."""
     document = answer()
     change(document["jobs"][0])
     with pytest.raises(fio.AnswerRejected) as refused:
@@ -747,7 +747,7 @@ def test_refusals(change: Change, blame: str, reason: str) -> None:
     ],
 )
 def test_refused_answers(text: str, code: int, blame: str, reason: str) -> None:
-    """An answer that is cut, missing, no result, of two groups, or from a fio that was stopped is not believed."""
+    """An answer that is truncated, missing, no result, of two groups, or from a stopped fio is rejected."""
     with pytest.raises(fio.AnswerRejected) as refused:
         accept(text, code)
 
@@ -764,11 +764,11 @@ def judge_writes(ios: int, total: int, runtime: int = 100, **asked: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("total", "believed"), [(1000 * 512 - 512, False), (1000 * 512, True), (65_536_000, True), (65_536_512, False)]
+    ("total", "valid"), [(1000 * 512 - 512, False), (1000 * 512, True), (65_536_000, True), (65_536_512, False)]
 )
-def test_the_bytes_of_a_mix_lie_between_its_sizes(total: int, believed: bool) -> None:
+def test_the_bytes_of_a_mix_lie_between_its_sizes(total: int, valid: bool) -> None:
     """A mix may give any sum that its sizes can: none below all small, none above all large."""
-    if believed:
+    if valid:
         assert judge_writes(1000, total, block_size_bytes=MIX)[1].transferred_bytes == total
     else:
         with pytest.raises(fio.AnswerRejected, match="with these block sizes"):
@@ -788,7 +788,7 @@ def test_the_bytes_of_a_mix_lie_between_its_sizes(total: int, believed: bool) ->
     ],
 )
 def test_a_limit_may_end_it_early_when_it_was_reached(ios: int, runtime: int, reason: str) -> None:
-    """Short of its time and of its limit an answer is not believed; nor one that went on beyond the limit."""
+    """An answer below both its time and its limit is rejected, and so is one above the limit."""
     limit = 2000 * 4096
     if not reason:
         assert judge_writes(ios, ios * 4096, runtime, limit_bytes=limit)[1].runtime_ms == runtime
@@ -798,12 +798,12 @@ def test_a_limit_may_end_it_early_when_it_was_reached(ios: int, runtime: int, re
 
 
 @pytest.mark.parametrize(
-    ("read", "write", "percent", "believed"),
+    ("read", "write", "percent", "valid"),
     [(0, 1000, 5, True), (0, 1001, 5, False), (1001, 0, 95, False), (30, 0, 50, True), (101, 0, 50, False)],
 )
-def test_a_side_of_a_mix_may_be_missing_by_chance_only(read: int, write: int, percent: int, believed: bool) -> None:
-    """A mix without reads, or writes, is believed of so few I/Os that chance explains it."""
-    if believed:
+def test_a_side_of_a_mix_may_be_missing_by_chance_only(read: int, write: int, percent: int, valid: bool) -> None:
+    """A mix without reads, or writes, is accepted if it has so few I/Os that chance explains it."""
+    if valid:
         assert sum(part.ios for part in accept(answer(read, write), read_percent=percent)) == read + write
     else:
         with pytest.raises(fio.AnswerRejected, match="R/W mix"):
@@ -881,7 +881,7 @@ def test_no_answer_in_time_is_the_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "stall_seconds", "believed"),
+    ("runtime", "stall_seconds", "valid"),
     [
         (99, 120, True),
         (101, 120, True),
@@ -893,13 +893,11 @@ def test_no_answer_in_time_is_the_device() -> None:
         (300_100, 300, True),
     ],
 )
-def test_the_end_may_be_late_by_as_long_as_a_drive_may_stall(
-    runtime: int, stall_seconds: float, believed: bool
-) -> None:
+def test_the_end_may_be_late_by_as_long_as_a_drive_may_stall(runtime: int, stall_seconds: float, valid: bool) -> None:
     """A drive that stands still for less is measured all the same: that is a result; beyond, it has failed."""
     document = {"jobs": [{"error": 0, "read": side(), "write": side(8, runtime=runtime)}]}
     how = (stimulus(), 0, False, json.dumps(document))
-    if believed:
+    if valid:
         assert fio.accept(*how, stall_seconds=stall_seconds)[1].runtime_ms == runtime
         return
     with pytest.raises(fio.AnswerRejected, match="stalled") as refused:
@@ -907,13 +905,13 @@ def test_the_end_may_be_late_by_as_long_as_a_drive_may_stall(
     assert refused.value.blame == "device"
 
 
-@pytest.mark.parametrize(("stall_seconds", "believed"), [(5.1, True), (4.9, False)])
-def test_no_io_may_take_longer_than_a_drive_may_stall(stall_seconds: float, believed: bool) -> None:
+@pytest.mark.parametrize(("stall_seconds", "valid"), [(5.1, True), (4.9, False)])
+def test_no_io_may_take_longer_than_a_drive_may_stall(stall_seconds: float, valid: bool) -> None:
     """In the midst of a point a stall does not lengthen it; the response time tells."""
     slow = {"min": 1000, "max": 5_000_000_000, "mean": 2_500_000_500.0, "N": 2, "bins": {"1004": 1, "4999610368": 1}}
     write = rated({"total_ios": 2, "io_bytes": 8192, "runtime": 60_000, "lat_ns": slow})
     how = (stimulus(seconds=60.0), 0, False, json.dumps({"jobs": [{"error": 0, "read": side(), "write": write}]}))
-    if believed:
+    if valid:
         assert fio.accept(*how, stall_seconds=stall_seconds)[1].response_max_ns == 5_000_000_000
         return
     with pytest.raises(fio.AnswerRejected, match="an I/O took 5 s"):
@@ -938,7 +936,7 @@ def test_passes_want_every_byte(more: int) -> None:
 
 
 def judged(text: str, exit_code: int = 0, **asked: Any) -> None:
-    """An answer is believed, with numbers that can be computed with, or Refused."""
+    """An answer is accepted, with finite numbers, or rejected."""
     try:
         found = fio.accept(stimulus(**asked), exit_code, False, text)
     except fio.AnswerRejected as refused:
@@ -966,7 +964,7 @@ def test_running_totals_beyond_all_are_refused(name: str, value: float) -> None:
 
 @given(JUNK)
 def test_junk_is_refused(junk: object) -> None:
-    """Whatever JSON comes, the answer is believed or Refused; there is no third."""
+    """Any JSON is either accepted or rejected."""
     judged(json.dumps(junk))
     judged(json.dumps({"jobs": [junk]}))
 
@@ -1077,7 +1075,7 @@ def test_after_a_ramp_ios_and_bytes_are_one_count(extra_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "reported"),
     [
         ({"ramp_seconds": 0.0}, {}),
         ({"queue_depth": 3}, {}),
@@ -1086,11 +1084,11 @@ def test_after_a_ramp_ios_and_bytes_are_one_count(extra_bytes: int) -> None:
         ({}, {"extra_bytes": -5 * 4096}),
     ],
 )
-def test_counts_around_a_ramp_differ_by_the_outstanding_ios_at_most(changes: Any, said: Any) -> None:
-    """Without a ramp by none; with more an answer is not believed."""
+def test_counts_around_a_ramp_differ_by_the_outstanding_ios_at_most(changes: Any, reported: Any) -> None:
+    """Without a ramp they do not differ; an answer with more is rejected."""
     request = replace(stimulus(ramp_seconds=1.0, thread_count=1), **changes)
     with pytest.raises(fio.AnswerRejected):
-        fio.accept(request, 0, False, ramped_answer(**said))
+        fio.accept(request, 0, False, ramped_answer(**reported))
 
 
 @pytest.mark.parametrize("changes", [{"passes": 1}, {"block_size_bytes": MIX}])
@@ -1159,7 +1157,7 @@ def synced(**changes: Any) -> str:
 
 
 def test_times_of_synchronizing_calls() -> None:
-    """As many as fio counts, or none; what does not add up is not believed."""
+    """As many as fio counts, or none; a wrong sum is rejected."""
     found = fio.sync_times(synced())
     assert found is not None
     assert (found.calls, found.mean_ns, found.max_ns) == (3, 5000.0, 9000)

@@ -1,4 +1,4 @@
-"""What the suite relies on in fio, held against the fio that is installed."""
+"""What the suite relies on in fio, checked with the installed fio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -100,8 +100,8 @@ def test_the_bins_of_lat_ns_are_all_ios_and_give_fios_percentiles(tmp_path: Path
     assert bins == sorted(bins)
     assert read["lat_ns"]["mean"] >= read["clat_ns"]["mean"] > 0
     assert "bins" not in read["clat_ns"]
-    for percent, told in read["lat_ns"]["percentile"].items():
-        assert percentile(bins, float(percent)) == told
+    for percent, reported in read["lat_ns"]["percentile"].items():
+        assert percentile(bins, float(percent)) == reported
 
 
 def percentile(bins: list[tuple[int, int]], percent: float) -> int:
@@ -192,7 +192,7 @@ def test_a_last_partial_block_is_left_out(tmp_path: Path) -> None:
 
 
 def test_each_start_of_a_sequential_job_begins_at_its_offset(tmp_path: Path) -> None:
-    """Two starts write the same LBAs: what goes on after a stimulus must be told."""
+    """Two starts write the same LBAs: one that continues another must give its offset."""
     target = sparse(tmp_path / "x")
     for _ in range(2):
         fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k", "--offset=1m", "--number_ios=4")
@@ -347,7 +347,7 @@ def test_two_jobs_of_a_skew_are_elsewhere_each(tmp_path: Path) -> None:
 
 
 def status(folder: Path, *options: str, interval: str) -> list[dict[str, Any]]:
-    """Run fio for a while and return its running totals as they came, the final answer last."""
+    """Run fio for a while and return its running totals in order, the final answer last."""
     target = folder / "x"
     if not target.exists():
         filled(target, 4 * MIB)
@@ -361,21 +361,31 @@ def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
     """SIGUSR1 makes fio print a document at once, of the time so far; the final answer is one more."""
     command = ["fio", "--name=x", "--output-format=json+", *OPTIONS]
     # At full speed in memory, two threads leave no CPU for the answer on a host with two of them.
-    options = ["--rw=randrw", "--numjobs=2", "--bs=4k", "--time_based", "--runtime=2s", "--rate_iops=2000"]
+    options = ["--rw=randrw", "--numjobs=2", "--bs=4k", "--time_based", "--runtime=4s", "--rate_iops=2000"]
     target = f"--filename={filled(tmp_path / 'x')}"
+    start = time.monotonic()
+    runtimes, elapsed_ms = list[int](), list[float]()
     with subprocess.Popen([*command, target, *options], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
         time.sleep(0.7)
         for _ in range(4):
             running.send_signal(signal.SIGUSR1)
+            runtimes.append(write_runtime_ms(running.stdout))
+            elapsed_ms.append(1000 * (time.monotonic() - start))
             time.sleep(0.2)
-        output = running.communicate(timeout=20)[0]
-    documents = [json.loads(document + "}") for document in output.split("\n}\n")[:-1]]
-    runtimes = [item["jobs"][0]["write"]["runtime"] for item in documents]
+        last = write_runtime_ms(running.stdout)
 
-    assert len(runtimes) == 5
-    assert 0 < runtimes[0] < 1000
-    assert all(150 <= after - before < 400 for before, after in itertools.pairwise(runtimes[:-1]))
-    assert 2000 <= runtimes[-1] < 3000
+    assert runtimes[0] > 0
+    assert all(after - before >= 150 for before, after in itertools.pairwise(runtimes))
+    assert all(runtime <= elapsed for runtime, elapsed in zip(runtimes, elapsed_ms, strict=True))
+    assert 4000 <= last < 6000
+
+
+def write_runtime_ms(output: IO[str]) -> int:
+    """Read the next document of a running fio; return the runtime of its first job's writes."""
+    lines = list(itertools.takewhile(lambda line: line != "}\n", output))
+    runtime: int = json.loads("".join((*lines, "}")))["jobs"][0]["write"]["runtime"]
+    return runtime
 
 
 def test_running_totals_of_a_thread_that_just_ended_are_too_long(tmp_path: Path) -> None:
@@ -551,7 +561,7 @@ def test_what_a_ramp_does_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_options_told_last_are_heard(tmp_path: Path) -> None:
-    """An option given once more replaces what was said; buffered is the opposite of direct."""
+    """A repeated option replaces the earlier one; buffered is the opposite of direct."""
     target = filled(tmp_path / "x", MIB)
     text = "[global]\ndirect=1\nioengine=libaio\nioengine=psync\nbuffered=1\n[x]\nrw=read\nbs=2300\nsize=1m\n"
     (tmp_path / "x.fio").write_text(f"{text}filename={target}\nthread\n")

@@ -629,7 +629,7 @@ _VALUES = st.one_of(
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the paths of all values in a document, bins aside."""
+    """Return the paths of all values in a document, without the bins."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = [path] if path else []
     for key, child in children:

@@ -87,7 +87,7 @@ def test_what_is_on_it_may_be_given_up(found: Contents, text: str) -> None:
 
 @pytest.mark.parametrize("discard", [True, False])
 def test_a_part_of_something_larger_is_never_given_up(discard: bool) -> None:
-    """A member is refused whatever is said, with each whole once."""
+    """A member is refused with any options; each whole is named once."""
     marks = (signature("zfs_member", member_of="a ZFS pool"), signature("x", device="sdx1", member_of="a ZFS pool"))
     with pytest.raises(TargetBusy, match=r"it is marked as a member of a ZFS pool\.") as refused:
         refusals.require_spare(PATH, Contents(signatures=marks, unreadable="no"), discard_data=discard)
@@ -106,7 +106,7 @@ def test_what_cannot_be_opened_is_not_asked_after(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_read_in_part_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read that ends before a bad sector is no error yet: the next one is, and the drive cannot be told."""
+    """A read that ends before a bad sector is no error yet; the next one is, and the content is unknown."""
 
     def bad(_descriptor: int, length: int, place: int) -> bytes:
         if place == 8192:
@@ -145,7 +145,7 @@ def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, wor
 
 
 def test_what_cannot_be_read_is_shown_as_unknown() -> None:
-    """With --discard-data, the operator is not told that nothing is recognised on it."""
+    """With --discard-data, no message says that nothing is recognised on it."""
     assert Contents(unreadable="Input/output error").descriptions("sdx") == ("contents unknown",)
 
 

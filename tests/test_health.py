@@ -1,4 +1,4 @@
-"""What a drive tells of its life: the answers of nvme-cli and smartctl, two readings held against each other."""
+"""A drive's health: the output of nvme-cli and smartctl, and the difference of two readings."""
 
 from __future__ import annotations
 
@@ -197,16 +197,16 @@ def test_attributes_and_statistics_of_a_sata_drive_are_read(tmp_path: Path, monk
     """Raw values as smartctl reads them; bytes only if the name, or the ATA standard, defines the unit."""
     drive = Drive(monkeypatch, smartctl=ATA, hdparm=IDENTIFY)
     health = read_health(dut(path="/dev/sda"), tmp_path)
-    told = values(health)
+    figures = values(health)
 
     assert drive.asked == ["smartctl -j -a -l devstat /dev/sda", "hdparm -I /dev/sda"]
-    assert told["194 Temperature_Celsius"] == 31
-    assert told["242 Total_LBAs_Read"] == 0x1F00
-    assert told["Host_Writes_32MiB, in bytes"] == 320 * 32 * (1 << 20)
-    assert told["NAND_Writes_1GiB, in bytes"] == 25 * GIB
-    assert told["Logical Sectors Written"] == 2048 * 512
-    assert "Logical Sectors Read" not in told  # the drive says that it is not valid
-    assert told["SMART status failed"] == 0
+    assert figures["194 Temperature_Celsius"] == 31
+    assert figures["242 Total_LBAs_Read"] == 0x1F00
+    assert figures["Host_Writes_32MiB, in bytes"] == 320 * 32 * (1 << 20)
+    assert figures["NAND_Writes_1GiB, in bytes"] == 25 * GIB
+    assert figures["Logical Sectors Written"] == 2048 * 512
+    assert "Logical Sectors Read" not in figures  # the drive says that it is not valid
+    assert figures["SMART status failed"] == 0
     assert health is not None
     faults = [figure.name for figure in health.figures if figure.role == "fault"]
     assert faults == ["Number of Interface CRC Errors", "5 Reallocated_Sector_Ct", "199 UDMA_CRC_Error_Count"]
@@ -269,8 +269,8 @@ def test_features_that_cannot_be_read_are_reported(
     health = read_health(dut(path="/dev/sda"), tmp_path)
 
     assert health is not None
-    (said,) = health.unread
-    assert reason in said
+    (reported,) = health.unread
+    assert reason in reported
     assert health.figures
     assert health.texts == ()
 
@@ -308,8 +308,8 @@ def test_a_missing_answer_of_tool_or_drive_is_reported(
     health = read_health(NVME, tmp_path)
 
     assert health is not None
-    (said,) = health.unread
-    assert reason in said
+    (reported,) = health.unread
+    assert reason in reported
     assert {figure.source for figure in health.figures} == {"OCP log C0h"}
     assert len(health.figures) == OCP_FIGURES
 
@@ -393,10 +393,10 @@ def test_hostile_names_are_stored_as_text(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert health is not None
     assert len(health.figures) == 200
-    (told,) = {figure.name for figure in health.figures}
-    assert told.startswith('1 x? <b>"yyy')
-    assert len(told) < 130
-    told.encode()
+    (name,) = {figure.name for figure in health.figures}
+    assert name.startswith('1 x? <b>"yyy')
+    assert len(name) < 130
+    name.encode()
 
 
 @pytest.mark.parametrize("kind", ["file", "loop device", "virtual device"])
@@ -423,12 +423,12 @@ def test_evidence_of_an_earlier_reading_is_kept(tmp_path: Path, monkeypatch: pyt
 # -- two readings -----------------------------------------------------------------------------------------------------
 
 
-def reading(**told: float) -> Health:
+def reading(**values_by_name: float) -> Health:
     """Return a reading of a few figures."""
     roles = {"host": "host written", "media": "media written", "errors": "fault", "hot": "heat", "state": "state"}
     figures = tuple(
         HealthValue(name=name, value=value, unit="", source="log", role=roles.get(name, ""))  # type: ignore[arg-type]
-        for name, value in told.items()
+        for name, value in values_by_name.items()
     )
     return Health(read_at="", figures=figures, unread=(), evidence=())
 

@@ -191,7 +191,7 @@ def test_a_point_near_its_ceiling_is_the_host_s(iops: int, limited: bool) -> Non
     ("stolen", "limited"), [(None, False), (0.0, False), (10.0, False), (20.0, None), (100.0, None)]
 )
 def test_a_ceiling_is_lower_where_a_hypervisor_takes_cpu_time(stolen: float | None, limited: bool | None) -> None:
-    """Two fifths of a ceiling may be more of what a hypervisor left: whose they are cannot be told."""
+    """Two fifths of a ceiling may be more of what a hypervisor left: whose they are is unknown."""
     found = judged(measured(200_000, engine=None, stolen=stolen), ceiling(500_000), cpus=4)
 
     assert found.limited is limited
@@ -208,7 +208,7 @@ def test_a_ceiling_is_lower_where_a_hypervisor_takes_cpu_time(stolen: float | No
     stolen=st.floats(0, 100),
 )
 def test_what_a_hypervisor_took_may_leave_a_verdict_open_and_turns_none(stolen: float, **facts: Any) -> None:
-    """Whatever else is known: with stolen CPU time the verdict is the same as without, or it cannot be told."""
+    """Whatever else is known: with stolen CPU time the verdict is the same as without, or unknown."""
     without, found = judged(measured(**facts)), judged(measured(**facts, stolen=stolen))
 
     assert found.limited in {without.limited, None}
@@ -225,7 +225,7 @@ def test_what_a_hypervisor_took_may_leave_a_verdict_open_and_turns_none(stolen: 
     stolen=st.floats(0, 100),
 )
 def test_less_in_the_drive_speaks_no_louder_for_it(in_drive: float, less: float, **facts: Any) -> None:
-    """Where it cannot be told with more of the I/Os in the drive, it is not the drive's number with less of them."""
+    """If the verdict is unknown with more of the I/Os in the drive, it is not "the drive" with fewer of them."""
     more = judged(measured(**facts, in_drive=in_drive))
     fewer = judged(measured(**facts, in_drive=less * in_drive))
 

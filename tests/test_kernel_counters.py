@@ -178,9 +178,9 @@ def test_the_process_may_have_counted_a_little_less(reported: int, counted: int 
     """2 % or 8 MB may be missing; with the page cache, I/O comes at another time."""
     nothing, side = transfers(ios=0, transferred_bytes=0), transfers(ios=1, transferred_bytes=reported)
     finished = replace(ENDED, read_bytes=counted, written_bytes=counted)
-    for request, believed in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
+    for request, valid in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
         for sides in ((side, nothing), (nothing, side)):
-            with nullcontext() if believed else pytest.raises(AnswerRejected, match=r"for its process on x\.img"):
+            with nullcontext() if valid else pytest.raises(AnswerRejected, match=r"for its process on x\.img"):
                 require_process_bytes(request, *sides, finished, "x.img")
 
 

@@ -238,7 +238,7 @@ def test_limits_of_other_tests_are_ignored() -> None:
     assert judgements(with_limits(samples.iops_result(), limit(test="latency"))) == ()
 
 
-# -- where it is told -------------------------------------------------------------------------------------------------
+# -- where it is reported ---------------------------------------------------------------------------------------------
 
 
 def test_report_result_and_junit_have_every_limit() -> None:

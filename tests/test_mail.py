@@ -657,9 +657,9 @@ def test_an_error_in_the_mail_is_a_message(monkeypatch: pytest.MonkeyPatch, caps
     afterwards: list[Callable[[], None]] = []
     with notify_on_exit(where, afterwards) as letter:
         letter.about = "a test"
-        print("told")
+        print("printed")
     for tell in afterwards:
         tell()
     out, err = capsys.readouterr()
-    assert out == "told\n"
+    assert out == "printed\n"
     assert err == "snia-pts: The mail to a@example.org was not sent: RuntimeError: a fault.\n"

@@ -341,7 +341,7 @@ def test_a_missing_plugin_is_refused(name: str, reason: str) -> None:
 
 
 def test_two_plugins_of_one_name_are_refused(tmp_path: Path) -> None:
-    """Their entries could not be told apart."""
+    """Their entries could not be distinguished."""
     (tmp_path / "a").mkdir()
     load_plugins([str(EXAMPLES / "brief.py")])
     with pytest.raises(UsageError, match=r"examples/plugins/brief\.py is loaded under the same name"):

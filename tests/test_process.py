@@ -532,7 +532,7 @@ def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: 
     spreads = []
     for working in (threads, threads[:1]):
         program = staged.StagedProgram(
-            ["sh", "-c", " & ".join([*working, "sleep 1.2; echo said"])],
+            ["sh", "-c", " & ".join([*working, "sleep 1.2; echo done"])],
             threads=len(working),
             evidence=tmp_path / f"{len(working)}",
             child_signals=process.ChildSignalListener(),
@@ -544,7 +544,7 @@ def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: 
         text = b"".join(program.iter_stdout(10))
         program.end()
         spreads.append(program.thread_spread_ns)
-        assert text == (b"said\n" if listen else b"")
+        assert text == (b"done\n" if listen else b"")
         assert program.finished.seconds < 1.1
 
     assert spreads[0] is not None

@@ -459,7 +459,7 @@ def link(name: Path, device: Path) -> None:
 
 @contextmanager
 def moved(tmp_path: Path, serial: str) -> Iterator[tuple[Target, Path, Path]]:
-    """Return a target that was claimed as one device and came back as another, and both devices.
+    """Return a target that was claimed as one device and returned as another, and both devices.
 
     Its node does not have the kernel's name, because two loop devices cannot share one.
     """

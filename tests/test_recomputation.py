@@ -24,7 +24,7 @@ from snia_pts.model.measurement import Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
 from tests.command_line import assessed
-from tests.recomputation import host
+from tests.recomputation import host, percentiles
 from tests.recomputation.key_figures import key_figures
 from tests.recomputation.record import (
     Row,
@@ -73,7 +73,7 @@ _ALWAYS = {
     "latency": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "optane")),
     "wsat": (("enterprise", "1.1", "enterprise-sata"), ("client", "1.1", "client-qlc"), ("client", "2.0.2", "hdd")),
     "hir": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "enterprise-sata")),
-    "xsr": (("client", "2.0.2", "client-qlc"),),
+    "xsr": (("client", "2.0.2", "client-qlc"), ("enterprise", "2.0.2", "enterprise-nvme-sensors")),
     "composite": (("client", "1.1", "client-qlc"),),
     "dirth": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "enterprise-sata")),
 }
@@ -194,6 +194,16 @@ def test_points_are_those_of_their_rounds(run: Path) -> None:
         )
         again = response_times([part for parts in round_answers for part in parts])
         same(values(point, *again), list(again.values()))
+
+
+def test_percentiles_are_those_of_the_reads_and_of_the_writes(run: Path) -> None:
+    """The table of percentiles has each point and histogram, reads and writes apart, with the count of I/Os."""
+    printed = rows(run, "percentiles")
+    expected = percentiles.data_rows(run)
+    assert len(printed) == len(expected)
+    for key, numbers in expected:
+        (row,) = (row for row in printed if key.items() <= row.items())
+        same(values(row, *percentiles.COLUMNS), numbers)
 
 
 def test_rounds_are_those_of_the_answers(run: Path) -> None:

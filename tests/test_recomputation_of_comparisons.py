@@ -121,6 +121,69 @@ def test_printed_differences_are_those_of_the_records(
                 check(cell, figure)
 
 
+_MATRIX = ("--set", "rounds.block_sizes_kib=[1024, 64, 4]", "--set", "rounds.read_percents=[100, 65, 0]")
+#: Units of a lot by the time that their flash takes to program a page, in microseconds; one is far from the others.
+_UNITS_US = (2800, 2830, 2770, 2810, 3300)
+
+
+def test_units_of_a_lot_are_those_of_the_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each figure of a lot has mean, deviation, minimum, maximum and outliers of the units, in JSON and on the page."""
+    preset = Path("specs/drives/enterprise-nvme.toml").read_text(encoding="utf-8")
+    folders = []
+    for number, program_us in enumerate(_UNITS_US):
+        drive, folder = tmp_path / f"unit-{number}.toml", tmp_path / str(number)
+        drive.write_text(preset.replace("program_us = 2800", f"program_us = {program_us}"), encoding="utf-8")
+        options = ("--run-dir", str(folder), "--seed", str(number), "--to", "csv", "--progress", "none")
+        assert main(["iops", f"sim:{drive}", "--set", "rounds.point_seconds=1", *_MATRIX, *options]) == 0
+        folders.append(folder)
+    capsys.readouterr()
+    assert main(["compare", *map(str, folders), "--json", "--out", str(tmp_path / "out")]) == 0
+    found = [key_figures(folder) for folder in folders]
+    lots = {place: _lot([run[place] for run in found if place in run]) for place in found[0]}
+    outliers = {place: lot.pop("outliers") for place, lot in lots.items()}
+    shown = {(row.pop("metric"), row.pop("at")): row for row in json.loads(capsys.readouterr().out)["lot"]}
+
+    assert shown.keys() == {place for place, lot in lots.items() if lot["units"] > 2}
+    for place, row in shown.items():
+        assert row.pop("outliers") == outliers[place]
+        assert row == pytest.approx(lots[place])
+    assert ["E"] in outliers.values()
+    tables = [
+        table for table in printed_tables(tmp_path / "out", "comparison.rst") if table.page.endswith("Unit to Unit")
+    ]
+    for table in tables:
+        metric = _METRICS.get(table.page.removesuffix(", Unit to Unit"))
+        for point, *cells in table.body:
+            place = (metric, point) if metric else ("iops", point.removesuffix(", IOPS"))
+            lot = lots[place]
+            numbers = [
+                lot["mean"],
+                lot["deviation"],
+                100 * lot["deviation"] / lot["mean"],
+                lot["minimum"],
+                lot["maximum"],
+            ]
+            for cell, number in zip(cells, [float(lot["units"]), *numbers], strict=False):
+                check(cell, number)
+            assert cells[-1] == (", ".join(outliers[place]) or "none")
+    assert len(tables) == 5
+
+
+def _lot(units: list[Figure]) -> dict[str, Any]:
+    """Return the statistics of the units with a steady value, and the letters of outliers."""
+    numbers = np.array([figure.value for figure in units if figure.steady])
+    distances = np.abs(numbers - np.median(numbers))
+    limit = max(0.05 * np.median(numbers), 4 * np.median(distances))
+    return {
+        "units": len(numbers),
+        "mean": float(numbers.mean()),
+        "deviation": float(numbers.std(ddof=1)),
+        "minimum": float(numbers.min()),
+        "maximum": float(numbers.max()),
+        "outliers": ["ABCDE"[place] for place in np.flatnonzero(distances > limit)] if len(numbers) > 4 else None,
+    }
+
+
 def _axis_place(at: str) -> tuple[float, ...]:
     """Return R/W mix, block size, TC and QD of a point of the standard's tests, from its name."""
     point = re.fullmatch(r"RND ([\d.]+) KiB (\d+)/\d+(?: T(\d+)Q(\d+))?", at)

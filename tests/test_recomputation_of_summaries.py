@@ -20,18 +20,44 @@ _SETTINGS = (
     *(f"{test}.demand.thread_counts=[32, 6, 1]" for test in ("composite", "dirth")),
 )
 
+#: The access of the one workload of each profile, and its further values.
+_PROFILES = {
+    "random-zones": ("RND", "zones = 4"),
+    "sequential-zones": ("SEQ", "zones = 5"),
+    "depths": ("RND", 'range = "1 GiB"\n[[axis]]\nkey = "queue_depth"\nvalues = [1, 2, 8]'),
+}
+_PROFILE = """
+format = 1
+title = "{title}"
+description = "Short."
+source = "a test"
+[[workload]]
+name = "reads"
+access = "{access}"
+read_percent = 100
+block_size = "64 KiB"
+seconds = 5
+{values}
+"""
 
 pytestmark = pytest.mark.usefixtures("without_figures")
 
 
-@pytest.fixture(scope="module", params=["imported", pytest.param("simulated", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["imported", "profiles", pytest.param("simulated", marks=pytest.mark.long)])
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All tests of a simulated drive, and those of a file of TKperf, with their summary as text."""
+    """All tests of a simulated drive, those of a file of TKperf, and three profiles, with their summary as text."""
     folder: Path = tmp_path_factory.mktemp("suite")
     run, options = folder / "run", ("--run-dir", str(folder / "run"), "--to", "csv,rst")
     if request.param == "imported":
         (folder / "f.xml").write_bytes(tkperf_files.ssd())
         assert main(["import", str(folder / "f.xml"), *options]) == 0
+        return run
+    if request.param == "profiles":
+        for name, (access, values) in _PROFILES.items():
+            (folder / f"{name}.toml").write_text(_PROFILE.format(title=name, access=access, values=values))
+        paths = ",".join(str(folder / f"{name}.toml") for name in _PROFILES)
+        sim = ("sim:hdd", "--seed", "20261125", "--progress", "none")
+        assert main(["profile", "run", paths, *sim, *options]) == 0
         return run
     changed = [word for setting in _SETTINGS for word in ("--set", setting)]
     words = ("all", "sim:enterprise-nvme", "--advanced", "--seed", "20261125", "--progress", "none")

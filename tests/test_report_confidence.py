@@ -97,6 +97,28 @@ def test_the_cumulative_line_rises_to_100_percent(counted: dict[int, int]) -> No
         assert reached >= percent - 1e-9
 
 
+@given(bins)
+def test_the_axis_of_nines_has_each_marker_at_its_number_of_nines(counted: dict[int, int]) -> None:
+    """The line reaches three nines at the 99.9 % marker, and not before it; the longest response time has no nines."""
+    summary = confidence.confidence(line_of(counted))
+    times, nines = confidence.nines(summary)
+    assert nines == sorted(nines)
+    assert len(times) == len(counted) - 1
+    for number, marker in enumerate(summary.known_markers[1:-1], start=3):
+        assert marker.ms is not None
+        before = [value for time, value in zip(times, nines, strict=True) if time < marker.ms]
+        until = [value for time, value in zip(times, nines, strict=True) if time <= marker.ms]
+        assert max(before, default=0) < number
+        assert marker.ms == summary.maximum_ms or max(until) >= number - 1e-9
+
+
+def test_the_axis_of_nines_has_a_tick_for_each_power_of_ten() -> None:
+    """1 000 000 I/Os are shown up to six nines."""
+    words = words_of(line_of({100_000: 999_990, 900_000: 10}))
+    ticks = ["0", "90", "99", "99.9", "99.99", "99.999", "99.9999"]
+    assert [word for word in words if word in ticks and word != "0"] == ticks[1:]
+
+
 @given(bins, st.integers(0, 100))
 def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> None:
     """A bin's value may exceed the greatest response time; markers are limited to that time."""

@@ -15,6 +15,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from string import ascii_uppercase
 
 import numpy
 import pytest
@@ -30,8 +31,10 @@ from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.writing import forget, replace_files
+from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
+from snia_pts.spec.limits import Limit
 from snia_pts.text import printable
 from tests import profiles, samples
 from tests.drives import need_program
@@ -49,6 +52,9 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "AND": lambda *values: all(values),
     "IF": lambda condition, then, otherwise: then if condition else otherwise,
     "NA": lambda: math.nan,
+    "COUNTIF": lambda values, _: sum(map(bool, values)),
+    "TRUE": lambda: True,
+    "FALSE": lambda: False,
 }
 
 
@@ -88,6 +94,20 @@ class Book:
                 expected = {"TRUE": 1.0, "FALSE": 0.0, "#N/A": math.nan}
                 yield place, expected[text] if text in expected else float(text)
 
+    def texts(self, sheet: str) -> dict[str, str]:
+        """Return the texts of a sheet by their places."""
+        shared = ["".join(text.itertext()) for text in self.part("xl/sharedStrings.xml").iter(f"{{{NS['m']}}}si")]
+        return {
+            place: shared[int(cell.findtext("m:v", "", NS))]
+            for (name, place), cell in self._cells.items()
+            if name == sheet and cell.get("t") == "s"
+        }
+
+    def last_row(self, sheet: str) -> int:
+        """Return the number of the last row of a sheet that has a value."""
+        filled = (place for place, cell in self._cells.items() if cell.find("m:v", NS) is not None)
+        return max(int(place.strip(ascii_uppercase)) for name, place in filled if name == sheet)
+
     def value(self, sheet: str, place: str) -> float:
         """Return the calculated value of a cell."""
         place = place.replace("$", "")
@@ -99,10 +119,10 @@ class Book:
         return self._known[sheet, place]
 
     def _calculated(self, sheet: str, formula: str) -> float:
-        reference = r"(?:(\w+)!)?(\$?[A-Z]{1,3}\$?[0-9]+)(?::(\$?[A-Z]{1,3}\$?[0-9]+))?"
+        reference = r"(?:(?:'([^']+)'|(\w+))!)?(\$?[A-Z]{1,3}\$?[0-9]+)(?::(\$?[A-Z]{1,3}\$?[0-9]+))?"
 
         def find_one(match: re.Match[str]) -> str:
-            return f"_at({match[1] or sheet!r}, {match[2]!r}, {match[3]!r})"
+            return f"_at({match[1] or match[2] or sheet!r}, {match[3]!r}, {match[4]!r})"
 
         with numpy.errstate(all="ignore"):  # both branches of an IF are calculated
             return float(eval(re.sub(reference, find_one, formula), {**FUNCTIONS, "_at": self._at}))  # noqa: S307
@@ -123,10 +143,20 @@ def with_a_repeated_pass() -> TestResult:
     return dataclasses.replace(result, loops=(dataclasses.replace(loop, too_short=short),))
 
 
+def with_limits() -> TestResult:
+    """Return a result with limits that are met, missed, and on a number that was not measured."""
+    result = samples.iops_result()
+    met = Limit(test="iops", metric="iops", at="RND 4 KiB 0/100", unit="IOPS", minimum=1.0, maximum=1e9)
+    missed = dataclasses.replace(met, minimum=1e9, maximum=None, tolerance_percent=5.0)
+    limits = (met, missed, dataclasses.replace(met, at="RND 5 KiB 0/100"))
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits))
+
+
 RESULTS: dict[str, Callable[[], TestResult]] = {
     **{test: (lambda test=test: samples.result_of(test)) for test in ("iops", "throughput", "wsat", "dirth")},  # type: ignore[misc]
     "stopped at once": lambda: samples.result_of("iops", stop_after=1, ending="interrupted"),
     "dead": lambda: samples.result_of("latency", scale=0.0),
+    "limits": with_limits,
     "repeated pass": with_a_repeated_pass,
     "file matrix": lambda: profiles.result(profiles.shipped("file-matrix", range="4M")),
 }
@@ -184,9 +214,10 @@ def test_a_matrix_of_each_operation_has_a_chart_on_one_scale() -> None:
     top = {
         cell: value
         for cell, value in book.formulas()
-        if cell[0] == "Matrices" and int(re.sub("[A-Z]", "", cell[1])) < 21
+        if cell[0] == "Matrix MB per s" and int(re.sub("[A-Z]", "", cell[1])) < 21
     }
     charts = [book.part(name) for name in book.parts if name.startswith("xl/charts/chart")]
+    charts = [chart for chart in charts if any("Matrix MB per s" in text for text in chart.itertext())]
     main_ns, chart_ns = NS["m"], "http://schemas.openxmlformats.org/drawingml/2006/chart"
 
     labels = ("4 KiB", "16 KiB", "64 KiB", "256 KiB", "1024 KiB")
@@ -196,10 +227,94 @@ def test_a_matrix_of_each_operation_has_a_chart_on_one_scale() -> None:
         for column, label in zip(columns, labels, strict=True)
     }
     texts = [text.text for text in book.part("xl/sharedStrings.xml").iter(f"{{{main_ns}}}t")]
-    assert [name for name in names if f"{name}: MB/s" not in texts] == []
+    assert [name for name in names if f"{name}: Throughput (MB/s)" not in texts] == []
     assert len(charts) == len(names) == 10
     (maximum,) = {float(element.get("val", "")) for chart in charts for element in chart.iter(f"{{{chart_ns}}}max")}
     assert max(rates.values()) <= maximum <= 2 * max(rates.values())
+
+
+@pytest.mark.parametrize(
+    ("test", "down", "across"), [("iops", "block_size_bytes", "read_percent"), ("dirth", "thread_count", "queue_depth")]
+)
+def test_a_test_of_the_standard_has_a_matrix_for_each_metric(test: str, down: str, across: str) -> None:
+    """Block sizes by R/W mixes, or threads by queue depths, both ascending, with a chart on a sheet for each metric."""
+    result = RESULTS[test]()
+    points = next(table for table in data_tables(result) if table.name == "points")
+    book = Book(xlsx.make(result))
+    rows, columns = (sorted({row[points.column(field)] for row in points.rows}) for field in (down, across))  # type: ignore[type-var]
+    for sheet, field, divisor in (("Matrix IOPS", "iops", 1), ("Matrix ART", "average_response_us", 1000)):
+        cells = {place: book.value(sheet, place) for (name, place), _ in book.formulas() if name == sheet}
+        assert cells == {
+            f"{chr(ord('B') + columns.index(row[points.column(across)]))}{3 + rows.index(row[points.column(down)])}": (
+                pytest.approx(row[points.column(field)] / divisor)  # type: ignore[operator]
+            )
+            for row in points.rows
+        }
+        assert len(cells) == len(rows) * len(columns)
+        charts = ["".join(book.part(name).itertext()) for name in book.parts if name.startswith("xl/charts/chart")]
+        assert sum(f"'{sheet}'!" in chart for chart in charts) == 1
+
+
+def test_the_summary_calculates_the_limits() -> None:
+    """A changed count in the sheet of measurements changes the measured value and the verdict on the limit."""
+    content = xlsx.make(with_limits())
+    before, after = Book(content), Book(content)
+    assert before.value("Summary", "B4") == 1
+    assert [before.value("Summary", f"J{row}") for row in (8, 9, 10)] == [1, 0, 0]
+    for cell, value in before.formulas():
+        if cell[0] == "Measurements":
+            after._known[cell] = 1e6 * value
+    assert [after.value("Summary", f"J{row}") for row in (8, 9, 10)] == [0, 1, 0]
+    assert after.value("Summary", "B4") == 1
+
+
+def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
+    """It states the verdict with its rounds, the conformance, the limits, and the key figures of the tracked points."""
+    result = with_limits()
+    book = Book(xlsx.make(result))
+    texts = book.texts("Summary")
+    (loop,) = result.loops
+    assert loop.window is not None
+    tracked = [loop.window_rounds[-1].point(variable).stimulus.label for variable, _ in loop.window.determinations]
+    listed = list(texts.values())
+    assert texts["A2"] == "STEADY STATE in rounds 3 - 7"
+    assert texts["A3"].startswith(("PTS conformant", "NOT PTS conformant"))
+    assert texts["A4"] == "Limits met, of 3:"
+    start = listed.index("Key figures")
+    assert [at for at in listed[start:] if at in tracked] == sorted(tracked, key=listed[start:].index)
+    values = {(figure.at, figure.metric): figure.value for figure in key_figures(result)}
+    first = next(int(cell[1:]) for cell, text in texts.items() if cell and text == "Key figures") + 2
+    for row in range(first, first + len(tracked)):
+        assert book.value("Summary", f"B{row}") == pytest.approx(values[texts[f"A{row}"], "iops"])
+
+
+def test_headings_precede_the_names_of_result_xml() -> None:
+    """The first row of a table has a heading for readers with the unit, the second the name of the column."""
+    texts = Book(xlsx.make(samples.iops_result())).texts("Points")
+    names = {text: texts[f"{place[:-1]}1"] for place, text in texts.items() if place.strip(ascii_uppercase) == "2"}
+    assert names["average_response_us"] == "Average response time (\N{MICRO SIGN}s)"
+    assert names["five_nines_response_us"] == "99.999 % response time (\N{MICRO SIGN}s)"
+    assert names["mb_per_second"] == "Throughput (MB/s)"
+
+
+def test_a_wrapped_row_is_as_high_as_its_text() -> None:
+    """Programs that do not adapt heights when they open a file overprint no row."""
+    command = ["snia-pts", *["--word"] * 40]
+    book = Book(xlsx.make(samples.iops_result(command_line=command)))
+    rows = {row.get("r"): row.get("ht") for row in book.part("xl/worksheets/sheet1.xml").iter(f"{{{NS['m']}}}row")}
+    (place,) = (place for place, text in book.texts("Summary").items() if text.startswith("snia-pts --word"))
+    assert float(rows[place[1:]] or 0) >= 15 * len(" ".join(command)) / 28
+
+
+def test_no_chart_has_a_single_point() -> None:
+    """A time line of one sample, such as a stimulus without samples, has no chart; one of several has."""
+    book = Book(xlsx.make(samples.result_of("wsat")))
+    charts = ["".join(book.part(part).itertext()) for part in book.parts if part.startswith("xl/charts/chart")]
+    rows = {name: book.last_row(name) for name in book.names if name.startswith("Samples")}
+    assert min(rows.values()) == 3
+    assert {name for name in rows if any(f"'{name}'!" in chart for chart in charts)} == {
+        name for name, last in rows.items() if last > 3
+    }
 
 
 def test_texts_of_devices_stay_texts() -> None:
@@ -212,7 +327,18 @@ def test_texts_of_devices_stay_texts() -> None:
 
     assert '=HYPERLINK("http://x","y")' in texts
     assert "\x07" not in texts
-    assert {sheet for (sheet, _), _ in book.formulas()} == {"Steady state", "Rounds", "Points", "Measurements"}
+    assert {sheet for (sheet, _), _ in book.formulas()} == {
+        "Summary",
+        "Steady state",
+        "Key figures",
+        "Matrix IOPS",
+        "Matrix MB per s",
+        "Matrix ART",
+        "Rounds",
+        "Points",
+        "Percentile matrices",
+        "Measurements",
+    }
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
     assert rows["dut.model"] == f"'{printable(HOSTILE)}"
     for text in (" =1+1", "\uff1d1+1", "\u3000\uff0b1"):
@@ -328,7 +454,7 @@ def test_a_report_is_written_in_the_requested_formats(tmp_path: Path, capsys: py
 def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
     """LibreOffice recalculates the workbook without the suite's numbers."""
     need_program("soffice", "libreoffice-calc-nogui")
-    path = write(samples.iops_result(), tmp_path, ("xlsx",))["xlsx"]
+    path = write(with_limits(), tmp_path, ("xlsx",))["xlsx"]
     bare = tmp_path / "bare.xlsx"
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(bare, "w") as stripped:
         for name in given.namelist():

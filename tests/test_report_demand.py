@@ -303,6 +303,24 @@ def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
     assert corners == pytest.approx([place for corner in wanted for place in corner])
 
 
+def test_the_colours_of_a_surface_span_its_own_values() -> None:
+    """A surface that is low on the common scale has the colours, and a bar with the maximum, of its own scale."""
+    across, deep, values = side("Queue Depth", 4), side("Thread Count", 4), grid(4)
+    tall = {place: 100 * value for place, value in values.items()}
+    with drawing.settings():
+        figures = [surface_3d.surface(values, across, deep, heading="IOPS", alike=alike) for alike in ((), (tall,))]
+        for figure in figures:
+            check(figure)
+    alone, low = (
+        [patch.get_facecolor() for patch in figure.axes[0].patches if patch.get_zorder() >= 1] for figure in figures
+    )
+    assert alone == low
+    assert len(set(low)) > 3
+    for figure in figures:
+        labels = [text.get_text() for text in figure.axes[0].texts]
+        assert labels[-3:] == ["0", "9.00", "Colours: IOPS"]
+
+
 def test_a_surface_needs_two_keys_per_axis_and_all_values() -> None:
     """A single row, or a missing value, gives no surface: then there is only the line plot."""
     two, one = side("x", 2), side("x", 1)
@@ -338,7 +356,7 @@ def test_a_thread_count_has_one_style_in_all_plots() -> None:
 
 
 def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -> None:
-    """If the utilisation of one point is unknown, a sentence replaces page and table."""
+    """If the utilisation of one point is unknown, as on a simulated drive, a sentence replaces page and table."""
     result = result_of("dirth")
     (loop,) = result.loops
     last = loop.rounds[-1]
@@ -347,6 +365,9 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
     assert "P8" not in plots(report)
     assert "host's CPU utilisation was not measured at every point. P8 omitted: no data." in text_of(report.pages[0])
+    facts = replace(result.facts, dut=samples.dut(kind="simulated"))
+    simulated = build(replace(result, facts=facts, loops=(replace(loop, rounds=rounds),)))
+    assert "The host's CPU utilisation is not simulated. P8 omitted: no data." in text_of(simulated.pages[0])
     (points,) = (page for page in report.pages if page.title.startswith("All Points"))
     assert "Host CPU utilisation (%)" not in tables(points)
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import io
+import re
+import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
+import pytest
+from lxml import html as markup
+from PIL import Image
+
+from snia_pts.report import suite
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.formats import html, rst
 from snia_pts.report.registry import build
 from snia_pts.results.result import TestResult
 from snia_pts.text import one_line
 from tests import samples
+from tests.drives import need_program
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
@@ -73,11 +83,12 @@ def test_figures_are_embedded_with_alt_texts() -> None:
 
 def test_the_header_appears_once_without_page_numbers() -> None:
     """The banner appears once at any length of the report, and no page number token of the PDF remains."""
-    text = page(samples.iops_result())
+    result = samples.iops_result()
+    text = page(result)
     assert text.count("SNIA SSS TWG") == 1
     assert "###" not in text
     reader = Reader(text)
-    assert len(reader.all("h2")) + len(reader.all("h1")) == 12
+    assert [len(reader.all(tag)) for tag in ("h1", "h2", "h3")] == [1, len(build(result).pages), 0]
     assert "IOPS Test Report: EXAMPLE MZ7L3960HCJR-00A07" in reader.words
 
 
@@ -93,8 +104,71 @@ def test_markup_from_a_device_stays_text() -> None:
     assert HOSTILE in "".join(reader.words)
 
 
+def test_the_contents_link_to_every_page() -> None:
+    """Each page of the report has a link to its own section; a summary of one page has no contents."""
+    result = samples.iops_result()
+    document = markup.fromstring(page(result))
+    links = {link.get("href", ""): link.text_content() for link in document.iterfind(".//nav//li//a")}
+    titles = {f"#{section.get('id')}": section.findtext("h2") for section in document.iterfind(".//section")}
+    assert links == titles
+    assert list(links.values()) == [item.title for item in build(result).pages]
+    stopped = suite.build(suite.overview([("latency", samples.result_of("latency"))]), "html")
+    assert b"<nav" not in html.make(stopped, rst.parse(rst.render(stopped)), {})
+
+
+def test_long_identifiers_may_be_broken_and_words_may_not() -> None:
+    """A path has breaks after its slashes, a digest after 16 digits; words and names with hyphens have none."""
+    path, digest = "/dev/disk/by-id/nvme-eui.0025388b71b0c0de", "ab" * 16
+    result = samples.iops_result(stop_after=1, ending="interrupted")
+    words = ("snia-pts", path, digest, "a-name-with-many-hyphens", "conformant")
+    report = build(dataclasses.replace(result, facts=dataclasses.replace(result.facts, command_line=words)))
+    text = html.make(report, rst.parse(rst.render(report)), {}).decode()
+    shown = f"{path.replace('/', '/<wbr>').replace('eui.', 'eui.<wbr>')} {digest[:16]}<wbr>{digest[16:]}"
+    assert f"snia-pts {shown} a-name-with-many-hyphens conformant" in text
+    assert " ".join(words) in text.replace("<wbr>", "")
+
+
+#: Counts the words that a line break splits; a script in a copy of the page.
+BROKEN_WORDS = """<script>
+const broken = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let text; (text = texts.nextNode());)
+  for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) broken.push(word[0]);
+  }
+document.title = JSON.stringify(broken);
+</script></body>"""
+
+
+@pytest.mark.parametrize("width", [390, 640, 1440])
+def test_no_word_is_broken_at_any_width(width: int, tmp_path: Path) -> None:
+    """A browser breaks lines between words only, from the width of a telephone to that of a screen."""
+    need_program("chromium", "chromium")
+    narrow = f"<style>html {{ width: {width}px; }}</style></head>"
+    text = page(samples.iops_result(device=samples.dut(model="SIMULATED enterprise NVMe SSD, PTS conformant")))
+    (tmp_path / "page.html").write_text(text.replace("</head>", narrow).replace("</body>", BROKEN_WORDS))
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user", "--dump-dom")
+    command = ["chromium", *options, f"--window-size={max(width, 500)},2000", f"file://{tmp_path}/page.html"]
+    dom = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert "<title>[]</title>" in dom, re.findall("<title>.*?</title>", dom)
+
+
 def test_the_style_sheet_supports_dark_mode_and_print() -> None:
-    """The style sheet has a dark colour scheme, a white background for figures, and page breaks for print."""
+    """The style sheet has a dark colour scheme, page breaks for print, and a header that is repeated on each page."""
     style = page(samples.iops_result(stop_after=1, ending="interrupted"))
-    for rule in ("prefers-color-scheme: dark", "@media print", "break-before: page", "background: #fff"):
+    for rule in ("prefers-color-scheme: dark", "@media print", "break-before: page", "header { display: table-header"):
         assert rule in style
+
+
+def test_a_logo_keeps_its_colours_in_dark_mode() -> None:
+    """The colours of figures are inverted, those of the operator's logo are not."""
+    image = io.BytesIO()
+    Image.new("RGB", (40, 20), "red").save(image, "PNG")
+    result = samples.iops_result()
+    about = dataclasses.replace(result.facts.about, logo=base64.b64encode(image.getvalue()).decode())
+    reader = Reader(page(dataclasses.replace(result, facts=dataclasses.replace(result.facts, about=about))))
+    kinds = [attributes["class"] for attributes in reader.all("img")]
+    assert kinds == ["logo", *["plot"] * (len(kinds) - 1)]
+    assert "figure img.plot { filter: invert" in "".join(reader.words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 import sys
@@ -22,7 +23,7 @@ from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, Notice
 from snia_pts.runner.resume import available_formats
 from snia_pts.spec import SPEC_TYPES
-from tests import samples
+from tests import profiles, samples
 
 HOSTILE = "</script><script>alert(1)</script>\u2028<b>&amp;"
 
@@ -53,6 +54,55 @@ def test_every_test_has_figures_with_values(test: str) -> None:
             rows = trace["z"] if trace["type"] == "surface" else [trace["y"]]
             assert any(value is not None for row in rows for value in row)
     assert interactive.make(result) == interactive.make(samples.result_of(test))
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_every_axis_has_a_title(test: str) -> None:
+    """Both axes of a plot, and all three of a surface."""
+    for plot in figures(samples.result_of(test)):
+        axes = plot["layout"].get("scene", plot["layout"])
+        titles = [axes[name]["title"]["text"] for name in ("xaxis", "yaxis", "zaxis") if name in axes]
+        assert len(titles) == (3 if "scene" in plot["layout"] else 2)
+        assert all(titles)
+
+
+def test_the_allowed_band_spans_the_window() -> None:
+    """Each tracked variable has its average less and plus 10 %, over the rounds of the window, in its colour."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    assert loop.window is not None
+    rounds = {"text": "Round"}
+    (plot,) = (plot for plot in figures(result) if plot["layout"].get("xaxis", {}).get("title") == rounds)
+    bands = [trace for trace in plot["data"] if trace.get("fill")]
+    lines = [trace for trace in plot["data"] if not trace.get("fill")]
+    for band, line, (_, state) in zip(bands, lines, loop.window.determinations, strict=True):
+        assert (min(band["x"]), max(band["x"])) == (state.rounds[0], state.rounds[-1])
+        assert (min(band["y"]), max(band["y"])) == pytest.approx((0.9 * state.average, 1.1 * state.average))
+        assert band["line"]["color"] == line["line"]["color"]
+        assert band["name"].endswith("average \N{PLUS-MINUS SIGN} 10 %")
+
+
+def test_surfaces_of_a_profile_have_a_common_and_their_own_scale() -> None:
+    """The first scale is that of all operations; a button changes height and colours to that of the one surface."""
+    result = profiles.result(profiles.shipped("file-matrix", range="4M"))
+    plots = figures(result)
+    tops = [max(value for row in plot["data"][0]["z"] for value in row) for plot in plots]
+    for plot, top in zip(plots, tops, strict=True):
+        (menu,) = plot["layout"]["updatemenus"]
+        assert [(button["label"], button["args"]) for button in menu["buttons"]] == [
+            ("Common scale", [{"cmax": max(tops)}, {"scene.zaxis.range": [0, max(tops)]}]),
+            ("Own scale", [{"cmax": top}, {"scene.zaxis.range": [0, top]}]),
+        ]
+        assert plot["data"][0]["cmax"] == plot["layout"]["scene"]["zaxis"]["range"][1] == max(tops)
+    assert len(set(tops)) > 1
+
+
+def test_long_names_are_wrapped_in_legends() -> None:
+    """A line of a legend is as short as the screen of a telephone is narrow, and markup of a name is text."""
+    lines = interactive.trace_name(f"{HOSTILE} {'word ' * 20}").split("<br>")
+    assert len(lines) > 2
+    assert max(len(html.unescape(line)) for line in lines) <= 40
+    assert not any("<" in line for line in lines)
 
 
 def test_surfaces_are_the_window() -> None:

@@ -20,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation
 
 from snia_pts.cli.text.result import result_json, result_lines
+from snia_pts.model.measurement import percentiles_response_us
 from snia_pts.profiles.procedure import Point
 from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.profiles.report.axes import axis_pages
@@ -314,10 +315,11 @@ def matrix_result(slow: float = 0.1) -> TestResult:
 
 
 def test_all_surfaces_of_a_report_have_one_scale() -> None:
-    """A workload with a tenth of the IOPS has the scale and the view of the fastest one."""
+    """A workload with a tenth of the IOPS has the scale and the view of the fastest one, and its own colours."""
     plots = figures(matrix_result())
     first, second = (texts(plots[f"matrix-1-{number}"]) for number in (1, 2))
-    assert first == second
+    assert [one for one, other in zip(first, second, strict=True) if one != other] == ["1\u202f001"]
+    assert [other for one, other in zip(first, second, strict=True) if one != other] == ["101"]
     assert "1\u202f250" in first, "1001 IOPS need no more"
     assert "The scale is the same" in plots["matrix-1-2"].caption
 
@@ -342,7 +344,8 @@ def curve(seed: int) -> list[Step]:
             demand=f"Q{2**number}",
             iops=chance.uniform(100, 900 * (1 + number % 4)),
             average_ms=chance.uniform(0.05, 0.1 * 2**number),
-            most_ms=chance.uniform(0.05, 90),
+            two_nines_ms=chance.uniform(0.05, 90),
+            three_nines_ms=chance.uniform(0.05, 90),
         )
         for number in range(9)
     ]
@@ -364,12 +367,36 @@ def test_demand_labels_on_a_curve_never_overlap(seed: int) -> None:
     assert all(box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
 
 
+def test_a_curve_has_average_99_and_99_9_percent_of_each_point() -> None:
+    """Solid, dashed and dotted lines have the response times of all I/Os of a point at its IOPS."""
+    result = profiles.result(profiles.shipped("queue-depth"))
+    with settings():
+        drawn: Any = figures(result)["response-1-1"].draw()
+    shown = {point for line in drawn.axes[0].lines for point in zip(*map(list, line.get_data()), strict=True)}
+    for spot in placed_points(result):
+        (measured,) = spot.measured
+        times_us = percentiles_response_us(spot.measured, (99.0, 99.9))
+        assert None not in times_us
+        assert {
+            (measured.iops, time_us / 1000) for time_us in (measured.average_response_us, *times_us) if time_us
+        } <= shown
+
+
 def test_every_step_of_two_curves_has_its_label() -> None:
     """A read curve that begins with points close together, and a write curve that falls back, have all labels."""
     depths = [2**power for power in range(9)]
-    reads = [Step(demand=f"Q{depth}", iops=12e3 * depth, average_ms=0.08, most_ms=0.09) for depth in depths[:7]]
+    reads = [
+        Step(demand=f"Q{depth}", iops=12e3 * depth, average_ms=0.08, two_nines_ms=0.09, three_nines_ms=0.1)
+        for depth in depths[:7]
+    ]
     writes = [
-        Step(demand=f"Q{depth}", iops=iops, average_ms=depth / iops * 1000, most_ms=2 * depth / iops * 1000)
+        Step(
+            demand=f"Q{depth}",
+            iops=iops,
+            average_ms=depth / iops * 1000,
+            two_nines_ms=2 * depth / iops * 1000,
+            three_nines_ms=3 * depth / iops * 1000,
+        )
         for depth, iops in zip(depths, [75e3, 152e3, 303e3, 586e3, 587e3, 165e3, 147e3, 149e3, 156e3], strict=True)
     ]
     with settings():

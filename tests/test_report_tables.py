@@ -148,7 +148,7 @@ def test_a_window_without_an_average_is_not_evaluable() -> None:
 
 
 def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
-    """PTS 2.0.2: summary, convergence, three windows, rounds, tables, 2D, 3D, provenance."""
+    """Summary, convergence, three windows, response time, rounds, tables, 2D, 3D, percentiles, provenance."""
     assert titles(samples.iops_result(rounds=9)) == [
         "Summary",
         "IOPS Steady State Convergence Plot - All Block Sizes",
@@ -156,11 +156,13 @@ def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
         "IOPS Steady State Measurement Window - RND/4KiB RW0",
         "IOPS Steady State Measurement Window - RND/64KiB RW65",
         "IOPS Steady State Measurement Window - RND/1024KiB RW100",
+        "Tracked Points - Response Time vs Time",
         "Tracked Variables by Round",
         "IOPS - All RW Mix & BS - Tabular Data",
         "Response Time and Throughput - Tabular Data",
         "IOPS - All RW Mix & BS - 2D Plot",
         "IOPS - All RW Mix & BS - 3D Columns",
+        "Response Time Percentiles - Tabular Data",
         "Provenance",
     ]
 
@@ -195,7 +197,13 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
         (2 + 3, ["Summary", "Provenance"], "No complete round; a measurement window needs 5"),
         (
             2 + 3 * 56 + 20,
-            ["Summary", f"{CONVERGENCE} - All Block Sizes", "Tracked Variables by Round", "Provenance"],
+            [
+                "Summary",
+                f"{CONVERGENCE} - All Block Sizes",
+                "Tracked Points - Response Time vs Time",
+                "Tracked Variables by Round",
+                "Provenance",
+            ],
             "3 complete rounds; a measurement window needs 5",
         ),
     ],

@@ -371,7 +371,7 @@ def test_the_dots_of_the_window_are_on_the_curve(test: str, phase: Phase, name: 
 
 
 def test_write_saturation_has_the_plots_of_its_version() -> None:
-    """1.1 has IOPS vs TGBW on a log scale; 2.0.2 has IOPS vs Normalised Capacity and the response time histogram."""
+    """1.1 has IOPS vs TGBW on a log scale; 2.0.2 has plots vs Normalised Capacity and the response time histogram."""
     first, second = (
         {page.title for page in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
     )
@@ -381,8 +381,72 @@ def test_write_saturation_has_the_plots_of_its_version() -> None:
         f"{stimulus_name} {name}" for name in ("IOPS vs Time", "IOPS vs Time (log)", "IOPS vs TGBW")
     } <= first & second
     assert f"{stimulus_name} IOPS vs TGBW (log)" in first - second
-    assert f"{stimulus_name} IOPS vs Normalised Capacity" in second - first
+    assert f"{stimulus_name} ART, 99.999 % and MRT vs Time" in first & second
+    assert {
+        f"{stimulus_name} {name} vs Normalised Capacity" for name in ("IOPS", "ART, 99.999 % and MRT")
+    } <= second - first
     assert "WSAT - Response Time Histogram - RND 4 KiB 0/100 T4Q32" in second - first
+
+
+def test_response_times_against_drive_fills_are_those_against_time() -> None:
+    """Both figures show the same values; one at the sample's end, the other at the drive fills written until then."""
+    result = samples.result_of("wsat")
+    line = result.time_line("stimulus")
+    assert line is not None
+    drawn = {figure.name: figure.draw().axes[0].lines for figure in figures(result) if "response-time" in figure.name}
+    fills = [written / result.facts.dut.capacity_bytes for written in accumulate(line.write_bytes)]
+
+    assert [curve.get_label() for curve in drawn["response-time-fills"]] == ["ART", "99.999 %", "MRT"]
+    for by_time, by_fills in zip(drawn["response-time"], drawn["response-time-fills"], strict=True):
+        assert numpy.array_equal(by_time.get_ydata(), by_fills.get_ydata(), equal_nan=True)
+        assert list(cast("Any", by_fills.get_xdata())) == pytest.approx(fills)
+        assert list(cast("Any", by_time.get_xdata())) == pytest.approx([ended / 60 for ended in line.ended_seconds])
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_host_idle_recovery_shows_response_times_of_both_accesses(scale: float) -> None:
+    """Each wait state has ART, 99.999 % and MRT of every sample; if samples have too few I/Os, the caption says so."""
+    result = samples.result_of("hir", scale=scale)
+    (shown,) = (figure for figure in figures(result) if figure.name == "wait-state-3-response-time")
+    drawn = {line.get_label(): line for line in shown.draw().axes[0].lines if not str(line.get_label()).startswith("_")}
+    has_nines = scale > 1
+
+    assert ("99.999 % is n/a: every sample of Access A and Access C has fewer" in shown.caption) is not has_nines
+    for name, phase, style in (("Access A", "access A", "None"), ("Access C", "access C", "-")):
+        line = result.time_line(cast("Phase", phase), "Wait State 3")
+        assert line is not None
+        for label, column, shows in (
+            ("ART", line.average_response_us, True),
+            ("99.999 %", line.five_nines_us, has_nines),
+            ("MRT", line.maximum_response_us, True),
+        ):
+            assert (f"{label}, {name}" in drawn) is shows
+            if shows:
+                curve = drawn[f"{label}, {name}"]
+                assert list(cast("Any", curve.get_ydata())) == pytest.approx([value / 1000 for value in column])
+                assert curve.get_linestyle() == style
+
+
+def test_cross_stimulus_recovery_has_the_plots_of_its_version() -> None:
+    """1.1 has average and maximum response times apart; 2.0.2 has them with MB/s, on an axis of their own."""
+    first, second = (build(samples.result_of("xsr", pts=pts)) for pts in ("1.1", "2.0.2"))
+    apart = {f"XSR - {name} Response Time vs Time" for name in ("Average", "Maximum")}
+    together = "XSR - MB/s, ART and MRT vs Time"
+    titles, titles_2 = ({page.title for page in report.pages} for report in (first, second))
+
+    assert titles - titles_2 == apart
+    assert titles_2 - titles == {together}
+    result = samples.result_of("xsr", pts="2.0.2")
+    (shown,) = (figure for figure in figures(result) if figure.name == "throughput-and-response-time")
+    left, right = shown.draw().axes
+    groups = result.lines("stimulus")
+    drawn = [list(cast("Any", line.get_ydata())) for line in (*left.lines[: len(groups)], *right.lines)]
+    expected = [timelines.rates(line, quantity) for quantity in (THROUGHPUT, ART, MRT) for line in groups]
+    assert len(drawn) == len(expected)
+    for values, rates in zip(drawn, expected, strict=True):
+        assert values == pytest.approx(list(rates))
+    assert (left.get_yscale(), right.get_yscale()) == ("linear", "log")
+    assert {label.get_label() for label in right.lines} == {"ART (right axis)", "MRT (right axis)"}
 
 
 @pytest.mark.parametrize("name", ["oltp", "vod", "meta-data", "composite"])

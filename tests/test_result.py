@@ -1,4 +1,4 @@
-"""A result is built from the steps and their outcomes, as far as the run came."""
+"""A result is built from the steps and outcomes of a complete or a stopped run."""
 
 from __future__ import annotations
 

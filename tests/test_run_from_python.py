@@ -81,7 +81,7 @@ def test_a_stop_before_the_first_entry_leaves_no_folder(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("change", ["add", "cut", "remove"])
 def test_a_journal_changed_by_another_process_stops_the_run(change: str, tmp_path: Path) -> None:
-    """The run stops at its next entry; it is said to be resumable only if it is."""
+    """The run stops at its next entry; the message says that it is resumable only if it is."""
     folder, options = RunFolder(path=tmp_path / "run"), replace(OPTIONS, run_folder=tmp_path / "run")
 
     def change_in_round_2(event: Event) -> None:

@@ -204,7 +204,7 @@ def test_a_setting_that_cannot_be_restored_is_not_set(host: Host) -> None:
     assert host.read(MERGING) == "strange"
 
 
-# -- settings that do not do as they are told ------------------------------------------------------------------------
+# -- settings that a write does not change ------------------------------------------------------------------------
 
 
 @dataclass

@@ -16,6 +16,7 @@ from snia_pts.report import registry as building
 from snia_pts.report import suite
 from snia_pts.report.formats import rst
 from snia_pts.spec import SPEC_TYPES
+from tests.samples import cut_journal
 
 SAMPLES = Path(__file__).parent.parent / "reports" / "samples"
 MARK = "SIMULATED, NO DRIVE WAS TESTED"
@@ -125,3 +126,30 @@ def test_each_sample_report_exists_and_is_marked_simulated(test: str) -> None:
     sample = SAMPLES / f"{test}.pdf"
     assert sample.stat().st_size < 10**6
     assert all(MARK in page for page in pages(sample))
+
+
+def test_the_sample_of_a_drive_with_sensors_has_its_temperature_and_its_writes() -> None:
+    """It has the pages of a real drive's telemetry and log, marked SIMULATED."""
+    text = pages(SAMPLES / "sensors.pdf")
+    assert all(MARK in page for page in text)
+    assert any("Drive and Host vs Time" in page and "drive temperature" in page for page in text)
+    assert any("Drive Health" in page and "Physical Media Units Written" in page for page in text)
+
+
+def test_a_resumed_run_has_the_same_log_of_the_drive(tmp_path: Path) -> None:
+    """The steps before the stop are repeated, so temperature and counts go on; a drive without sensors has no log."""
+    words = ("throughput", "sim:enterprise-nvme-sensors", "--seed", "3", "--to", "none")
+    short = ("--set", "rounds.point_seconds=2", "--set", "rounds.maximum=5")
+    assert run(tmp_path / "whole", *words, *short) == 0
+    assert run(tmp_path / "stopped", *words, *short) == 0
+    cut_journal(RunFolder.existing(tmp_path / "stopped"), 12)
+    assert main(["resume", str(tmp_path / "stopped"), "--continue", "--progress", "none"]) == 0
+
+    whole, stopped = (assess(RunFolder.existing(tmp_path / name)) for name in ("whole", "stopped"))
+    assert whole.health_after is not None
+    assert stopped.health_after is not None
+    assert stopped.health_after.figures == whole.health_after.figures
+    assert whole.write_amplification is not None
+    assert {loop.rounds[0].measurements[0].telemetry is None for loop in whole.loops} == {False}
+    assert run(tmp_path / "plain", "throughput", "sim:enterprise-nvme", *words[2:], *short) == 0
+    assert assess(RunFolder.existing(tmp_path / "plain")).health_after is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -226,6 +227,38 @@ def test_idle_time_lets_writes_recover() -> None:
     assert rested > 1.5 * before
     assert later < rested
     assert after == pytest.approx(before, rel=0.05)
+
+
+def test_the_temperature_follows_the_load() -> None:
+    """It stays between idle and busy; an idle drive cools exponentially, one without sensors has no temperature."""
+    drive = SimulatedDrive(read_preset("enterprise-nvme-sensors"), 1)
+    sensors = drive.preset.sensors
+    assert sensors is not None
+    assert drive.celsius == sensors.idle_celsius
+    drive.run(stimulus(drive.preset), 5 * sensors.settling_seconds)
+    hot = drive.celsius
+    assert 0.95 * sensors.busy_celsius < hot <= sensors.busy_celsius
+    drive.idle(2 * sensors.settling_seconds)
+    assert drive.celsius == pytest.approx(sensors.idle_celsius + (hot - sensors.idle_celsius) * math.exp(-2))
+    assert math.isnan(SimulatedDrive(read_preset("enterprise-nvme"), 1).celsius)
+
+
+def test_the_drive_counts_what_it_writes_on_its_media() -> None:
+    """In steady state it counts as many bytes per byte of the host as its write amplification, which the FTL counts."""
+    drive = preconditioned("enterprise-nvme-sensors")
+    run(drive, stimulus(drive.preset), 600.0)
+    flash = drive._ftl  # the pages that it programmed are another count of the same bytes
+    written, programmed, pages = drive.written_bytes, drive.programmed_bytes, (flash.host_written, flash.programmed)
+    run(drive, stimulus(drive.preset), 600.0)
+    counted = (drive.programmed_bytes - programmed) / (drive.written_bytes - written)
+    assert counted == pytest.approx((flash.programmed - pages[1]) / (flash.host_written - pages[0]), rel=0.02)
+    assert counted > 2
+
+
+def test_sensors_change_no_other_number() -> None:
+    """A drive with sensors is as fast as the same drive without."""
+    plain, sensing = (SimulatedDrive(read_preset(name), 1) for name in ("enterprise-nvme", "enterprise-nvme-sensors"))
+    assert iops(run(plain, stimulus(plain.preset))) == iops(run(sensing, stimulus(sensing.preset)))
 
 
 def test_the_pseudo_slc_has_a_cliff() -> None:

@@ -281,7 +281,7 @@ def test_a_stopped_test_without_deviations_says_why_it_is_not_conformant() -> No
 def test_a_missing_report_is_not_listed() -> None:
     """The summary lists exactly the reports in the folder."""
     result_overview = overview(
-        [("latency", samples.result_of("latency")), ("xsr", samples.result_of("xsr"))], {"xsr": "report.html"}
+        [("latency", samples.result_of("latency")), ("xsr", samples.result_of("xsr"))], {"xsr": ["report.html"]}
     )
 
     assert [line.report for line in result_overview.lines] == ["\N{EN DASH}", "xsr/report.html"]
@@ -320,16 +320,22 @@ def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
 
 
 def test_the_summary_links_to_the_reports(tmp_path: Path) -> None:
-    """Each existing report has a relative link: in HTML an address, in PDF a file to open."""
+    """Each test has a relative link to its report in the same format, else to its last one."""
     result_overview = overview(
         [("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
-        {"latency": "report.pdf"},
+        {"latency": ["report.html", "report.pdf"], "wsat": ["report.pdf"]},
     )
     paths = write(result_overview, tmp_path)
 
-    assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == ["latency/report.pdf"]
+    assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == [
+        "latency/report.html",
+        "wsat/report.pdf",
+    ]
     actions = [note.get_object()["/A"] for page in PdfReader(paths["pdf"]).pages for note in page.get("/Annots", ())]
-    assert [(action["/S"], action["/F"]) for action in actions] == [("/GoToR", "latency/report.pdf")]
+    assert [(action["/S"], action["/F"]) for action in actions] == [
+        ("/GoToR", "latency/report.pdf"),
+        ("/GoToR", "wsat/report.pdf"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +364,7 @@ def test_the_summary_is_a_report(tmp_path: Path) -> None:
     """The summary exists in every format, from valid RST, links each report, and is reproducible."""
     result_overview = overview(
         results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)),
-        dict.fromkeys(TESTS, "report.pdf"),
+        dict.fromkeys(TESTS, ("report.pdf",)),
     )
 
     paths = write(result_overview, tmp_path)

@@ -507,8 +507,8 @@ def test_the_kernel_may_count_a_little_less(reported: int, counted: int, *, acce
     """2 % or 8 MB less is accepted, as other I/O may add; never with the page cache, whose I/O comes at other times."""
     block = block_statistics(read_bytes=0, write_bytes=counted, queue=0.0)
     nothing, written = transfers(ios=0, transferred_bytes=0), transfers(ios=1, transferred_bytes=reported)
-    for request, believed in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
-        with nullcontext() if believed else pytest.raises(AnswerRejected, match=r"the kernel counted .* on /dev/x"):
+    for request, valid in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
+        with nullcontext() if valid else pytest.raises(AnswerRejected, match=r"the kernel counted .* on /dev/x"):
             require_counted(request, nothing, written, vitals(block=block), "/dev/x")
 
 

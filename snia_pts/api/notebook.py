@@ -6,7 +6,7 @@ from dataclasses import replace
 from html import escape
 
 from ..report.registry import build
-from ..report.writing import render
+from ..report.writing import html_page
 from ..results.result import TestResult
 
 #: The height of the page in a notebook, in CSS pixels; a longer page scrolls.
@@ -20,6 +20,6 @@ def first_page(result: TestResult) -> str:
     them.  Raises ReportError.
     """
     report = build(result)
-    page = render(replace(report, pages=report.pages[:1]), ["html"])["report.html"].decode("utf-8")
+    page = html_page(replace(report, pages=report.pages[:1])).decode("utf-8")
     style = f"width:100%; height:{_HEIGHT}px; border:0; background:white; resize:vertical"
     return f'<iframe sandbox="allow-same-origin" style="{style}" srcdoc="{escape(page)}"></iframe>'

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..model.measurement import METRICS, NINES
 from ..profiles.report import parts
-from ..profiles.report.parts import comparison, parameters, plots, point_matrices
+from ..profiles.report.parts import comparison, key_figures, parameters, plots, point_matrices
 from ..profiles.report.points import PlacedPoint, ProfileResult, placed_points
 from ..report.figures.matrices import maximum_response_ms, percentile_response_ms
 from ..report.header import Rows, pattern
@@ -22,7 +22,7 @@ _PERCENTILES = (
     "From the bins of all rounds; without bins, fio's own percentiles of a point that was measured once and only reads "
     "or only writes. n/a: unknown, or too few I/Os (99.999 % needs 100 000)."
 )
-__all__ = ["comparison", "overview", "pages", "parameters", "plots", "point_matrices", "setup"]
+__all__ = ["comparison", "key_figures", "overview", "pages", "parameters", "plots", "point_matrices", "setup"]
 
 
 def pages(result: ProfileResult) -> tuple[Page, ...]:

@@ -66,7 +66,7 @@ def _import(files: Sequence[SourceFile], runs: Sequence[ImportedRun], path: Path
             suite.discard()  # does nothing if there are runs
         _report(folders, formats)
         _report_suite(suite, formats)
-    else:  # "all" runs no profiles of a hard disk
+    else:  # another import may add a run to the folder of a hard disk
         _report(_create_runs(runs, [path / run.test for run in runs], files), formats)
 
 

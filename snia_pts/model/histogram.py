@@ -89,7 +89,8 @@ def percentiles_ns(histograms: Iterable[Histogram], percents: Sequence[float]) -
 
     None if there are too few I/Os: percentile q needs at least 1 / (1 - q) of them, which is 100 000 for five nines.
     """
-    return _percentiles_ns(tuple(histograms), tuple(percents))
+    filled = tuple(histogram for histogram in histograms if histogram.counted)
+    return _percentiles_ns(filled, tuple(percents))
 
 
 def percentile_rank(count: int, percent: float) -> int | None:

@@ -23,6 +23,9 @@ FIVE_NINES = 99.999
 #: The confidence levels of the standard, in percent.
 NINES = (99.9, 99.99, FIVE_NINES)
 
+#: The reads, or the writes, of a measurement.
+Direction = Literal["read", "write"]
+
 Key = TypeVar("Key", bound=Hashable)
 
 #: Engines report their I/O time in whole milliseconds, which is 1 % of this.  Shorter times give no rate.
@@ -256,12 +259,17 @@ def percentiles_response_us(measurements: Sequence[Measurement], percents: Seque
     for a single measurement with either reads or writes.
     """
     sides = [side for measurement in measurements for side in (measurement.read, measurement.write)]
-    stated = [side for side in sides if side.ios]
+    return percentiles_of_transfers_us(sides, percents)
+
+
+def percentiles_of_transfers_us(transfers: Sequence[Transfers], percents: Sequence[float]) -> tuple[float | None, ...]:
+    """Return percentiles like ``percentiles_response_us`` of reads, of writes, or of both."""
+    stated = [part for part in transfers if part.ios]
     if len(stated) == 1 and stated[0].percentiles_ns:
         return tuple(stated[0].stated_percentile_us(percent) for percent in percents)
-    values_ns = percentiles_ns((side.histogram for side in sides), percents)
-    maximum_us = max((measurement.maximum_response_us for measurement in measurements), default=math.nan)
-    return tuple(None if value is None else min(value / 1000, maximum_us) for value in values_ns)
+    values_ns = percentiles_ns((part.histogram for part in transfers), percents)
+    maximum_ns = max((part.response_max_ns for part in transfers), default=0)
+    return tuple(None if value is None else min(value, maximum_ns) / 1000 for value in values_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

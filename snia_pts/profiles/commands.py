@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from pathlib import Path
 
+from ..errors import UsageError
 from ..runner.plugins import load_plugins
 from .reader import profile_path, profile_paths, read_profile
 from .spec import AXIS
@@ -30,15 +33,31 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run, or plan, a profile on a drive, a file, or in a directory; its own options become overrides."""
-    from ..cli.commands.run import run_or_plan  # ``list`` and ``show`` need none of it
+    """Run, or plan, profiles on a drive, a file, or one in a directory; their own options become overrides."""
+    from ..cli.commands.run import run_or_plan, run_or_plan_all  # ``list`` and ``show`` need none of it
     from ..cli.options import run_options
+    from ..runner.setup import new_seed
+    from ..runner.suite import derive_seed
 
     overrides = [
         f"{key}={value}"
         for key in ("repeats", "seconds", "ramp_seconds", "range")
         if (value := getattr(arguments, key)) is not None
     ]
-    arguments.spec, arguments.test = arguments.name, "profile"
+    names = arguments.name.split(",")
+    arguments.spec, arguments.test = names[0], "profile"
     arguments.set = [*overrides, *(f"{AXIS}{text}" for text in arguments.axis)]
-    return run_or_plan(run_options(arguments), arguments)
+    options = run_options(arguments)
+    if len(names) == 1:
+        return run_or_plan(options, arguments)
+    if options.limits:
+        detail = "--limits is for one profile: the points of each have names of their own."
+        raise UsageError(detail=detail, hint="Run them one by one, or put limits in the profiles.")
+    seed = new_seed() if options.seed is None else options.seed
+    each = [replace(options, specification=_absolute(name), seed=derive_seed(seed, name)) for name in names]
+    return run_or_plan_all(each, arguments)
+
+
+def _absolute(name: str) -> str:
+    """Return a profile's name, or the absolute path of its file: the run may be resumed in another folder."""
+    return str(Path(name).absolute()) if "/" in name or name.endswith(".toml") else name

@@ -24,10 +24,15 @@ def add_profile(add: AddVerb) -> None:
     show.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show"))
     run = verbs.add_parser("run", help="run a profile on a drive, on a file, or in a directory", allow_abbrev=False)
     run.description = (
-        "Runs a profile on TARGET. Destroys everything on a drive or file; in a directory it creates a file."
+        "Runs a profile on TARGET. Destroys everything on a drive or file; in a directory it creates a file. Several "
+        "profiles run one after the other on a drive or file, in one folder with a summary."
     )
     run.set_defaults(verb=LazyVerb(f"{_COMMANDS}:run"), pts="2.0.2", test_class="enterprise")
-    run.add_argument("name", metavar="NAME", help="a name from the list, or the path of your own file")
+    run.add_argument(
+        "name",
+        metavar="NAME[,NAME...]",
+        help="a name from the list, or the path of your own file; several with commas between them",
+    )
     add_target(run)
     profile = run.add_argument_group("profile", "The report lists every value that differs from the profile.")
     profile.add_argument("--repeats", metavar="N", help="number of measurements of each point")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain, repeat
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from .. import registries
 from ..errors import NotResumable, RecordError, RunFolderError
 from ..files import create, is_unmoved, keep_folder_open, open_regular, read_regular, remove, remove_folder
 from ..model.run_options import RunOptions
@@ -22,6 +25,7 @@ from .locks import WAIT, is_locked, lock
 
 _NAME = "suite.json"
 _MAX_BYTES = 1024 * 1024
+_PROFILE_NAME = re.compile("[a-z0-9-]{1,40}")
 
 
 @cache
@@ -31,7 +35,10 @@ def _adapter() -> TypeAdapter[list[RunOptions]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteFolder:
-    """A suite folder: the requested tests in their order, and their options."""
+    """A suite folder: the names of the requested tests in their order, and their options.
+
+    The name of a test is that of its run folder; that of a profile is the profile's.
+    """
 
     path: Path
     tests: tuple[str, ...]
@@ -81,7 +88,8 @@ class SuiteFolder:
             options = tuple(_adapter().validate_python(document["options"], strict=False))
         except (ValueError, KeyError, TypeError, RecursionError):
             tests, options = (), ()
-        if not tests or len(set(map(str, tests))) != len(tests) or not {*map(str, tests)} <= SPEC_TYPES.keys():
+        valid = all(map(_is_name, tests, chain(options, repeat(None))))
+        if not tests or len(set(map(str, tests))) != len(tests) or not valid:
             raise RecordError(path=path, reason=f"{_NAME} does not list valid tests", hint="")
         for test in sorted(SPEC_TYPES.keys() - set(tests)):
             if os.path.lexists(RunFolder(path=path / test).journal):
@@ -142,9 +150,10 @@ class SuiteFolder:
         folder = self.run_folder(test)
         if folder is not None:
             facts = JournalReader(folder.journal).facts
-            if facts.spec.test != test:
-                raise RecordError(path=folder.path, reason=f"its journal is of the test {facts.spec.test}", hint="")
-            seed = next((options.seed for options in self.options if options.test == test), None)
+            if facts.spec.name != test:
+                raise RecordError(path=folder.path, reason=f"its journal is of the test {facts.spec.name}", hint="")
+            options = dict(zip(self.tests, self.options, strict=False)).get(test)
+            seed = options.seed if options else None
             if facts.seed != seed:  # an imported run has none
                 expected, got = ("no seed" if item is None else f"seed {item}" for item in (seed, facts.seed))
                 reason = f"its journal is of another run: expected {expected}, got {got}"
@@ -169,6 +178,12 @@ class SuiteFolder:
                     remove(path)
             if self.created:
                 remove_folder(self.path)
+
+
+def _is_name(name: object, options: RunOptions | None) -> bool:
+    """Return whether a run of a suite can have this name: that of a test of the standard, or of a profile."""
+    is_profile = options is not None and options.test in registries.SPECS
+    return str(name) in SPEC_TYPES or (is_profile and _PROFILE_NAME.fullmatch(str(name)) is not None)
 
 
 def is_run(path: Path) -> bool:

@@ -26,11 +26,13 @@ from ..results.comparison import (
     points_compared,
     possible_causes,
 )
+from ..results.lot import lot_model
 from ..results.result import TestResult
 from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
 from ..text import printable
 from ..units import counted
+from . import comparison_figures
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
@@ -86,6 +88,7 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
         header=_header(results),
         pages=(
             Page(title="Comparison", blocks=tuple(_summary(entries)), flows=True),
+            *_differences(entries),
             *_figures(entries),
             *_numbers(entries),
         ),
@@ -298,9 +301,12 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     if points is not None and points > MAX_POINTS:
         return
     redundant = "iops" if entries[0].result.facts.spec.test == "throughput" else "mb_per_second"
-    for metric, heading in _METRICS.items():
+    shown = {metric: heading for metric, heading in _METRICS.items() if metric != redundant}
+    if lot_model(results):
+        yield from comparison_figures.lot_tables(run_names(entries), figures, shown)
+    for metric, heading in shown.items():
         rows = [figure for figure in figures if figure.metric == metric]
-        if rows and metric != redundant:
+        if rows:
             yield Page(title=f"{heading} by Run", blocks=(_key(entries), *_tables(entries, rows)), flows=True)
 
 
@@ -348,6 +354,16 @@ def _interval(change: Difference | None) -> str:
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _differences(entries: Sequence[Entry]) -> Iterator[Page]:
+    """Yield the pages that show differences: the units of a lot, the main figures, and heat maps."""
+    results, names, test = [entry.result for entry in entries], run_names(entries), entries[0].result.facts.spec.test
+    rows = compare_figures(results)
+    if model := lot_model(results):
+        yield from comparison_figures.lot_page(names, model, test, rows)
+    yield from comparison_figures.bars(names, test, rows)
+    yield from comparison_figures.heat_maps(names, results, rows)
 
 
 def _figures(entries: Sequence[Entry]) -> Iterator[Page]:

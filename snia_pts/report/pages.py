@@ -99,6 +99,11 @@ class Header:
         return self.test.rows[0][0], self.names.rows[0][3], next(serials, ""), self.dates.rows[0][-1]
 
 
+_NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)
+#: The header of an HTML page that has none.
+NO_HEADER = Header(dates=_NO_ROWS, test=_NO_ROWS, standard=_NO_ROWS, names=_NO_ROWS, heads=_NO_ROWS, blocks=_NO_ROWS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A report.  ``dated`` is the end of its run, as text of the result."""

@@ -46,6 +46,10 @@ class FurtherTestPages(TestPages, Protocol):
         """Yield the tables that summarise a run on a terminal, after the facts of its first page."""
         ...
 
+    def key_figures(self, result: TestResult[Any], /) -> Iterator[str]:
+        """Yield the key figures of a run, as phrases, for the summary of several tests."""
+        ...
+
     def plots(self, result: TestResult[Any], /) -> Iterator[tuple[str, list[dict[str, Any]], dict[str, Any]]]:
         """Yield the title, traces and layout of each figure of the interactive page, for plotly."""
         ...

@@ -21,6 +21,7 @@ from ..units import GB, capacity, duration, number
 from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
+from .registry import further_pages
 from .sections.summary import (
     SIMULATED,
     elapsed_seconds,
@@ -43,7 +44,8 @@ NOT_RUN = "NOT RUN"
 class TestLine:
     """A test's line in the summary; for a test that was not run, only that.
 
-    ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.
+    ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.  ``reports`` are the
+    paths of its reports.
     """
 
     test: str
@@ -59,8 +61,13 @@ class TestLine:
     finished: str = ""
     written_bytes: float = 0.0
     lower_bound_prefix: str = ""
-    report: str = UNKNOWN
+    reports: tuple[str, ...] = ()
     requires_steady_state: bool = True
+
+    @property
+    def report(self) -> str:
+        """The path of the last of its reports."""
+        return self.reports[-1] if self.reports else UNKNOWN
 
     @property
     def duration(self) -> str:
@@ -69,11 +76,12 @@ class TestLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All requested tests, and the verdicts on the limits."""
+    """All requested tests, and the verdicts on the limits.  ``standard``: they are tests of the standard."""
 
     lines: tuple[TestLine, ...]
     header: Header
     simulated: bool
+    standard: bool
     author: str
     dut: str
     capacity_bytes: int
@@ -105,7 +113,7 @@ class Overview:
 
 
 def overview(
-    results: Iterable[tuple[str, TestResult | None]], reported: Mapping[str, str] = MappingProxyType({})
+    results: Iterable[tuple[str, TestResult | None]], reported: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> Overview:
     """Return the overview of ``results``, by test; the result of a test that was not run is None.
 
@@ -116,20 +124,23 @@ def overview(
     judged: list[Judgement] = []
     evidence: list[bytes] = []
     first: TestResult | None = None
+    tests = set[str]()
     for test, result in results:
         first = first or (_header_data(result) if result else None)
         judged += judgements(result) if result else ()
         evidence += [checksums(result)] if result else []
-        lines.append(_line(test, result, reported.get(test)) if result else TestLine(test=test, title=""))
+        lines.append(_line(test, result, reported.get(test, ())) if result else TestLine(test=test, title=""))
+        tests |= {result.facts.spec.test} if result else set()
     if first is None:
         raise ReportError(reason="no test was run", hint="")
-    judged += untested(first.facts.limits, [line.test for line in lines if line.title])
+    judged += untested(first.facts.limits, tests)
     lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
     dut = first.facts.dut
     return Overview(
         lines=tuple(lines),
         header=_header(first, lines, report_id(evidence)),
         simulated=dut.simulated,
+        standard=first.facts.spec.is_standard,
         author=first.facts.about.operator,
         dut=dut.model or dut.name,
         capacity_bytes=dut.capacity_bytes,
@@ -143,13 +154,17 @@ def _header_data(result: TestResult) -> TestResult:
 
 
 def _title(test: str, first: TestResult) -> str:
-    """Return a test's title in the PTS version of ``first``, or in the newest version if that has no such test."""
-    pts = first.facts.spec.pts
-    available = versions(test)
+    """Return a test's title in the PTS version of ``first``, or in the newest version if that has no such test.
+
+    The title of a profile is its name.
+    """
+    pts, available = first.facts.spec.pts, versions(test)
+    if not first.facts.spec.is_standard or not available:
+        return test
     return read_specification(test, pts if pts in available else available[0], first.facts.test_class).spec.title
 
 
-def _line(test: str, result: TestResult, report: str | None) -> TestLine:
+def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
     return TestLine(
         test=test,
         title=result.facts.spec.title,
@@ -164,20 +179,28 @@ def _line(test: str, result: TestResult, report: str | None) -> TestLine:
         finished=result.finished,
         written_bytes=result.written_bytes,
         lower_bound_prefix=lower_bound_prefix(result),
-        report=f"{test}/{report}" if report else UNKNOWN,
-        requires_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
+        reports=tuple(f"{test}/{report}" for report in reports),
+        requires_steady_state=result.facts.spec.is_standard and not isinstance(result.facts.spec, CrossStimulusSpec),
     )
 
 
 def key_figures(result: TestResult) -> Iterator[str]:
     """Yield the key figures of a test, a phrase for each, as far as they were measured."""
     spec = result.facts.spec
-    if isinstance(spec, DemandSpec):
+    if further := further_pages(spec.test):
+        yield from further.key_figures(result)
+    elif isinstance(spec, DemandSpec):
         loop = result.loop()
         means = demand_means(loop.window_rounds) if loop else ()
         for point in operating_points(means, spec.operating_points):
             yield f"{point.name}: {number(point.iops)} at {point.demand.label}, ART {number(point.art_ms)} ms"
-        return
+    else:
+        yield from _figures_of_windows(result)
+
+
+def _figures_of_windows(result: TestResult) -> Iterator[str]:
+    """Yield the key figures of a test with tracked variables, recovery or a sampled stimulus."""
+    spec = result.facts.spec
     for loop in result.loops:
         yield from _tracked(loop)
     if isinstance(spec, CrossStimulusSpec):
@@ -231,6 +254,8 @@ def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Head
     ended = max((line.finished for line in lines), default="")
     ((*started, _, id_label, _),) = base.dates.rows
     subtitle = "All Tests of a File" if first.facts.imported else "All Tests, each with its own Purge"
+    if not first.facts.spec.is_standard:
+        subtitle, revision = first.facts.spec.subtitle, UNKNOWN  # each profile has a name of its own
     return replace(
         base,
         test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
@@ -264,25 +289,27 @@ def _state(line: TestLine) -> str:
     return "achieved" if line.steady else NOT_ACHIEVED
 
 
-def build(summary: Overview) -> Report:
-    """Return the summary as a report of one page."""
+def build(summary: Overview, page_format: str = "") -> Report:
+    """Return the summary as a report of one page, with links to the tests' reports in ``page_format`` if they exist."""
     return Report(
         title=f"Summary of All Tests: {summary.dut}",
         author=summary.author,
         dated=max((line.finished for line in summary.lines), default=""),
         header=summary.header,
-        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary)), flows=True),),
+        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary, page_format)), flows=True),),
     )
 
 
-def _blocks(summary: Overview) -> Iterator[Block]:
+def _blocks(summary: Overview, page_format: str) -> Iterator[Block]:
     if summary.simulated:
         yield SIMULATED
     good = summary.finished and all(line.achieved for line in summary.lines)
     steady = all(line.steady for line in summary.lines)
     yield Prose(text=summary.verdict, kind=verdict_kind(achieved=good, steady=steady))
     conformant = all(line.conformance == "yes" for line in summary.lines)
-    if conformant and not good:
+    if not summary.standard:
+        yield Prose(text="Workload profiles, not PTS tests", kind="lead")
+    elif conformant and not good:
         yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")
     else:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
@@ -298,7 +325,8 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         Column(heading="Drive fills", align="right", width=6),
         Column(heading="Report", width=18),
     )
-    yield Table(kind="texts", columns=columns, rows=tuple(_row(summary, line) for line in summary.lines), title="Tests")
+    lines = tuple(_row(summary, line, page_format) for line in summary.lines)
+    yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
     written = sum(line.written_bytes for line in summary.lines)
     fills = thousands(summary.fills(written), 2)
     prefix = next((line.lower_bound_prefix for line in summary.lines if line.lower_bound_prefix), "")
@@ -317,13 +345,14 @@ def _capacity(summary: Overview) -> str:
     return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
 
 
-def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
+def _row(summary: Overview, line: TestLine, page_format: str) -> tuple[str, ...]:
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
         written = line.lower_bound_prefix + number(line.written_bytes / GB)
         fills = thousands(summary.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
-    report = UNKNOWN if line.report == UNKNOWN else Link(line.report)
+    report = next((path for path in line.reports if path.endswith(f".{page_format}")), line.report)
+    report = UNKNOWN if report == UNKNOWN else Link(report)
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report
 
 
@@ -333,6 +362,8 @@ def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> di
     Data formats are ignored: only the tests' own reports have them.  Raises ReportError.
     """
     pages = tuple(name for name in formats if name in OUTPUTS)
-    files = render(build(summary), pages, stem="summary") if pages else {}
+    files: dict[str, bytes] = {}
+    for name in pages:
+        files |= render(build(summary, name), (name,), stem="summary")
     replace_files(folder, files)
     return {name: folder / f"summary.{name}" for name in pages}

@@ -14,7 +14,7 @@ from ..units import NARROW_NBSP
 Align = Literal["left", "center", "right"]
 
 #: The kinds of tables; the style sheets in ``reports/`` use these names.
-Kind = Literal["facts", "texts", "numbers", "sign-off", "banner", "test", "standard", "names", "blocks"]
+Kind = Literal["facts", "texts", "numbers", "matrix", "sign-off", "banner", "test", "standard", "names", "blocks"]
 
 NOT_APPLICABLE = "n/a"
 UNKNOWN = "\N{EN DASH}"

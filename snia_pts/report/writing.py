@@ -207,6 +207,14 @@ def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str
     return files
 
 
+def html_page(report: Report) -> bytes:
+    """Return a report as HTML alone, without the files of its figures.  Raises ReportError."""
+    with isolated():
+        from .figures.render import draw
+
+        return _html(prepare(report, draw(report, ["svg"])))
+
+
 def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False) -> None:
     """Write files by their paths in ``folder``, each atomically.
 

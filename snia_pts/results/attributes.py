@@ -13,10 +13,12 @@ from ..analysis.steady_state import SteadyState
 from ..model.dut import Dut
 from ..model.measurement import (
     NINES,
+    Direction,
     Measurement,
     PrepareOutcome,
     average_response_us,
     mean,
+    percentiles_of_transfers_us,
     percentiles_response_us,
     sync_percentile_us,
 )
@@ -37,6 +39,12 @@ METRIC_COLUMNS: Mapping[MetricName, tuple[str, int]] = {
 }
 _SYNC = {"median_sync_us": 50.0, "two_nines_sync_us": 99.0, "three_nines_sync_us": 99.9}
 _NINES = ("three_nines_response_us", "four_nines_response_us", "five_nines_response_us")
+#: The percents of the table of percentiles, by column.
+PERCENTS: Mapping[str, float] = {
+    "median_response_us": 50.0,
+    "two_nines_response_us": 99.0,
+    **dict(zip(_NINES, NINES, strict=True)),
+}
 
 
 def run_attributes(result: TestResult) -> dict[str, Value]:
@@ -110,10 +118,65 @@ def sizes(size: BlockSize | None) -> dict[str, Value]:
 
 def window_points(result: TestResult, loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
     """Yield every point of a loop with its figures over the window, with the names of result.xml."""
+    for stimulus, measured in _window_measurements(loop):
+        yield stimulus, {**_means(measured), "host_limited": result.host_limited(measured)}
+
+
+def _window_measurements(loop: Loop) -> Iterator[tuple[Stimulus, Sequence[Measurement]]]:
+    """Yield every point of a loop with its measurements in the window."""
     keyed = [measured.keyed_by(_without_start) for measured in loop.window_rounds]
     for stimulus in keyed[0] if keyed else ():
-        measured = [points[stimulus] for points in keyed]
-        yield stimulus, {**_means(measured), "host_limited": result.host_limited(measured)}
+        yield stimulus, [points[stimulus] for points in keyed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The response times of the reads, or of the writes, of a point over its window or repeats, or of a histogram.
+
+    ``ios`` is their count; ``percentiles_us`` are by column of ``PERCENTS``, None if there are too few I/Os.
+    """
+
+    part: str
+    phase: str
+    point: str
+    stimulus: Stimulus
+    direction: Direction
+    ios: int
+    percentiles_us: Mapping[str, float | None]
+    maximum_us: float
+
+
+def tails(result: TestResult) -> Iterator[Tail]:
+    """Yield the tails of all points, and of all histograms; none of points without response times."""
+    for loop in result.loops:
+        if result.facts.spec.rounds_are_repeats:
+            repeats = [point for turn in result.evaluated_rounds(loop) for point in turn.measurements]
+            yield from _tails(repeats, part=loop.part, phase="round", point=loop.part)
+        else:
+            for stimulus, measured in _window_measurements(loop):
+                yield from _tails(measured, part=loop.part, phase="round", point=stimulus.label)
+    for line in result.lines("histogram"):
+        yield from _tails(line.measurements, part=line.part, phase="histogram", point=line.stimulus.label)
+
+
+def _tails(measured: Sequence[Measurement], *, part: str, phase: str, point: str) -> Iterator[Tail]:
+    directions: tuple[Direction, ...] = ("read", "write")
+    for direction in directions:
+        transfers = [getattr(measurement, direction) for measurement in measured]
+        ios = sum(side.ios for side in transfers)
+        if ios and all(measurement.stimulus.timed for measurement in measured):
+            yield Tail(
+                part=part,
+                phase=phase,
+                point=point,
+                stimulus=measured[0].stimulus,
+                direction=direction,
+                ios=ios,
+                percentiles_us=dict(
+                    zip(PERCENTS, percentiles_of_transfers_us(transfers, tuple(PERCENTS.values())), strict=True)
+                ),
+                maximum_us=max(side.response_max_ns for side in transfers) / 1000,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -302,7 +302,7 @@ class TestResult(Generic[S]):
 
     @property
     def _early(self) -> str:
-        """The amount that a continuous stimulus had written if its window came too early; else empty."""
+        """The amount that a continuous stimulus had written if its window was too early; else empty."""
         sampling = self.sampling
         early = sampling.window.early_note if sampling and sampling.window else ""
         return f", {'preconditioning ' * (sampling.phase == 'PC')}{early}" if sampling and early else ""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ..model.description import NAMES, STATED, operator_value
 from ..model.measurement import Measurement
+from ..model.telemetry import IOSTAT_COLUMNS
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..spec.reader import numbers
 from .attributes import (
@@ -22,8 +23,10 @@ from .attributes import (
     measurement_figures,
     repeated_points,
     run_attributes,
+    sizes,
     specification_attributes,
     stimulus_attributes,
+    tails,
     window_points,
 )
 from .limit_checks import judgements
@@ -35,6 +38,7 @@ from .warnings import run_warnings
 _UNITS = {
     "iops": "IOPS",
     "mb_per_second": "MB/s",
+    "ios": "I/Os",
     "seconds": "s",
     "celsius": "\N{DEGREE SIGN}C",
     **dict.fromkeys(("r/s", "w/s", "rrqm/s", "wrqm/s"), "1/s"),
@@ -44,7 +48,45 @@ _UNITS = {
 }
 #: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
-_ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
+#: The headings of fields that do not follow from their names, and of parts of the names of others.
+_HEADINGS = {
+    "mb_per_second": "Throughput",
+    "at": "Point or phase",
+    "what": "Subject",
+    "standard": "Required",
+    "actual": "This run",
+    "celsius": "Temperature",
+    "seconds": "Duration",
+    "ended_seconds": "End of the sample",
+    "iops": "IOPS",
+}
+_HEADING_PARTS = {
+    "two_nines": "99 %",
+    "three_nines": "99.9 %",
+    "four_nines": "99.99 %",
+    "five_nines": "99.999 %",
+    "response": "response time",
+    "percent": "%",
+    "iops": "IOPS",
+    "ios": "I/Os",
+    "sha256": "SHA-256",
+    "dut": "device",
+    "pts": "PTS",
+    "cpu": "CPU",
+    "cpus": "CPUs",
+    "hba": "HBA",
+    "nand": "NAND",
+}
+_ENDINGS = {
+    "_us": "us",
+    "_ms": "ms",
+    "_seconds": "s",
+    "_bytes": "bytes",
+    "_kib": "KiB",
+    "_gb": "GB",
+    "_percent": "%",
+    "_ios": "I/Os",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +113,21 @@ class DataTable:
 def unit(field: str) -> str:
     """Return the unit of a field, from its name; empty if it has none."""
     return _UNITS.get(field) or next((name for ending, name in _ENDINGS.items() if field.endswith(ending)), "")
+
+
+def heading(field: str) -> str:
+    """Return a heading of a field for readers, with its unit: ``Average response time (µs)``."""
+    if field in IOSTAT_COLUMNS:
+        return field  # the names of iostat are known
+    if (text := _HEADINGS.get(field)) is None:
+        ending = next((ending for ending in _ENDINGS if field.endswith(ending) and ending != "_ios"), "")
+        text = re.sub(r"\.(?=[a-z])", ": ", field.removesuffix(ending))
+        for part, shown in _HEADING_PARTS.items():
+            text = re.sub(rf"(?<![a-z0-9]){part}(?![a-z0-9])", shown, text)
+        text = text.replace("_", " ")
+        text = text[:1].upper() + text[1:]
+    symbol = "" if field.endswith(("iops", "ios")) else unit(field).replace("us", "\N{MICRO SIGN}s")
+    return f"{text} ({symbol})" if symbol else text
 
 
 def data_tables(result: TestResult, *, max_samples: int | None = None) -> tuple[DataTable, ...]:
@@ -103,6 +160,7 @@ def all_tables(result: TestResult) -> Iterator[DataTable]:
         yield _table("points", "Means of all repeats", _repeated(result))
     else:
         yield _table("points", "Means over the measurement window", _points(result))
+    yield _table("percentiles", "Response time percentiles of reads and of writes", _percentiles(result))
     yield _table("prepared", "Host settings as they were read back", _prepared(result))
     yield _table("measurements", "All measurements", _measurements(result))
     yield _table("iostat", "The block layer during all measurements, with ramps; await in ms", _iostat(result))
@@ -218,6 +276,24 @@ def _repeated(result: TestResult) -> Iterator[Row]:
         attributes.pop("name", None)
         axis_values = {f"axis.{key}": point.axis_values.get(key) for key in result.facts.spec.axes}
         yield {"point": point.name, **axis_values, **attributes, **point.figures}
+
+
+def _percentiles(result: TestResult) -> Iterator[Row]:
+    for tail in tails(result):
+        stimulus = tail.stimulus
+        yield {
+            "part": tail.part,
+            "phase": tail.phase,
+            "point": tail.point,
+            "read_percent": stimulus.read_percent,
+            **sizes(stimulus.block_size_bytes),
+            "thread_count": stimulus.thread_count,
+            "queue_depth": stimulus.queue_depth,
+            "direction": tail.direction,
+            "ios": tail.ios,
+            **tail.percentiles_us,
+            "maximum_response_us": tail.maximum_us,
+        }
 
 
 def _prepared(result: TestResult) -> Iterator[Row]:

@@ -113,6 +113,11 @@ class TestFinished:
     result: TestResult
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteFinished:
+    """All tests of several have ended; their summary is written next."""
+
+
 Event = (
     Notice
     | FolderCreated
@@ -126,6 +131,7 @@ Event = (
     | RoundEvaluated
     | RunResumed
     | TestFinished
+    | SuiteFinished
 )
 OnEvent = Callable[[Event], None]
 

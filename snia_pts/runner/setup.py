@@ -259,11 +259,11 @@ def require_measurable(
     For several tests, a limit on another test is an error, too; for a single test it is ignored.
     """
     if len(tests) == 1:
-        specification, _ = tests[0]
-        spec = specification.spec
-        notify_if_unlimited(options.limits, options.limits_source, spec.test, tell)
-        if spec.own_limits and not specification.deviations:  # overrides change the names of points
-            _require_measurable(spec.own_limits, specification.source, tests, options)
+        notify_if_unlimited(options.limits, options.limits_source, tests[0][0].spec.test, tell)
+    for specification, dut in tests:
+        own_limits = specification.spec.own_limits
+        if own_limits and not specification.deviations:  # overrides change the names of points
+            _require_measurable(own_limits, specification.source, [(specification, dut)], options)
     _require_measurable(options.limits, options.limits_source, tests, options)
 
 

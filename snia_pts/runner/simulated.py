@@ -115,7 +115,7 @@ class SimulatedSetup:
             laboratory=laboratory,
             engine=laboratory,
             now=laboratory.now,
-            read_health=lambda: None,
+            read_health=laboratory.read_health,
             end_warnings=lambda: (),
             calibrate=lambda *_: (),
             read_content=lambda: None,

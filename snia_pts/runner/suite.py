@@ -26,11 +26,12 @@ from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..results.interruption import ResumePolicy
 from ..results.result import TestResult
+from ..spec import SPEC_TYPES
 from ..spec.reader import Specification
 from ..text import suggestion
 from ..units import counted
 from .caller import Caller
-from .events import FolderCreated, TestStarted
+from .events import FolderCreated, SuiteFinished, TestStarted
 from .notifications import notified
 from .resume import (
     ResumeOptions,
@@ -104,11 +105,23 @@ def derive_seed(seed: int, test: str) -> int:
 
 def estimate_suite(options: Sequence[RunOptions], caller: Caller) -> tuple[TestEstimate, ...]:
     """Return the estimate of each test; raises the error with which the run would be refused.  Writes nothing."""
-    specifications = tuple(map(specification_for, options))
+    specifications = tuple(_specifications(options).values())
     target = target_setup(options[0], caller.tell)
     target.require_tools()
     preflight(options[0], specifications[0].spec, target)  # first, so that no command is sent to a drive in use
     return _estimates(options, specifications, target, caller)
+
+
+def _specifications(options: Sequence[RunOptions]) -> dict[str, Specification]:
+    """Return the specification of each test by its name; raises UsageError if two have the same name."""
+    specifications: dict[str, Specification] = {}
+    for test_options in options:
+        specification = specification_for(test_options)
+        name = specification.spec.name
+        if name in specifications:
+            raise UsageError(detail=f"{name}: named twice.", hint="Name each test once; its run folder has its name.")
+        specifications[name] = specification
+    return specifications
 
 
 def _estimates(
@@ -124,17 +137,19 @@ def _estimates(
 def run_suite(options: Sequence[RunOptions], caller: Caller) -> FinishedSuite:
     """Run several tests on one target, one after the other, and summarise them.
 
-    ``options`` differ only in test, overrides and seed.  Raises what ``run`` raises; ``resume_suite`` continues it.
+    ``options`` differ only in test, specification, overrides and seed.  Raises what ``run`` raises; ``resume_suite``
+    continues it.
     """
-    specifications = {test_options.test: specification_for(test_options) for test_options in options}
+    specifications = _specifications(options)
     formats, target = require_formats(options[0].formats, options[0].plugins), target_setup(options[0], caller.tell)
     target.require_tools()
     dut = _estimates(options, tuple(specifications.values()), target, caller)[0].dut
-    name = default_name("all", target.subject, datetime.now().astimezone().isoformat())
+    kind = "all" if options[0].test in SPEC_TYPES else "profiles"
+    name = default_name(kind, target.subject, datetime.now().astimezone().isoformat())
     folder = SuiteFolder.create(options[0].run_folder or _RUNS / name, tuple(specifications), options)
     plan = _SuitePlan(
         folder=folder,
-        options={test_options.test: test_options for test_options in options},
+        options=dict(zip(specifications, options, strict=True)),
         specifications=specifications,
         formats=formats,
         dut=dut,
@@ -167,10 +182,12 @@ def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) ->
                 "plugins",
             )
         }
-        options_by_test = {stored.test: replace(stored, **overridden) for stored in folder.options}
-        if options_by_test.keys() != set(folder.tests):
+        options_by_test = {
+            test: replace(stored, **overridden) for test, stored in zip(folder.tests, folder.options, strict=False)
+        }
+        specifications = {test: specification_for(stored) for test, stored in options_by_test.items()}
+        if [specification.spec.name for specification in specifications.values()] != list(folder.tests):
             raise NotResumable(path=folder.path, reason="its suite.json does not contain the options of its tests")
-        specifications = {test: specification_for(options_by_test[test]) for test in folder.tests}
         formats = available_formats(first, caller)
         target = resumed_target(facts, folder.path, first, options, caller)
         plan = _SuitePlan(
@@ -225,7 +242,7 @@ def _run_and_summarise(plan: _SuitePlan, target: TargetSetup, caller: Caller) ->
             raise _stop_error(error, folder, plan.formats) from None
         finally:
             folder.discard()
-        return _summarise(plan, unreported)
+        return _summarise(plan, unreported, caller)
 
 
 def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[ReportError]:
@@ -341,10 +358,12 @@ def build_summary(
     ``change`` is applied to each result; only reports in ``formats`` are linked.
     """
     reported = {
-        test: f"report.{name}"
+        test: [
+            f"report.{name}"
+            for name in ("rst", "html", "pdf")
+            if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
+        ]
         for test in folder.tests
-        for name in ("rst", "html", "pdf")  # the last existing one wins
-        if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
     }
     return overview(_results(folder, change), reported)
 
@@ -363,8 +382,9 @@ def _results(
         yield test, change(result) if result else None
 
 
-def _summarise(plan: _SuitePlan, unreported: Sequence[ReportError]) -> FinishedSuite:
+def _summarise(plan: _SuitePlan, unreported: Sequence[ReportError], caller: Caller) -> FinishedSuite:
     """Write the summary of all tests."""
+    caller.on_event(SuiteFinished())
     folder = plan.folder
     try:
         summary = build_summary(folder)

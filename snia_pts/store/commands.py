@@ -18,12 +18,14 @@ from ..cli.text.terminal import print_lines, say
 from ..errors import RecordError, RegressionFound, RegressionUnknown, UsageError
 from ..record.folder import RunFolder
 from ..report.formats.csv_json import as_csv
-from ..report.writing import replace_files
+from ..report.pages import Report
+from ..report.writing import html_page, replace_files
 from ..results.tables import DataTable
 from ..text import printable
 from ..units import number
-from .database import DEFAULT, require_recordable, shown
+from .database import DEFAULT, failures_named, require_recordable, shown
 from .ingestion import in_order
+from .pages import spread_report, trend_report
 from .regression_rule import NO_BASIS
 from .store import Filter, Store
 
@@ -156,17 +158,31 @@ def _print(found: Table, arguments: argparse.Namespace) -> int:
 
 def show_trend(arguments: argparse.Namespace) -> int:
     """Show a metric over groups of runs."""
+    where = _filter(arguments)
     with Store(_url(arguments)) as store:
-        return _show(
-            store.trend(arguments.metric, at=arguments.at, by=arguments.by, where=_filter(arguments)), arguments
-        )
+        found = store.trend(arguments.metric, at=arguments.at, by=arguments.by, where=where)
+        if arguments.out:
+            values = store.trend_values(arguments.metric, at=arguments.at, by=arguments.by, where=where)
+            _write_page("trend", trend_report, values, arguments)
+    return _show(found, arguments)
 
 
 def show_spread(arguments: argparse.Namespace) -> int:
     """Show the spread of metrics over the units of a model."""
+    where = _filter(arguments)
     with Store(_url(arguments)) as store:
-        found = store.spread(arguments.of_model, metric=arguments.metric, where=_filter(arguments))
+        found = store.spread(arguments.of_model, metric=arguments.metric, where=where)
+        if arguments.out:
+            values = store.spread_values(arguments.of_model, metric=arguments.metric, where=where)
+            _write_page("spread", spread_report, values, arguments)
     return _show(found, arguments)
+
+
+def _write_page(name: str, report: Callable[[Table], Report], values: Table, arguments: argparse.Namespace) -> None:
+    """Write an HTML page into the folder ``--out``; the page of an earlier call is replaced."""
+    with failures_named(_url(arguments)):
+        page = html_page(report(values))
+    replace_files(arguments.out, {f"{name}.html": page})
 
 
 def show_regressions(arguments: argparse.Namespace) -> int:

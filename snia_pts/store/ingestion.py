@@ -25,7 +25,8 @@ from ..record.ends import read_ends
 from ..record.folder import MAX_LINE_BYTES, RunFolder, unreadable
 from ..record.journal import prevent_resume
 from ..results.key_figures import KeyFigure
-from .regression_rule import MAX_LIKE_RUNS, judge, judged_figures
+from ..results.main_figures import main_figures
+from .regression_rule import MAX_LIKE_RUNS, judge
 from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
 
 _CHUNK_BYTES = 1 << 20
@@ -148,7 +149,7 @@ def _regression_checks(
 ) -> list[dict[str, Any]]:
     """Return the judgements of the run's key figures against the last like runs that started before it."""
     checks = []
-    for figure in judged_figures(run.run["test"], [figure for figure, _ in run.figures]):
+    for figure in main_figures(run.run["test"], [figure for figure, _ in run.figures]):
         metric_id = metrics[_metric_key(run, figure)]
         query = _like_values(run.run).where(RUN.c.id != run_id, FIGURE.c.metric_id == metric_id)
         counts = figure.steady and run.run["ending"] == "finished"

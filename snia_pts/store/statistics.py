@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from ..api.tables import Table
 
 #: A unit is an outlier if it is more standard deviations from the median than this; these are estimated from the median
 #: absolute deviation (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), with so many units or more.
@@ -28,6 +33,13 @@ class Group:
     maximum: float
     change_percent: float | None
     specifications: int
+
+
+def groups_of(values: Table) -> tuple[Group, ...]:
+    """Return the groups of a trend, from the table ``trend_values``."""
+    columns: Mapping[str, Sequence[Any]] = values.columns
+    names = map(str, columns["group"])
+    return trend(zip(names, columns["value"], columns["spec_sha256"], strict=True))
 
 
 def trend(values: Iterable[tuple[str, float, str]]) -> tuple[Group, ...]:
@@ -60,12 +72,12 @@ def _group(name: str, members: Sequence[tuple[float, str]], first: float) -> Gro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The spread of a metric over the units of a model: each unit counts with the mean of its runs.
+    """The spread of a metric over the units of a model: each unit counts with the mean of its runs, in ``means``.
 
     ``outliers`` are the units that are far from the others; empty below five units.
     """
 
-    units: int
+    means: Mapping[str, float]
     mean: float
     deviation: float | None
     minimum: float
@@ -74,9 +86,20 @@ class Spread:
     outliers: tuple[str, ...]
 
     @property
+    def units(self) -> int:
+        """The number of units."""
+        return len(self.means)
+
+    @property
     def deviation_percent(self) -> float | None:
         """The standard deviation in percent of the mean; None for one unit, or a mean of 0."""
         return None if self.deviation is None or not self.mean else 100 * self.deviation / abs(self.mean)
+
+
+def spreads_of(values: Table) -> Iterator[tuple[tuple[Any, ...], Spread]]:
+    """Yield the spread of each metric, after its test, metric, point and unit, from the table ``spread_values``."""
+    for key, rows in groupby(zip(*values.columns.values(), strict=True), key=itemgetter(slice(4))):
+        yield key, spread(row[4:] for row in rows)
 
 
 def spread(values: Iterable[tuple[str, float, str]]) -> Spread:
@@ -88,7 +111,7 @@ def spread(values: Iterable[tuple[str, float, str]]) -> Spread:
         specs.add(spec)
     means = {unit: statistics.fmean(numbers) for unit, numbers in runs.items()}
     return Spread(
-        units=len(means),
+        means=means,
         mean=statistics.fmean(means.values()),
         deviation=statistics.stdev(means.values()) if len(means) > 1 else None,
         minimum=min(means.values()),

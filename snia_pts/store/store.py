@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from decimal import Decimal
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -20,7 +18,7 @@ from ..errors import RecordError, StoreError, UsageError
 from .database import DEFAULT, cause, failures_named, open_database, read_only, shown
 from .ingestion import Identity, Rows, in_utc, read, set_labels, stored_run, write
 from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
-from .statistics import Group, spread, trend
+from .statistics import Group, groups_of, spreads_of
 
 Change = Literal["added", "replaced", "unchanged"]
 _TABLES_OF_RUN = (
@@ -183,15 +181,23 @@ class Store:
         number of different ones.  Only steady figures of finished runs count.  Raises UsageError for an unknown column,
         metric or point.
         """
-        column: Column[Any] = RUN.c[one_of(by, [column.name for column in _COLUMNS], "column of the runs")]
-        query = _steady(select(column, FIGURE.c.value, RUN.c.spec_sha256), metric, at)
-        with self._reading() as connection:
-            found: Sequence[Any] = connection.execute(_filtered(query, where).order_by(RUN.c.started, RUN.c.id)).all()
-            if not found:
-                self._require_metric(connection, metric, at)
-            groups = trend((str(name), value, spec) for name, value, spec in found)
+        values = self.trend_values(metric, at=at, by=by, where=where)
+        with failures_named(self._url):
+            groups = groups_of(values)
         names = [field.name for field in fields(Group)]
-        return _table("trend", f"{metric} at {at}, by {by}", [by, *names[1:]], [astuple(group) for group in groups])
+        return _table("trend", values.title, [by, *names[1:]], [astuple(group) for group in groups])
+
+    def trend_values(self, metric: str, *, at: str, by: str = "firmware", where: Filter | None = None) -> Table:
+        """Return the values of a trend: a row for each run, in the order of their starts.  Raises as ``trend`` does."""
+        column: Column[Any] = RUN.c[one_of(by, [column.name for column in _COLUMNS], "column of the runs")]
+        columns = (RUN.c.id.label("run"), RUN.c.started, column.label("group"), FIGURE.c.value, METRIC.c.unit)
+        query = _steady(select(*columns, RUN.c.spec_sha256), metric, at)
+        with self._reading() as connection:
+            found = connection.execute(_filtered(query, where).order_by(RUN.c.started, RUN.c.id))
+            names, rows = tuple(found.keys()), found.all()
+            if not rows:
+                self._require_metric(connection, metric, at)
+        return _table("trend_values", f"{metric} at {at}, by {by}", names, rows)
 
     def spread(self, model: str, *, metric: str | None = None, where: Filter | None = None) -> Table:
         """Return a row for each metric of the drives of a model: the spread over its units, which are serial numbers.
@@ -199,19 +205,25 @@ class Store:
         Only steady figures of finished runs count, and only units with a serial number.  Raises UsageError for a model
         without one.
         """
+        values = self.spread_values(model, metric=metric, where=where)
+        with failures_named(self._url):
+            rows = [
+                (*key, *(getattr(result, name) for name in _SPREAD), ", ".join(result.outliers))
+                for key, result in spreads_of(values)
+            ]
+        return _table("spread", values.title, [*list(values.columns)[:4], *_SPREAD, "outliers"], rows)
+
+    def spread_values(self, model: str, *, metric: str | None = None, where: Filter | None = None) -> Table:
+        """Return the values of a spread: a row for each metric of each run, by metric.  Raises as ``spread`` does."""
         columns = (METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, RUN.c.serial, FIGURE.c.value)
         query = _steady(select(*columns, RUN.c.spec_sha256), metric).where(RUN.c.model == model, RUN.c.serial != "")
         with self._reading() as connection:
-            found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, RUN.c.started)).all()
-            if not found:
+            found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, RUN.c.started))
+            names, rows = tuple(found.keys()), found.all()
+            if not rows:
                 models = connection.execute(select(RUN.c.model).distinct().order_by(RUN.c.model)).scalars().all()
                 one_of(model, [name for name in models if name != model], "model with steady figures")
-            rows = []
-            for key, group in groupby(map(tuple, found), key=itemgetter(slice(4))):
-                result = spread(values[4:] for values in group)
-                rows.append((*key, *(getattr(result, name) for name in _SPREAD), ", ".join(result.outliers)))
-        names = [column.name for column in columns[:4]]
-        return _table("spread", f"Spread over units of {model}", [*names, *_SPREAD, "outliers"], rows)
+        return _table("spread_values", f"Spread over units of {model}", names, rows)
 
     def regressions(self, where: Filter | None = None) -> Table:
         """Return the key figures of the runs as they were judged when the runs were added, the newest run first.

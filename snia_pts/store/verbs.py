@@ -37,11 +37,13 @@ def add_store(add: AddVerb) -> None:
     trend.add_argument("metric", metavar="METRIC", help="for example iops, mb_per_second, average_response_ms")
     trend.add_argument("--at", metavar="POINT", required=True, help="for example 'RND 4 KiB 0/100'")
     trend.add_argument("--by", metavar="COLUMN", default="firmware", help="default: firmware; for example serial, host")
+    _add_page(trend, "trend.html")
     _add_filters(trend)
     spread = verbs.add_parser("spread", help="show how far the units of a model differ")
     spread.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show_spread"))
     spread.add_argument("of_model", metavar="MODEL", help="the model of the drives, as store list shows it")
     spread.add_argument("--metric", metavar="NAME", help="only this metric; default: all")
+    _add_page(spread, "spread.html")
     _add_filters(spread)
     regressions = verbs.add_parser(
         "regressions", help="show key figures that differ from those of the last like runs", allow_abbrev=False
@@ -70,6 +72,10 @@ def add_store(add: AddVerb) -> None:
     show.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show"))
     show.add_argument("run", metavar="ID", type=int, help="its number in the list")
     _add_store(show)
+
+
+def _add_page(parser: VerbParser, name: str) -> None:
+    parser.add_argument("--out", metavar="DIR", type=path, help=f"write an HTML page with plots, {name}, into a folder")
 
 
 def _add_filters(parser: VerbParser) -> None:

@@ -312,7 +312,7 @@ def _measured(request: Stimulus, read: Transfers, write: Transfers) -> Measureme
 
 
 def answer(data: bytes, folder: Path) -> None:
-    """fio's final answer; one that is believed can be kept and reported."""
+    """fio's final answer; one that is accepted can be kept and reported."""
     number = zlib.crc32(data)
     request = ASKED[number % len(ASKED)]
     code = 0 if number % 8 else 1

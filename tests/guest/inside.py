@@ -66,7 +66,7 @@ def arrays(members: list[str]) -> str:
         for serial in members
         if subprocess.run(["mdadm", "--examine", device(serial)], capture_output=True, check=False).returncode == 0
     ]
-    return json.dumps({"standing": assembled, "marked": marked})
+    return json.dumps({"assembled": assembled, "marked": marked})
 
 
 def make_loops() -> None:

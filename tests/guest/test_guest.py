@@ -395,7 +395,7 @@ def test_an_array_is_made_again_tested_and_taken_apart(machine: Machine, level: 
         assert f"--level={level}" in making
         assert making[-len(paths) :] == paths
     assert run.result.xpath("string(//*[local-name()='run']/@ending)") == "finished"
-    assert left(end) == {"standing": [], "marked": []}
+    assert left(end) == {"assembled": [], "marked": []}
     assert not (run.folder / "run/array").exists()
 
 
@@ -438,7 +438,7 @@ def test_a_profile_runs_on_an_array(machine: Machine) -> None:
         *ARRAYS[1]
     ]
     assert "--assume-clean" not in run.command("00000-array-create")
-    assert left(run) == {"standing": [], "marked": []}
+    assert left(run) == {"assembled": [], "marked": []}
     assert "RAID 1 of 2" in run.reported()
 
 
@@ -454,7 +454,7 @@ def test_an_array_of_a_killed_run_is_stopped_by_the_next(machine: Machine) -> No
     """It survives SIGKILL; resume creates it again, synced, and continues with the measured rounds."""
     killed, resumed = run_of(machine, "raid 5"), run_of(machine, "raid 5 resumed")
     assert killed.code == -9
-    assert len(left(killed)["standing"]) == 1
+    assert len(left(killed)["assembled"]) == 1
     assert left(killed)["marked"] == list(MEMBERS)
     assert "restored what the run" in resumed.output
     assert [outcome["kind"] for outcome in killed.outcomes].count("purge") == 1
@@ -466,6 +466,6 @@ def test_members_of_another_array_are_refused(machine: Machine) -> None:
     assert run.code == 7, run.output
     assert "it backs " in run.output
     assert "(RAID)" in run.output
-    assert len(left(run)["standing"]) == 1
+    assert len(left(run)["assembled"]) == 1
     assert left(run)["marked"] == list(MEMBERS[:2])
     assert not (run.folder / "run").exists()

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.recomputation.key_figures import Figure, difference, finish_seconds
 from tests.recomputation.matrices import is_limited, over_window
-from tests.recomputation.printed import Expected, PrintedTable, check_number, text
+from tests.recomputation.printed import Expected, PrintedTable, Text, check_number, text
 from tests.recomputation.record import (
     Array,
     Row,
@@ -191,20 +191,35 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
 
 def zones(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the first, the median and the last zone of each series, their ratio, and the range of all zones."""
-    key = "MB/s" if table.title.startswith("Throughput") else "IOPS"
+    cells: list[list[Expected]] = []
+    for label, values in _curves(run, "MB/s" if table.title.startswith("Throughput") else "IOPS").items():
+        ratio = 100 * float(values[-1] / values[0])
+        reach = [float(np.median(values)), float(values[-1]), ratio, float(values.min()), float(values.max())]
+        cells.append([label, float(len(values)), float(values[0]), *reach])
+    return cells
+
+
+def _curves(run: Path, key: str) -> dict[str, Array]:
+    """Return the figure of each zone, by the label of its series."""
     series: dict[str, list[float]] = {}
     for row in points(run):
         if match := re.fullmatch(r"(.*), zone \d+", row["point"]):
             name = match[1]
             label = name.removeprefix(_workload(row)).removeprefix(", ") or name
             series.setdefault(label, []).append(figures(run, row)[key])
-    cells: list[list[Expected]] = []
-    for label, found in series.items():
-        values = np.array(found)
-        ratio = 100 * float(values[-1] / values[0])
-        reach = [float(np.median(values)), float(values[-1]), ratio, float(values.min()), float(values.max())]
-        cells.append([label, float(len(values)), float(values[0]), *reach])
-    return cells
+    return {label: np.array(values) for label, values in series.items()}
+
+
+def phrases(run: Path) -> list[Text]:
+    """Return the key figures of a profile of one workload: the median zone of each series, or the range of points."""
+    found = points(run)
+    (name,) = {_workload(row) for row in found}
+    unit = "MB/s" if found[0]["access"] == "SEQ" else "IOPS"
+    if curves := _curves(run, unit):
+        medians = {label: float(np.median(values)) for label, values in curves.items()}
+        return [text(f"{label}: {{}} {unit}, median of the zones", median) for label, median in medians.items()]
+    values = [figures(run, row)[unit] for row in found]
+    return [text(f"{name}: {{}} to {{}} {unit}, {len(values)} points", min(values), max(values))]
 
 
 # -- options of fio ---------------------------------------------------------------------------------------------------

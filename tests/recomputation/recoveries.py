@@ -12,11 +12,13 @@ from tests.recomputation.printed import Expected, PrintedTable, text
 from tests.recomputation.record import (
     Array,
     Row,
+    answers,
     column,
     measurements,
     parameter,
     parameters,
     per_second,
+    response_times,
     samples,
     series,
     total,
@@ -106,6 +108,17 @@ def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 _return_text(returned),
             ]
         )
+    return cells
+
+
+def response_times_of_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return ART, 99.999 % and MRT of all I/Os of Access A and of Access C, from the bins of the engine's answers."""
+    cells: list[list[Expected]] = []
+    for requested in parameters(run, "wait_states.idle_seconds"):
+        part = f"Wait State {requested / parameter(run, 'wait_states.access_a_seconds'):g}"
+        times = [response_times(answers(run, measurements(run, access, part))) for access in ("access A", "access C")]
+        names = ("average_response_us", "five_nines_response_us", "maximum_response_us")
+        cells.append([part, *(one[name] / 1000 for one in times for name in names)])
     return cells
 
 

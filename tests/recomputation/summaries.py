@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation import demand, recoveries, saturation
+from tests.recomputation import demand, profiles, recoveries, saturation
 from tests.recomputation.matrices import over_window
 from tests.recomputation.printed import Text, text
 from tests.recomputation.record import (
@@ -41,6 +41,8 @@ def key_figures(run: Path) -> list[Text]:
             for name, choice in demand.choices(run).items()
             for point in choice.candidates[:1]
         ]
+    if test == "profile":
+        return profiles.phrases(run)
     if test == "xsr":
         return list(_recovered(run))
     return [*_tracked(run), *_sampled(run), *_wait_states(run)]

@@ -10,7 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation import demand, matrices, profiles, provenance, recoveries, saturation, warnings
+from tests.recomputation import (
+    demand,
+    drive_logs,
+    matrices,
+    percentiles,
+    profiles,
+    provenance,
+    recoveries,
+    saturation,
+    warnings,
+)
 from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -339,10 +349,14 @@ RECOMPUTED: dict[str, Recompute] = {
     "Excursions in percent of the average": excursions,
     "Key figures of the measurement window": tracked_figures,
     "The run": run_facts,
+    "Readings": drive_logs.readings,
+    "Drive health counters": drive_logs.counters,
     "Response times": histogram,
     "Response time histograms": histograms,
     matrices.NAMES: matrices.matrix,
+    percentiles.NAMES: percentiles.matrix,
     "Wait states": recoveries.wait_states,
+    "Response times of Access A and C": recoveries.response_times_of_states,
     "Access groups": recoveries.access_groups,
     "Recovery of .*": recoveries.recovery,
     "Stimulus": saturation.stimulus,

@@ -17,9 +17,10 @@ from snia_pts.cli.main import main
 from snia_pts.errors import RegressionFound, RegressionUnknown
 from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions
+from snia_pts.results import main_figures
 from snia_pts.results.limit_checks import measurable_figures
 from snia_pts.store.ingestion import Rows
-from snia_pts.store.regression_rule import judge, judged_figures
+from snia_pts.store.regression_rule import judge
 from snia_pts.store.store import Filter, Store
 from tests.run_folders.make import RUNS
 from tests.store.stored_runs import like, put, rows_of
@@ -87,9 +88,8 @@ def test_the_tolerance_is_at_least_four_median_absolute_deviations(values: list[
 @pytest.mark.parametrize("test", TESTS)
 def test_a_test_has_at_most_six_judged_figures(test: str) -> None:
     """Each is one that a run of the test has."""
-    from snia_pts.store import regression_rule
 
-    names = {f"{metric} at {at}" for metric, at in regression_rule._FIGURES[test]}
+    names = {f"{metric} at {at}" for metric, at in main_figures._FIGURES[test]}
     assumed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.3)
     assert 1 <= len(names) <= 6
     assert names <= set(measurable_figures(standard(test).spec, dut(), assumed))
@@ -100,7 +100,7 @@ def test_a_run_of_any_kind_has_judged_figures(runs: Path, name: str) -> None:
     """Another test than those of the standard has its first IOPS."""
     for folder in (journal.parent for journal in (runs / name).rglob("journal.jsonl")):
         run = pts.load(folder)
-        judged = judged_figures(run.test, run.figures)
+        judged = main_figures.main_figures(run.test, run.figures)
         assert 1 <= len(judged) <= 6
         if name == "profile":
             assert [figure.metric for figure in judged] == ["iops"] * 6

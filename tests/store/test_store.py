@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,13 +23,16 @@ from snia_pts.errors import LibraryMissing, RecordError, RunFolderError, StoreEr
 from snia_pts.lab.device.mounts import Mount
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
+from snia_pts.report.tables import aligned
 from snia_pts.store import database
 from snia_pts.store.database import open_database
+from snia_pts.store.pages import spread_report, trend_report
 from snia_pts.store.schema import METADATA
 from snia_pts.store.statistics import spread, trend
 from snia_pts.store.store import Filter, Store
 from tests.drives import need_root
 from tests.run_folders.make import RUNS
+from tests.store.stored_runs import like, put, rows_of
 
 
 def content(store: Store) -> dict[str, list[tuple[Any, ...]]]:
@@ -211,6 +215,45 @@ def test_a_unit_far_from_the_others_is_an_outlier() -> None:
     assert (twice.units, twice.mean, twice.minimum) == (2, 101, 100)
     assert twice.deviation_percent == pytest.approx(100 * 2**0.5 / 101)
     assert spread([("a", 5.0, "x")]).deviation_percent is None
+
+
+def test_a_page_shows_the_trend(store: Store, runs: Path, tmp_path: Path, url: str) -> None:
+    """The figure has each run and the median of each group; the page has neither scripts nor other files."""
+    base = rows_of(runs / "iops")
+    put(store, *(like(base, day, 1 - day / 100, firmware="old" if day < 3 else "<b>new") for day in range(5)))
+    words = ["trend", "iops", "--at", "RND 4 KiB 0/100", "--out", str(tmp_path / "pages"), "--store", url]
+    assert main(["store", *words]) == main(["store", *words]) == 0
+    page = (tmp_path / "pages/trend.html").read_text()
+    found: Any = store.trend("iops", at="RND 4 KiB 0/100").columns
+    assert all(cell in page for cell in aligned(found["median"]))
+    assert "&lt;b&gt;new" in page
+    assert "<b>" not in page
+    assert "<script" not in page
+    drawn: Any = next(trend_report(store.trend_values("iops", at="RND 4 KiB 0/100")).figures).draw().axes[0]
+    marks = [line.get_ydata() for line in drawn.get_lines() if line.get_marker() != "None"]
+    lines = [line.get_ydata() for line in drawn.get_lines() if line.get_marker() == "None"]
+    values = store.figures(metric="iops", at="RND 4 KiB 0/100").columns["value"]
+    assert [value for mark in marks for value in mark] == list(values)
+    assert [line[0] for line in lines] == list(found["median"])
+
+
+def test_a_page_shows_the_spread(store: Store, runs: Path, tmp_path: Path, url: str) -> None:
+    """Each unit is a mark at its percentage of the mean; outliers are named."""
+    base = rows_of(runs / "hir")
+    put(store, *(like(base, day, 2 if day == 5 else 1 + day / 1000, serial=f"S{day}") for day in range(6)))
+    model = str(base.run["model"])
+    assert main(["store", "spread", model, "--out", str(tmp_path), "--store", url]) == 0
+    page = (tmp_path / "spread.html").read_text()
+    assert page.count("<figure") == len(set(store.spread(model).columns["metric"]))
+    assert ">S5<" in page
+    report = spread_report(store.spread_values(model, metric="iops"))
+    (figure,) = report.figures
+    axes: Any = figure.draw().axes[0]
+    points = [label.get_text() for label in axes.get_yticklabels()]
+    values: Any = store.figures(metric="iops", at=points[0]).columns["value"]
+    drawn = [x for line in axes.get_lines() for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True) if y == 0]
+    assert sorted(drawn) == pytest.approx(sorted([100, *(100 * value / fmean(values) for value in values)]))
+    assert {text.get_text() for text in axes.texts} == {"S5"}
 
 
 def test_a_store_of_a_newer_version_is_refused(store: Store, url: str) -> None:

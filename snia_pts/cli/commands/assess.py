@@ -35,6 +35,7 @@ def assess(arguments: argparse.Namespace) -> int:
     override = overriding(arguments.limits, tell=say if suite is None else ignore)
     folders = suite.runs() if suite else (RunFolder.existing(arguments.run),)
     documents, judgement_list, differs, finished = [], list[Judgement](), False, True
+    tests = list[str]()
     for folder in folders:
         assessment = assess_run(read_run(folder))
         say_all(missing_parts(assessment.run.result.facts.plugins, plugins, ("purge method",)))
@@ -42,6 +43,7 @@ def assess(arguments: argparse.Namespace) -> int:
         result = override(assessment.run.result)
         finished = finished and result.ending == "finished"
         judgement_list += judgements(result)
+        tests.append(result.facts.spec.test)
         if arguments.json:
             documents.append(result_json(result, assessment.differences, assessment.unjournaled))
         else:
@@ -56,7 +58,7 @@ def assess(arguments: argparse.Namespace) -> int:
     if differs:
         return RecordError.exit_code
     if suite:
-        judgement_list += untested(result.facts.limits, [folder.path.name for folder in folders])
+        judgement_list += untested(result.facts.limits, tests)
     _require_met(judgement_list, arguments.run, finished and (suite is None or len(folders) == len(suite.tests)))
     return 0
 

@@ -11,6 +11,8 @@ from ...api.comparison import compare as compare_runs
 from ...report.comparison import MAX_POINTS, Entry, cause, overall_lines
 from ...report.sections.summary import verdict
 from ...results.comparison import ComparedFigure, Difference, points_compared
+from ...results.lot import lot_figures, lot_model
+from ...results.main_figures import main_figures
 from ...text import printable
 from ...units import number
 from ..text.formatting import json_text, table
@@ -57,6 +59,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     points = points_compared(results)
     if points is not None:
         yield from overall_lines([entry.label for entry in entries], metrics)
+    yield from _lot_lines(comparison)
     if points is not None and points > MAX_POINTS:
         yield f"Each of the {points} points: --json; figures and matrices: --out DIR."
         return
@@ -64,6 +67,33 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield from _table(entries, [row for row in metrics if row.metric == metric])
     yield ""
     yield from _explanation(metrics, "the rounds of both windows" if points is None else "the repeats of both runs")
+
+
+def _lot_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the main figures of a lot: mean, deviation and outliers of its units; nothing if the runs are no lot."""
+    entries = comparison.entries
+    results = [entry.result for entry in entries]
+    model, test = lot_model(results), results[0].facts.spec.test
+    shown = [lot for lot in main_figures(test, lot_figures(comparison.figures)) if lot.median]
+    if not model or not shown:
+        return
+    yield ""
+    yield printable(f"{len(entries)} units of {model}:")
+    head = ("figure", "mean", "deviation", "minimum", "maximum", "outliers")
+    yield from table(
+        head,
+        [
+            (
+                printable(f"{lot.metric} at {lot.at}"),
+                number(lot.mean),
+                f"{100 * lot.deviation / lot.mean:.2f} %",
+                number(min(lot.known)),
+                number(max(lot.known)),
+                "n/a" if lot.outliers is None else ", ".join(entries[unit].label for unit in lot.outliers) or "none",
+            )
+            for lot in shown
+        ],
+    )
 
 
 def _explanation(rows: Sequence[ComparedFigure], basis: str) -> Iterator[str]:
@@ -106,6 +136,7 @@ def _difference_text(difference: Difference | None) -> str:
 def _json(comparison: Comparison) -> dict[str, object]:
     """Return the comparison in the JSON form of docs/formats.rst."""
     entries, context, metrics = comparison.entries, comparison.context, comparison.figures
+    is_lot = lot_model([entry.result for entry in entries]) is not None
     return {
         "format": 1,
         "test": entries[0].result.facts.spec.test,
@@ -133,5 +164,18 @@ def _json(comparison: Comparison) -> dict[str, object]:
                 "spread_percent": row.spread_percent,
             }
             for row in metrics
+        ],
+        "lot": [
+            {
+                "metric": lot.metric,
+                "at": lot.at,
+                "units": len(lot.known),
+                "mean": lot.mean,
+                "deviation": lot.deviation,
+                "minimum": min(lot.known),
+                "maximum": max(lot.known),
+                "outliers": None if lot.outliers is None else [entries[unit].label for unit in lot.outliers],
+            }
+            for lot in (lot_figures(metrics) if is_lot else ())
         ],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ...model.run_options import RunOptions
@@ -47,7 +47,12 @@ def run_or_plan(options: RunOptions, arguments: argparse.Namespace) -> int:
 def run_all(arguments: argparse.Namespace) -> int:
     """Run, or plan, several tests one after the other."""
     arguments.test = BASIC[0]
-    options = split_options(run_options(arguments), tuple(TESTS) if arguments.advanced else BASIC)
+    tests = tuple(TESTS) if arguments.advanced else BASIC
+    return run_or_plan_all(split_options(run_options(arguments), tests), arguments)
+
+
+def run_or_plan_all(options: Sequence[RunOptions], arguments: argparse.Namespace) -> int:
+    """Run, or plan, the tests of these options one after the other, and print the results."""
     if arguments.plan:
         with operator_session(arguments) as (caller, _):
             estimates = estimate_suite(options, caller)
@@ -92,12 +97,11 @@ def show_suite(finished: FinishedSuite, notification: Notification) -> int:
     print_lines(f"summary:    {path}" for path in finished.reports.values())
     if finished.unreported:
         raise finished.unreported[0]
-    _require_limits_met(finished.results, finished.folder.tests)
+    _require_limits_met(finished.results)
     return 0
 
 
-def _require_limits_met(results: tuple[TestResult, ...], tests: tuple[str, ...]) -> None:
+def _require_limits_met(results: tuple[TestResult, ...]) -> None:
+    judged = [judgement for result in results for judgement in judgements(result)]
     limits = results[0].facts.limits if results else ()
-    if limits:
-        judged = [judgement for result in results for judgement in judgements(result)]
-        require_met((*judged, *untested(limits, tests)))
+    require_met((*judged, *untested(limits, [result.facts.spec.test for result in results])))

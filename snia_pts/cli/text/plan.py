@@ -196,15 +196,16 @@ def _warnings(warnings: Iterable[RunWarning]) -> Iterator[str]:
 
 def _suite_limits(tests: Sequence[TestEstimate]) -> Iterator[str]:
     """Yield the number of limits, in total and on each test."""
-    if total := len(tests[0].limits):
-        counts = ", ".join(f"{len(planned.test_limits) or 'none'} on {planned.spec.test}" for planned in tests)
+    if total := sum(len(planned.test_limits) for planned in tests):
+        counts = ", ".join(f"{len(planned.test_limits) or 'none'} on {planned.spec.name}" for planned in tests)
         yield f"  {counted(total, 'limit')}: {counts}"
 
 
 def suite_lines(tests: Sequence[TestEstimate], dut: Dut, argument: Path | None = None) -> Iterator[str]:
     """Yield the cost of several tests, each and in total; ``argument`` is the target as the operator typed it."""
     path = _path_text(dut, argument)
-    yield f"{counted(len(tests), 'test')}, {tests[0].spec.revision}, on {path}: {dut.summary}"
+    revisions = ", ".join(dict.fromkeys(planned.spec.revision for planned in tests))
+    yield f"{counted(len(tests), 'test')}, {revisions}, on {path}: {dut.summary}"
     yield ""
     rows = [(planned.spec.title, planned.plan.shortest, planned.plan.longest) for planned in tests]
     yield from table(
@@ -218,7 +219,7 @@ def suite_lines(tests: Sequence[TestEstimate], dut: Dut, argument: Path | None =
     yield from _assumptions(tests[0].plan)
     yield from _suite_limits(tests)
     yield from _warnings(tuple(_merge(tests, lambda planned: planned.warnings)))
-    yield from deviation_lines(tuple(_merge(tests, lambda planned: planned.deviations)), "the standard")
+    yield from deviation_lines(tuple(_merge(tests, lambda planned: planned.deviations)), tests[0].spec.authority)
     yield from setting_lines(tuple(_merge(tests, lambda planned: planned.settings)))
 
 
@@ -227,7 +228,7 @@ def _merge(tests: Sequence[TestEstimate], items: Callable[[TestEstimate], tuple[
     names_of: dict[D, list[str]] = {}
     for planned in tests:
         for item in items(planned):
-            names_of.setdefault(item, []).append(planned.spec.test)
+            names_of.setdefault(item, []).append(planned.spec.name)
     for item, names in names_of.items():
         yield item if len(names) == len(tests) else replace(item, what=f"{', '.join(names)}: {item.what}")
 

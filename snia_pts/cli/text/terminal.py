@@ -20,6 +20,7 @@ from ...runner.events import (
     ProgramRunning,
     ResumePlanned,
     RunStarted,
+    SuiteFinished,
     TestFinished,
     TestStarted,
 )
@@ -62,6 +63,8 @@ class Terminal:
                 self._begin(event)
             case CalibrationStarted():
                 self._show_calibration(event)
+            case SuiteFinished():
+                self.close()
             case TestFinished():
                 self.close()
                 if self._notification:

@@ -75,6 +75,8 @@ class SimulatedDrive:
         self._chunk_bytes = preset.drive.capacity_bytes / _CHUNKS
         self._moved_bytes = self._written_bytes = 0.0
         self._drift_phase = 0.0
+        self._programmed_bytes = 0.0
+        self._celsius = preset.sensors.idle_celsius if preset.sensors else math.nan
         self._reset()
 
     def _reset(self) -> None:
@@ -93,6 +95,21 @@ class SimulatedDrive:
         """The current number of bytes programmed per byte written."""
         return self._ftl.write_amplification if self._flash else 1.0
 
+    @property
+    def written_bytes(self) -> float:
+        """The bytes that the host has written, since the drive is new."""
+        return self._written_bytes
+
+    @property
+    def programmed_bytes(self) -> float:
+        """The bytes written on the media, by the host and by garbage collection, since the drive is new."""
+        return self._programmed_bytes
+
+    @property
+    def celsius(self) -> float:
+        """The temperature; nan without sensors."""
+        return self._celsius
+
     def purge(self) -> bool:
         """Return to FOB, and return whether the data was erased."""
         if self.preset.faults.purge_keeps_data:
@@ -109,6 +126,13 @@ class SimulatedDrive:
             moved = seconds * rate / max(1.0, self.write_amplification)
             self._clean_bytes = min(_CLEAN_SHARE * spare, self._clean_bytes + moved)
         self._slc_bytes = min(self._slc_size, self._slc_bytes + seconds * rate / 2)
+        self._warm(0.0, seconds)
+
+    def _warm(self, load: float, seconds: float) -> None:
+        """Let the temperature approach that of a ``load`` from 0 to 1."""
+        if sensors := self.preset.sensors:
+            final = sensors.idle_celsius + load * (sensors.busy_celsius - sensors.idle_celsius)
+            self._celsius = final + (self._celsius - final) * math.exp(-seconds / sensors.settling_seconds)
 
     def run(self, stimulus: Stimulus, seconds: float, max_bytes: float = math.inf) -> Slice:
         """Do I/O for ``seconds``, or until ``max_bytes`` are transferred; raises SimulatedFault."""
@@ -258,6 +282,11 @@ class SimulatedDrive:
         self._drift_phase += (
             seconds / 420 + 0.02 * float(self._random.standard_normal()) if faults.drift_percent else 0.0
         )
+        programmed = written * self._amplification()
+        fastest = self.preset.controller
+        transferring = (written / fastest.write_mb_per_second + (moved - written) / fastest.read_mb_per_second) / MB
+        self._warm(min(1.0, max(programmed / self._program_bytes_per_second(), transferring) / seconds), seconds)
+        self._programmed_bytes += programmed
         self._moved_bytes += moved
         self._written_bytes += written
         for hangs, after in ((False, faults.error_after_bytes), (True, faults.hang_after_bytes)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from ... import __version__
 from ...errors import DeviceFailed, HostFailed, PurgeFailed
 from ...files import create_file
 from ...model.dut import Dut
+from ...model.health import Health, HealthValue
 from ...model.histogram import Histogram
 from ...model.measurement import (
     NINES,
@@ -27,6 +29,7 @@ from ...model.measurement import (
     Transfers,
 )
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step, Stimulus
+from ...model.telemetry import TelemetrySample
 from ..fio.seeds import stimulus_seed
 from .drive import SimulatedDrive, SimulatedFault, Slice
 from .preset import Preset
@@ -34,6 +37,8 @@ from .responses import Tally
 
 _PURGE_SECONDS = 20.0
 _SAMPLE_BLOCKS = 64
+#: The unit in which the simulated drive counts, and the name of its log.
+_DATA_UNIT, _LOG = 512_000, "simulated log"
 _FAULT_HINT = "Earlier measurements are saved in the run folder."
 
 
@@ -54,11 +59,27 @@ class SimulatedLaboratory:
         self._clock_ns = 0
         self._ended_ns: int | None = None
         self._count = 0
+        self._max_celsius = self._drive.celsius
         self._recalling = False
 
     def now(self) -> datetime:
         """Return the time of the simulation."""
         return self._started + timedelta(microseconds=self._clock_ns / 1000)
+
+    def read_health(self) -> Health | None:
+        """Return the drive's log, which counts in NVMe's units of 512 000 bytes; None without sensors."""
+        drive = self._drive
+        if self._preset.sensors is None:
+            return None
+        units = tuple(count // _DATA_UNIT * _DATA_UNIT for count in (drive.written_bytes, drive.programmed_bytes))
+        figures = (
+            HealthValue(name="Temperature", value=float(round(drive.celsius)), unit="°C", source=_LOG),
+            HealthValue(name="Data Units Written", value=units[0], unit="bytes", source=_LOG, role="host written"),
+            HealthValue(
+                name="Physical Media Units Written", value=units[1], unit="bytes", source=_LOG, role="media written"
+            ),
+        )
+        return Health(read_at=self._timestamp(), figures=figures, unread=(), evidence=())
 
     def perform(self, step: Step) -> Iterator[Outcome]:
         """Perform a step and yield each outcome; raises PurgeFailed or DeviceFailed where the preset has a fault."""
@@ -122,7 +143,7 @@ class SimulatedLaboratory:
 
     def _measure(self, step: Step, stimulus: Stimulus) -> Measurement:
         started_ns = self._clock_ns
-        self._drive.start(stimulus)
+        self._start(stimulus)
         if stimulus.ramp_seconds:
             self._run(step, stimulus, stimulus.ramp_seconds, float("inf"))
         seconds = stimulus.seconds if stimulus.seconds is not None else float("inf")
@@ -135,7 +156,7 @@ class SimulatedLaboratory:
             yield self._measure(step, step.stimulus)
             return
         started_ns, stimulus = self._clock_ns, step.stimulus
-        self._drive.start(stimulus)
+        self._start(stimulus)
         total = Slice(0.0, Tally(), Tally())
         remaining_bytes = float("inf") if stimulus.limit_bytes is None else float(stimulus.limit_bytes)
         for number in range(1, step.samples + 1):
@@ -145,7 +166,7 @@ class SimulatedLaboratory:
             total.read.merge(result.read)
             total.write.merge(result.write)
             remaining_bytes -= result.read.transferred_bytes + result.write.transferred_bytes
-            yield _sample(number, total.seconds, result)
+            yield _sample(number, total.seconds, result, _telemetry(result.seconds, self._drive.celsius))
             if remaining_bytes <= 0:
                 break
         yield self._measurement(stimulus, total, started_ns)
@@ -161,7 +182,12 @@ class SimulatedLaboratory:
             )
             raise DeviceFailed(step=step.label, what=stimulus.label, reason=reason, hint=_FAULT_HINT) from fault
         self._advance(result.seconds)
+        self._max_celsius = max(self._max_celsius, self._drive.celsius)
         return result
+
+    def _start(self, stimulus: Stimulus) -> None:
+        self._drive.start(stimulus)
+        self._max_celsius = self._drive.celsius
 
     def _measurement(self, stimulus: Stimulus, result: Slice, started_ns: int) -> Measurement:
         if stimulus.amount_bytes is not None:  # The last block may be partial.
@@ -186,6 +212,7 @@ class SimulatedLaboratory:
             ),
             evidence=evidence,
             evidence_sha256=digest,
+            telemetry=_telemetry(result.seconds, self._max_celsius),
             stream_bytes=stimulus.even_streams(sides["read"].transferred_bytes + sides["write"].transferred_bytes),
         )
 
@@ -232,7 +259,22 @@ def simulated_dut(name: str, preset: Preset) -> Dut:
     )
 
 
-def _sample(number: int, ended_seconds: float, result: Slice) -> Sample:
+def _telemetry(seconds: float, celsius: float) -> TelemetrySample | None:
+    """Return the temperature in whole degrees, as drives report it; None without sensors."""
+    if math.isnan(celsius):
+        return None
+    return TelemetrySample(
+        seconds=seconds,
+        cpu_percent=None,
+        busiest_cpu_percent=None,
+        block=None,
+        celsius=float(round(celsius)),
+        throttlings=None,
+        link_errors=None,
+    )
+
+
+def _sample(number: int, ended_seconds: float, result: Slice, telemetry: TelemetrySample | None) -> Sample:
     both = Tally()
     both.merge(result.read)
     both.merge(result.write)
@@ -250,6 +292,7 @@ def _sample(number: int, ended_seconds: float, result: Slice) -> Sample:
         three_nines_us=three,
         four_nines_us=four,
         five_nines_us=five,
+        telemetry=telemetry,
     )
 
 

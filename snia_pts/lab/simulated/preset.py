@@ -138,8 +138,25 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sensors:
+    """What the drive reports of itself: its temperature, and the bytes written by the host and on the media.
+
+    The temperature approaches ``idle_celsius`` when the drive is idle, and ``busy_celsius`` when it programs, or
+    transfers, at its maximum speed; in ``settling_seconds`` the difference falls to 1/e (37 %).
+    """
+
+    __pydantic_config__ = _STRICT
+    idle_celsius: Annotated[float, Ge(0), Le(100)]
+    busy_celsius: Annotated[float, Ge(0), Le(100)]
+    settling_seconds: Annotated[float, Ge(1), Le(1e5)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A simulated drive.  ``sources`` documents its figures; ``noise_percent`` is the noise of its speed."""
+    """A simulated drive.  ``sources`` documents its figures; ``noise_percent`` is the noise of its speed.
+
+    A drive without ``sensors`` reports nothing of itself.
+    """
 
     __pydantic_config__ = _STRICT
     format: Literal[1]
@@ -149,6 +166,7 @@ class Preset:
     media: Media
     controller: Controller
     faults: Faults = Faults()
+    sensors: Sensors | None = None
 
     def __post_init__(self) -> None:
         if self.drive.capacity_bytes < _MIN_FILL_SECONDS * self.controller.write_mb_per_second * MB:

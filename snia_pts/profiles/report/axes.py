@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ...report.figures import columns_3d
 from ...report.figures.figure import Grid, PointMatrix
-from ...report.figures.matrices import average_response_ms
+from ...report.figures.matrices import average_response_ms, percentile_response_ms
 from ...report.figures.surface_3d import has_surface, surface
 from ...report.pages import Block, Figure, Page
 from ...report.tables import Table
@@ -32,6 +33,9 @@ from .points import (
 )
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
 from .tables import footnote, matrices_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 #: The number of series with distinct colours and markers in one figure.
 _MAX_SERIES = 8
@@ -104,23 +108,24 @@ def surface_figure(
     all_grids: Sequence[Grid],
     *,
     before: str = "",
+    colours: Sequence[Grid] = (),
 ) -> Figure:
     """Return a 3D figure of the matrix ``label`` among the ``grids`` of a family.
 
-    Its scale is that of ``all_grids``; its caption starts with ``before``.
+    Its scale is that of ``all_grids``, and its colours are those of ``colours``; its caption starts with ``before``.
     """
     deep, across = family.sides
     sides = side(across, family.spots), side(deep, family.spots)
     complete = all(has_surface(values, *sides) for values in grids.values())
-    draw = surface if complete else columns_3d.columns
+    scales: dict[str, Sequence[Grid]] = {"alike": all_grids, **({"colours": colours} if complete else {})}
+    draw: Callable[..., Drawing] = surface if complete else columns_3d.columns
     what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
     return Figure(
         name=name,
-        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
+        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report"
+        f"{f'; the colours span the values of {label}' * complete}.",
         alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
-        draw=partial(
-            draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(all_grids)
-        ),
+        draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, **scales),
         height=_SURFACE_HEIGHT,
     )
 
@@ -185,10 +190,10 @@ def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
             return
         figure = Figure(
             name=f"response-{slug}-{number}",
-            caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}, "
+            caption=f"Average, 99 % and 99.9 % response time over IOPS; labels give the {axis_name(axis).lower()}, "
             "where there is room. Where a curve turns up, more outstanding I/Os do not increase IOPS"
             f"{_falling_iops(group, axis)}.",
-            alt="Line plot: average and 99 % response time in ms against IOPS, one colour per series.",
+            alt="Line plot: average, 99 % and 99.9 % response time in ms against IOPS, one colour per series.",
             draw=partial(response_over_iops, curves, legend="Series"),
         )
         yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
@@ -216,7 +221,8 @@ def steps(series: Series, key: str, family: Family) -> list[Step]:
             demand=f"{DEMANDS[key]}{at}",
             iops=IOPS.of(spot.measured),
             average_ms=average_response_ms(spot.measured),
-            most_ms=two_nines_ms(spot.measured),
+            two_nines_ms=two_nines_ms(spot.measured),
+            three_nines_ms=percentile_response_ms(spot.measured, 99.9),
         )
         for at, spot in along(series.spots, axis).items()
     ]

@@ -128,6 +128,7 @@ def _matrices(families: Mapping[str, Family], measure: Measure, number: int) -> 
                 f"profile-{number}-matrix-{position}-{label}",
                 all_grids,
                 before=f"Run {label}, ",
+                colours=[grids[run][name] for run in series_by_run],
             )
             for label, series in series_by_run.items()
             if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1

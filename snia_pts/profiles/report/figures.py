@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...report.figures import axes as ax
 from ...report.figures.figure import LEGEND_WIDTH, Side, Styles, canvas, legend_beside, plot
@@ -36,14 +36,19 @@ class Span:
     greatest: float
 
 
+#: The dashes of the curves of response time over IOPS.
+_DASHES: Mapping[str, Any] = {"average": "solid", "99 %": (0, (4, 1.5)), "99.9 %": (0, (1, 1.2))}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A point of a curve of response time over IOPS: its demand (``Q16``), and both response times in ms."""
+    """A point of a curve of response time over IOPS: its demand (``Q16``), and its response times in ms."""
 
     demand: str
     iops: float
     average_ms: float
-    most_ms: float
+    two_nines_ms: float
+    three_nines_ms: float
 
 
 def is_log(values: Sequence[float]) -> bool:
@@ -113,7 +118,7 @@ def _across(axes: Axes, across: Side, *, labelled: bool) -> None:
 
 
 def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, scales: Sequence[Step] = ()) -> Figure:
-    """Plot average and 99 % response time over IOPS, one colour per series; points are labelled with their demand.
+    """Plot average, 99 % and 99.9 % response time over IOPS, one colour per series; labels give the demand of points.
 
     The scales of the axes include the steps ``scales``.
     """
@@ -124,12 +129,13 @@ def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, sca
     for label, steps in series.items():
         style, x = styles[label].line(), [step.iops for step in steps]
         axes.plot(x, [step.average_ms for step in steps], label=label, **{**style, "linestyle": "solid"})
-        dashed = {**style, "linestyle": (0, (2, 1.5)), "markersize": 2.5, "linewidth": 0.9}
-        axes.plot(x, [step.most_ms for step in steps], **dashed)
-    for name, dash in (("average", "solid"), ("99 %", (0, (2, 1.5)))):
+        thin = {**style, "markersize": 2.5, "linewidth": 0.9}
+        axes.plot(x, [step.two_nines_ms for step in steps], **{**thin, "linestyle": _DASHES["99 %"]})
+        axes.plot(x, [step.three_nines_ms for step in steps], **{**thin, "linestyle": _DASHES["99.9 %"]})
+    for name, dash in _DASHES.items():
         axes.plot([], [], color=QUIET, linestyle=dash, label=name)
     every = [step for steps in (*series.values(), scales) for step in steps]
-    times = [value for step in every for value in (step.average_ms, step.most_ms)]
+    times = [value for step in every for value in (step.average_ms, step.two_nines_ms, step.three_nines_ms)]
     ax.set_linear_x(axes, [0.0, *(step.iops for step in every)])
     axes.set_xlabel("IOPS")
     ax.set_y(axes, times, "Response time (ms)", log=is_log(times))
@@ -153,7 +159,13 @@ def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mappi
         if step.average_ms > 0
     }
     edges = (axes.bbox.get_points() * 72 / axes.figure.dpi).tolist()
-    dots = [*at.values(), *(_printed(axes, step.iops, step.most_ms) for steps in series.values() for step in steps)]
+    tail = [
+        (step.iops, ms)
+        for steps in series.values()
+        for step in steps
+        for ms in (step.two_nines_ms, step.three_nines_ms)
+    ]
+    dots = [*at.values(), *(_printed(axes, *point) for point in tail)]
     taken = [(x - 2.5, y - 2.5, x + 2.5, y + 2.5) for x, y in dots]
     for label, steps in series.items():
         for number in sorted(range(len(steps)), key=lambda place: (place not in (0, len(steps) - 1), -place)):
@@ -254,20 +266,11 @@ def bars(
         ]
         if any(map(any, reach)):
             axes.errorbar(means, range(len(labels)), xerr=reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.5)
-        _few_x(axes, [0.0, *scale[heading]], heading)
+        ax.set_few_x(axes, scale[heading], heading)
         row_labels(axes, labels if number == 0 else [""] * len(labels))
         for row, value in enumerate(means):
             _value(axes, row, value, max(scale[heading], default=0.0))
     return figure
-
-
-def _few_x(axes: Axes, values: Sequence[float], heading: str) -> None:
-    """Give a narrow panel a linear x axis from zero, with three labels."""
-    ticks = ax.linear_ticks(0.0, max(ax.finite(values)) or 1.0)
-    axes.set_xlim(0.0, ticks[-1] * 1.02)
-    few = ticks[:: max(1, (len(ticks) - 1) // 2)]
-    axes.set_xticks(few, ax.tick_labels(few))
-    axes.set_xlabel(heading)
 
 
 def _value(axes: Axes, row: int, value: float, most: float) -> None:

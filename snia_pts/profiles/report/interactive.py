@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...report.figures.figure import Grid
 from ...report.figures.style import COLOURS
+from ...report.formats.interactive import CAMERA, COLOUR_BAR, SURFACE_MARGIN, trace_name
 from ...text import one_line
 from .axes import steps, surfaces
 from .points import DEMANDS, Family, ProfileResult, along, axis_name, group_by_workload, side
@@ -55,7 +57,7 @@ def _trace(
         "mode": mode,
         "x": list(x),
         "y": finite_values,
-        "name": html.escape(one_line(name)),
+        "name": trace_name(name),
         "line": {"color": COLOURS[index % len(COLOURS)], "width": 1.5},
         **({"text": list(text), "textposition": "top left"} if text else {}),
     }
@@ -93,7 +95,7 @@ def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
         heights = [[_finite_value(values, (x, y)) for x in right.keys] for y in back.keys]
         trace = {
             "type": "surface",
-            "colorbar": {"len": 0.7},
+            "colorbar": COLOUR_BAR,
             "x": list(right.labels),
             "y": list(back.labels),
             "z": heights,
@@ -107,9 +109,21 @@ def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
             "xaxis": {"title": {"text": right.title}, "type": "category"},
             "yaxis": {"title": {"text": back.title}, "type": "category"},
             "zaxis": {"title": {"text": measure.heading}, "range": [0, top]},
-            "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.9}},
+            "camera": CAMERA,
         }
-        yield f"{measure.heading} - {label}", [trace], {"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
+        layout = {"scene": scene, "margin": SURFACE_MARGIN, **_scale_buttons(values, top)}
+        yield f"{measure.heading} - {label}", [trace], layout
+
+
+def _scale_buttons(values: Grid, top: float) -> dict[str, Any]:
+    """Return the buttons for the scale of all surfaces, which is the first one, and that of this surface."""
+    own = max((value for value in values.values() if math.isfinite(value)), default=0.0) or top
+    buttons = [
+        {"label": label, "method": "update", "args": [{"cmax": end}, {"scene.zaxis.range": [0, end]}]}
+        for label, end in (("Common scale", top), ("Own scale", own))
+    ]
+    place = {"direction": "right", "x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 28}}
+    return {"updatemenus": [{"type": "buttons", **place, "buttons": buttons}]}
 
 
 def _finite_value(values: Mapping[tuple[int, int], float], key: tuple[int, int]) -> float | None:

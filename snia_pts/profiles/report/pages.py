@@ -6,6 +6,7 @@ quantity axis, and a table of the effect of each setting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -15,9 +16,10 @@ from ...report.header import Rows, notes, pattern
 from ...report.pages import Block, Figure, Page, Prose
 from ...report.sections.provenance import provenance
 from ...report.sections.summary import summary
-from ...report.tables import NOT_APPLICABLE, Table, facts
+from ...report.tables import NOT_APPLICABLE, Table, extremes, facts
 from ...results.limit_checks import judgements
 from ...units import block_size, capacity, counted, duration
+from ...units import number as number_text
 from ..spec import ProfileSpec
 from . import figures as drawn
 from .axes import axis_pages, first_matrices
@@ -81,6 +83,20 @@ def overview(result: ProfileResult) -> Iterator[Table]:
     yield from sides_table(_outside_zones(families))
     if synced := _synced(every):
         yield sync_table(synced)
+
+
+def key_figures(result: ProfileResult) -> Iterator[str]:
+    """Yield the median zone of each curve over zones, and the range of the points of all other workloads."""
+    for family in group_by_workload(result, placed_points(result)):
+        measure, unit = _measure(family), "MB/s" if family.sequential else "IOPS"
+        if family.zoned:
+            for label, curve in zone_curves(family, measure).items():
+                yield f"{label}: {number_text(extremes(value for _, _, value in curve)[1])} {unit}, median of the zones"
+        else:
+            values = [value for spot in family.spots if math.isfinite(value := measure.of(spot.measured))]
+            least, _, most = extremes(values)
+            span = " to ".join(dict.fromkeys((number_text(least), number_text(most))))
+            yield f"{', '.join(family.workloads)}: {span} {unit}, {counted(len(values), 'point')}"
 
 
 # -- header -----------------------------------------------------------------------------------------------------------

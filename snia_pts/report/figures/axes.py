@@ -94,7 +94,7 @@ def set_log_y(axes: Axes, values: Iterable[float]) -> None:
     room = (ticks[-1] / ticks[0]) ** 0.03  # for a marker or line at either end
     axes.set_ylim(ticks[0] / room, ticks[-1] * room)
     axes.set_yticks(ticks, [tick_label(tick, ticks[-1]) for tick in ticks])
-    axes.tick_params(axis="y", which="minor", left=False, labelleft=False)
+    axes.tick_params(axis="y", which="minor", left=False, right=False, labelleft=False)
 
 
 def _ends(ticks: Sequence[float], highest: float) -> tuple[float, float]:
@@ -143,6 +143,15 @@ def set_linear_x(axes: Axes, values: Iterable[float]) -> None:
     ticks = linear_ticks(min(shown), max(shown))
     axes.set_xlim(*_ends(ticks, max(shown)))
     axes.set_xticks(ticks, tick_labels(ticks))
+
+
+def set_few_x(axes: Axes, values: Iterable[float], heading: str) -> None:
+    """Give a narrow plot a linear x axis from zero, with three labels."""
+    ticks = linear_ticks(0.0, max([0.0, *finite(values)]) or 1.0)
+    axes.set_xlim(0.0, ticks[-1] * 1.02)
+    few = ticks[:: max(1, (len(ticks) - 1) // 2)]
+    axes.set_xticks(few, tick_labels(few))
+    axes.set_xlabel(heading)
 
 
 def logarithmic(heading: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.operating_points import DemandMean, OperatingPoint
+from ...model.steps import Demand
+from ..pages import FIGURE_WIDTH
 from ..tables import thousands
 from . import axes as ax
 from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: The height of the figure of percentiles in inches.
+TAIL_HEIGHT = 5.2
 _ART = "Average response time (ms)"
 _RINGS = {"Max IOPS": "o", "Mid IOPS": "s", "Min IOPS": "D"}
 
@@ -67,6 +71,35 @@ def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
     above.tick_params(labelbottom=False)
     below.set_xlabel("Total OIO (TC x QD, log)")
     legend_beside(above, "Thread Count", *below.get_legend_handles_labels())
+    return figure
+
+
+def percentiles_over_iops(
+    means: Sequence[DemandMean], panels: Mapping[str, Mapping[Demand, float]], columns: int
+) -> Figure:
+    """Plot percentiles (ms, log) against IOPS on one scale, a panel each, one line per Thread Count.
+
+    ``panels`` are the times by title and demand, row by row.
+    """
+    figure = canvas(height=TAIL_HEIGHT)
+    left, right, bottom, gap = 0.85, LEGEND_WIDTH, 0.55, 0.4
+    wide = (FIGURE_WIDTH - left - right - gap * (columns - 1)) / columns
+    rows = len(panels) // columns
+    high = (TAIL_HEIGHT - bottom - (0.3 + gap) * rows + gap) / rows
+    every = [time_ms for times in panels.values() for time_ms in times.values()]
+    for place, (title, times) in enumerate(panels.items()):
+        down, across = divmod(place, columns)
+        start, top = left + across * (wide + gap), 0.3 + down * (high + 0.3 + gap)
+        axes = plot(figure, left=start, right=FIGURE_WIDTH - start - wide, bottom=TAIL_HEIGHT - top - high, top=top)
+        ax.dress(axes)
+        _lines(axes, means, x=lambda mean: mean.iops, y=lambda mean, times=times: times.get(mean.demand, math.nan))  # type: ignore[misc]
+        axes.set_title(title, fontsize=8.5, loc="left")
+        ax.set_few_x(axes, [mean.iops for mean in means], "IOPS" if down == rows - 1 else "")
+        ax.set_log_y(axes, every)
+        axes.set_ylabel("Response time (ms, log)" if across == 0 else "")
+        axes.tick_params(labelbottom=down == rows - 1, labelleft=across == 0)
+        if place == columns - 1:
+            legend_beside(axes, "Thread Count")
     return figure
 
 

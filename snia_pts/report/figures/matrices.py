@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ...model.measurement import (
     METRICS,
@@ -20,9 +21,9 @@ from ...model.measurement import (
 )
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
-from ...spec import Rounds
+from ...spec import DemandLoop, Rounds
 from ...units import KIB, block_size
-from ..tables import NOT_APPLICABLE, Column, Table, aligned
+from ..tables import NOT_APPLICABLE, Column, Kind, Table, aligned
 from .figure import Grid, Side
 
 #: The most columns in a table; also the most rows that leave room for three tables on a page.
@@ -60,6 +61,23 @@ def size_and_mix(stimulus: Stimulus) -> tuple[int, int]:
     return stimulus.cell.block_size_bytes, stimulus.read_percent
 
 
+def threads_and_depth(stimulus: Stimulus) -> tuple[int, int]:
+    """Return a stimulus' place by Thread Count and Queue Depth."""
+    return stimulus.thread_count, stimulus.queue_depth
+
+
+def thread_counts(demand: DemandLoop) -> Side:
+    """Return the Thread Counts, ascending."""
+    keys = tuple(sorted(demand.thread_counts))
+    return Side(title="Thread Count", keys=keys, labels=tuple(map(str, keys)), prefix="TC ")
+
+
+def queue_depths(demand: DemandLoop) -> Side:
+    """Return the Queue Depths, ascending."""
+    keys = tuple(sorted(demand.queue_depths))
+    return Side(title="Queue Depth", keys=keys, labels=tuple(map(str, keys)), prefix="QD ", log=True)
+
+
 def sizes(rounds: Rounds) -> Side:
     """Return the block sizes in bytes, ascending."""
     keys = tuple(sorted(rounds.block_sizes_bytes))
@@ -89,6 +107,45 @@ def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
     return Side(
         title=side.title, keys=tuple(k for k, _ in measured), labels=tuple(t for _, t in measured), log=True
     ), note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of stimuli: its title, its value and the label of its value."""
+
+    title: str
+    value: Callable[[Stimulus], int]
+    label: Callable[[Stimulus], str]
+
+
+_SIZE = Parameter(
+    title="Block size (KiB)",
+    value=lambda stimulus: stimulus.largest_block_bytes,
+    label=lambda stimulus: f"{stimulus.largest_block_bytes / KIB:g}",
+)
+_MIX = Parameter(
+    title="R/W mix (%)",
+    value=lambda stimulus: stimulus.read_percent,
+    label=lambda stimulus: mix(stimulus.read_percent),
+)
+_THREADS = Parameter(
+    title="Thread count",
+    value=lambda stimulus: stimulus.thread_count,
+    label=lambda stimulus: str(stimulus.thread_count),
+)
+_DEPTH = Parameter(
+    title="Queue depth",
+    value=lambda stimulus: stimulus.queue_depth,
+    label=lambda stimulus: str(stimulus.queue_depth),
+)
+
+
+def varying_parameters(stimuli: Collection[Stimulus]) -> tuple[Parameter, Parameter] | None:
+    """Return the two parameters that vary: size and mix, or threads and queue depth; None unless there are two."""
+    for pair in ((_SIZE, _MIX), (_THREADS, _DEPTH)):
+        if all(len(set(map(parameter.value, stimuli))) > 1 for parameter in pair):
+            return pair
+    return None
 
 
 def over(rounds: Iterable[MeasuredRound], at: tuple[int, int], place: Place = size_and_mix) -> tuple[Measurement, ...]:
@@ -158,7 +215,15 @@ def percentile_response_ms(measurements: Sequence[Measurement], percent: float) 
 
 
 def matrix_tables(
-    values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4, marked: Marked = frozenset()
+    values: Grid,
+    down: Side,
+    across: Side,
+    *,
+    title: str,
+    digits: int = 3,
+    most: int = 4,
+    marked: Marked = frozenset(),
+    kind: Kind = "numbers",
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
@@ -169,7 +234,8 @@ def matrix_tables(
     groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
     cells = (_cells(values, marked, down, group, digits, most) for group in groups)
     return tuple(
-        _matrix_table(texts, down, across.prefix, group, title) for texts, group in zip(cells, groups, strict=True)
+        _matrix_table(texts, down, across.prefix, group, title, kind)
+        for texts, group in zip(cells, groups, strict=True)
     )
 
 
@@ -188,10 +254,12 @@ def _cells(
         yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
 
 
-def _matrix_table(text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str) -> Table:
+def _matrix_table(
+    text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str, kind: Kind
+) -> Table:
     rows = tuple((label, *(next(text) for _ in group)) for label in down.labels)
     columns = (
         Column(heading=down.title, align="right", width=16),
         *(Column(heading=f"{prefix}{label}", align="right", width=12) for _, label in group),
     )
-    return Table(kind="numbers", columns=columns, rows=rows, title=title)
+    return Table(kind=kind, columns=columns, rows=rows, title=title)

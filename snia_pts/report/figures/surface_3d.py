@@ -8,15 +8,19 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_HEIGHT
+from ..tables import decimals_for, thousands
 from .columns_3d import best_view, highest, mark, stage
 from .figure import Grid, Side
 from .style import BAND, INK, QUIET
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Readable for colour-blind readers and in grey print: lightness increases with the value.
 _COLOURS = "cividis"
+#: The edges of the colour bar in the units of the projection, and its number of colours.
+_BAR, _BAR_STEPS = (9.9, 12.6, -0.42, -0.28), 64
 
 
 def has_surface(values: Grid, across: Side, deep: Side) -> bool:
@@ -36,17 +40,20 @@ def surface(
     height: float = FIGURE_HEIGHT,
     marked: Collection[tuple[int, int]] = (),
     alike: Collection[Grid] = (),
+    colours: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
     Every four neighbours span a patch in the colour of their mean; walls close the front and right edges.  Corners at
-    ``marked`` places get the host-limited mark.  Scale, colours and view also fit all matrices of ``alike``.
+    ``marked`` places get the host-limited mark.  Scale and view also fit all matrices of ``alike``; the colours span
+    this matrix and those of ``colours`` from zero, as the colour bar shows, so that a low surface has a shape too.
     """
     from matplotlib import colormaps
 
     across, deep = best_view((values, *alike), across, deep)
     figure, axes, projection = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
-    colours = colormaps[_COLOURS]
+    colour_of, brightest = colormaps[_COLOURS], highest((values, *colours))
+    _colour_bar(axes, brightest, heading)
     front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
     right = [(projection.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]
     for edge in (front, right):
@@ -64,7 +71,7 @@ def surface(
         corners = [(at + 0.5, depth + 0.5, value) for (at, depth), value in zip(places, heights, strict=True)]
         axes.fill(
             *zip(*projection.strip(*corners), strict=True),
-            facecolor=colours(sum(heights) / len(heights) / projection.top),
+            facecolor=colour_of(sum(heights) / len(heights) / brightest),
             edgecolor=INK,
             linewidth=0.5,
             joinstyle="round",
@@ -75,3 +82,21 @@ def surface(
         if place in marked:
             mark(axes, projection, (column + 0.5, row + 0.5, values[place]), 2 + projection.rows)
     return figure
+
+
+def _colour_bar(axes: Axes, top: float, heading: str) -> None:
+    """Draw the bar of the colours from zero to ``top`` in the free corner at the lower right."""
+    left, right, lower, upper = _BAR
+    edges = [left + (right - left) * step / _BAR_STEPS for step in range(_BAR_STEPS + 1)]
+    limits = axes.axis()
+    axes.pcolormesh(
+        edges, (lower, upper), [range(_BAR_STEPS)], cmap=_COLOURS, edgecolors="face", linewidth=0.2, zorder=0.5
+    )
+    axes.axis(limits)
+    digits = decimals_for([top], digits=3, most=3)
+    for place, value, align in ((left, 0.0, "left"), (right, top, "right")):
+        text = thousands(value, digits if value else 0)
+        axes.text(place, lower - 0.06, text, ha=align, va="top", fontsize=7)
+    axes.text(
+        (left + right) / 2, upper + 0.06, f"Colours: {heading}", ha="center", va="bottom", fontsize=7, color=QUIET
+    )

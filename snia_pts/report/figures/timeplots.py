@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ from ...results.result import Sampling
 from ..header import NOT_ACHIEVED
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH, Figure, Page
 from . import axes as ax
-from .figure import canvas, plot
-from .style import INK, QUIET
+from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
+from .style import INK, QUIET, series_styles
 from .timelines import Along, Series, reduction
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
@@ -33,6 +34,8 @@ _MAX_TICKS = 14
 _MAX_MINUTES = 1000.0
 _LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
 _BETWEEN = 0.12
+#: The dashes of the quantities of one point.
+_DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 #: Right margin of panels, for their legends.
 _LEGEND_MARGIN = 1.05
 
@@ -58,7 +61,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One of several stacked plots: its series, y label and share of the height.
+    """One of several stacked plots, or a second y axis: its series, y label and share of the height.
 
     The y axis includes the values of ``span``.  A panel with several labels has a legend beside it.  ``levels`` are
     drawn over the series.
@@ -111,12 +114,23 @@ def page(
     marks: Sequence[Mark] = (),
     levels: Sequence[Level] = (),
     dots: Sequence[Dots] = (),
+    right: Panel | None = None,
 ) -> Page:
     """Return the page of the ``drawing`` of series; a note on combined samples is added to its caption."""
     draw = partial(
-        drawing, shown, ylabel=ylabel, log=log, along=along, span=span, marks=marks, levels=levels, dots=dots
+        drawing,
+        shown,
+        ylabel=ylabel,
+        log=log,
+        along=along,
+        span=span,
+        marks=marks,
+        levels=levels,
+        dots=dots,
+        right=right,
     )
-    figure = Figure(name=name, caption=f"{caption}{reduction(shown, log=log)}", alt=alt, draw=draw)
+    note = reduction([*shown, *right.shown], log=log or right.log) if right else reduction(shown, log=log)
+    figure = Figure(name=name, caption=f"{caption}{note}", alt=alt, draw=draw)
     return Page(title=title, blocks=(figure,))
 
 
@@ -130,16 +144,18 @@ def drawing(
     marks: Sequence[Mark] = (),
     levels: Sequence[Level] = (),
     dots: Sequence[Dots] = (),
+    right: Panel | None = None,
 ) -> Drawing:
     """Draw series against time, GB written or drive fills; ``span`` is the x axis' range, all of it by default.
 
-    Along time, x is in seconds; the axis is labelled in minutes or hours.
+    Along time, x is in seconds; the axis is labelled in minutes or hours.  The series of ``right`` have a y axis of
+    their own on the right.
     """
     figure = canvas()
-    drawn: tuple[Series | Level | Dots, ...] = (*shown, *levels, *dots)
+    drawn: tuple[Series | Level | Dots, ...] = (*shown, *(right.shown if right else ()), *levels, *dots)
     columns, rows = _legend_shape([series.label for series in drawn])
     bottom, top = _BOTTOM + _LEGEND * rows, 0.42 if marks else 0.2
-    axes = plot(figure, left=_LEFT, right=_RIGHT, bottom=bottom, top=top)
+    axes = plot(figure, left=_LEFT, right=_LEFT if right else _RIGHT, bottom=bottom, top=top)
     ax.dress(axes)
     begin, end = span or (0.0, max((float(series.curve.x[-1]) for series in shown if len(series.curve.x)), default=0.0))
     factor = set_places(axes, begin, end, along)
@@ -160,11 +176,13 @@ def drawing(
             label=single.label,
             clip_on=False,
         )
-    values = [value for series in shown for part in (series.curve.low, series.curve.high) for value in part.tolist()]
-    ax.set_y(axes, [*values, *(level.value for level in levels)], ylabel, log=log)
+    ax.set_y(axes, [*_values(shown), *(level.value for level in levels)], ylabel, log=log)
     _mark(axes, marks, factor)
+    legend = [axes.get_legend_handles_labels()]
+    if right:
+        legend.append(_draw_right(axes, right, factor, order=len(shown)))
     if rows:
-        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        handles = {label: handle for part in legend for handle, label in zip(*part, strict=True)}
         axes.legend(
             list(handles.values()),
             list(handles),
@@ -176,6 +194,22 @@ def drawing(
             borderaxespad=0,
         )
     return figure
+
+
+def _draw_right(axes: Axes, right: Panel, factor: float, order: int) -> tuple[list[Artist], list[Any]]:
+    """Draw series on an axis on the right of ``axes``; return their legend handles and labels."""
+    beside = axes.twinx()
+    for place, series in enumerate(right.shown, start=order):
+        _draw(beside, series, factor, place)
+    ax.set_y(beside, _values(right.shown), right.ylabel, log=right.log)
+    beside.spines[["top", "left"]].set_visible(False)
+    beside.tick_params(color=QUIET, length=3)
+    return beside.get_legend_handles_labels()
+
+
+def _values(shown: Sequence[Series]) -> list[float]:
+    """Return the values of series with their bands."""
+    return [value for series in shown for part in (series.curve.low, series.curve.high) for value in part.tolist()]
 
 
 def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float = 0.0) -> Drawing:
@@ -194,9 +228,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         for order, series in enumerate(panel.shown):
             draw_series(axes, series, factor, order)
         _draw_levels(axes, panel.levels)
-        values = [
-            value for series in panel.shown for part in (series.curve.low, series.curve.high) for value in part.tolist()
-        ]
+        values = _values(panel.shown)
         if panel.log:
             ax.set_log_y(axes, values)
         else:
@@ -219,6 +251,29 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
             axes.tick_params(axis="x", labelbottom=False)
         _mark(axes, marks, factor, named=place == 0, beside=_LEGEND_MARGIN - _RIGHT)
     figure.align_ylabels()
+    return figure
+
+
+def responses(shown: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Drawing:
+    """Plot response times in ms (log) against time in seconds, a colour for each point, dashes for each quantity.
+
+    ``shown`` are the curves by point and quantity.
+    """
+    figure = canvas()
+    axes = plot(figure, left=_LEFT, right=LEGEND_WIDTH, bottom=_BOTTOM, top=0.2)
+    ax.dress(axes)
+    curves = [curve for quantities in shown.values() for curve in quantities.values()]
+    factor = set_places(axes, 0.0, max(x for curve in curves for x, _ in curve), "time")
+    styles, dashes = series_styles(list(shown)), dict(zip(next(iter(shown.values())), _DASHES, strict=True))
+    for point, quantities in shown.items():
+        for name, curve in quantities.items():
+            style = {**styles[point].line(), "linestyle": dashes[name]}
+            x, y = [place * factor for place, _ in curve], [value or math.nan for _, value in curve]
+            axes.plot(x, y, label=point if dashes[name] == "solid" else "", **style)
+    for name, dash in dashes.items():
+        axes.plot([], [], color=QUIET, linestyle=dash, label=name)
+    ax.set_y(axes, [value for curve in curves for _, value in curve], "Response time (ms)", log=True)
+    legend_beside(axes, "Point")
     return figure
 
 

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
+from typing import Any
 
 from docutils import nodes
 from docutils.core import publish_from_doctree
+from docutils.writers import html5_polyglot
 
 from ...text import one_line
 from ..header import PAGE_OF_TOTAL
 from ..pages import Report
+from ..sections.logo import LOGO
 from .rst import TEMPLATES, table_style
+
+#: Which columns of a table have row headers, by its kind: every n-th, or only the first.
+_ROW_HEADERS = {
+    "facts": slice(1),
+    "numbers": slice(1),
+    "matrix": slice(1),
+    "names": slice(None, None, 2),
+    "blocks": slice(None, None, 2),
+}
+#: Paths, options and digests with more letters than any word may be broken at these places.
+_LONG_TOKEN = re.compile(r"\S{17,}")
+_BREAKS = re.compile(r"[/_=,;:.@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
 
 
 def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
     """Return ``report`` as HTML from its parsed RST and its figures' SVGs, by name."""
     document = document.deepcopy()
-    _align_tables(document)
+    _style_tables(document)
+    _style_pictures(document)
+    _add_title(document, report)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"),
         "embed_stylesheet": True,
@@ -33,24 +51,54 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
         "xml_declaration": False,
         "table_style": "",
         "math_output": "MathML",
+        "toc_backlinks": False,
     }
     document["title"] = one_line(report.title)
+    writer = html5_polyglot.Writer()
+    writer.translator_class = _Translator
     return _with_inline_figures(
-        bytes(publish_from_doctree(document, writer="html5", settings_overrides=settings)), figures
+        bytes(publish_from_doctree(document, writer=writer, settings_overrides=settings)), figures
     )
 
 
-def _align_tables(document: nodes.document) -> None:
+class _Translator(html5_polyglot.HTMLTranslator):
+    """Writes header cells with their scope, and places where a long path, option or digest may be broken."""
+
+    def starttag(self, node: nodes.Element, tagname: str, *args: Any, **attributes: Any) -> str:
+        if tagname == "th":
+            attributes["scope"] = "col" if isinstance(node.parent.parent, nodes.thead) else "row"
+        return str(super().starttag(node, tagname, *args, **attributes))
+
+    def visit_Text(self, node: nodes.Text) -> None:
+        parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), node.astext()).split("\0")
+        self.body.append("<wbr>".join(map(self.encode, parts)))
+
+
+def _style_tables(document: nodes.document) -> None:
     """Give every cell the class of its column's alignment, and remove the page number, which HTML does not have."""
     for table in list(document.findall(nodes.table)):
         kind, aligns = table_style(table)
         table["classes"] = [kind, "colwidths-given"]
+        for column in list(table.findall(nodes.colspec))[_ROW_HEADERS.get(kind, slice(0))]:
+            column["stub"] = 1
         for row in table.findall(nodes.row):
             for entry, align in zip(row.children, aligns, strict=True):
                 if isinstance(entry, nodes.Element):
                     entry["classes"] = [align]
         if PAGE_OF_TOTAL in table.astext():
             _drop_last_columns(table, 2)
+
+
+def _style_pictures(document: nodes.document) -> None:
+    """Mark the logo, whose colours are the same in dark mode; those of figures are inverted."""
+    for image in document.findall(nodes.image):
+        image["classes"] = ["logo" if image["uri"] == f"figures/{LOGO}.svg" else "plot"]
+
+
+def _add_title(document: nodes.document, report: Report) -> None:
+    """Add the title before the first page."""
+    first = next(document.findall(nodes.section))
+    document.insert(document.index(first), nodes.title("", one_line(report.title)))
 
 
 def _drop_last_columns(table: nodes.table, count: int) -> None:

@@ -9,7 +9,8 @@ import html
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,13 +21,14 @@ from markupsafe import Markup
 
 from ...errors import ReportError
 from ...model.measurement import METRICS
-from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
 from ...results.attributes import window_points
 from ...results.result import Loop, TestResult
 from ...results.tracked_series import TrackedSeries, evaluated_series
+from ...spec import Tracked
 from ...text import one_line
 from ..figures import timelines
+from ..figures.matrices import varying_parameters
 from ..figures.style import COLOURS
 from ..registry import further_pages
 from ..sections.summary import SIMULATED, shortcomings, verdict
@@ -39,6 +41,13 @@ _SURFACE_METRICS = (
     ("average_response_us", "ART (ms)", 1000.0),
 )
 _MAX_TICKS = 30
+#: Characters of a line of a legend; it fits on the screen of a telephone.
+_LEGEND_LETTERS = 40
+#: The colour bar of surfaces, below them.
+COLOUR_BAR: Mapping[str, Any] = {"orientation": "h", "len": 0.8, "thickness": 12, "y": 0, "yanchor": "top"}
+#: The direction from which a surface is seen; the page moves the camera away if it is narrow.
+CAMERA: Mapping[str, Any] = {"eye": {"x": 1.6, "y": -1.6, "z": 0.9}, "center": {"x": 0, "y": 0, "z": -0.1}}
+SURFACE_MARGIN: Mapping[str, int] = {"l": 0, "r": 0, "t": 0, "b": 40}
 _MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 
 
@@ -123,17 +132,18 @@ def _plots(result: TestResult) -> Iterator[Plot]:
 def _surfaces(result: TestResult, loop: Loop) -> Iterator[Plot]:
     """Yield a surface for each metric over the two parameters in which a loop's points differ."""
     points = dict(window_points(result, loop))
-    parameters = _varying_parameters(list(points))
+    parameters = varying_parameters(points)
     if parameters is None:
         return
-    (read_x, x_name), (read_y, y_name) = parameters
+    x_parameter, y_parameter = parameters
+    read_x, read_y, x_name, y_name = x_parameter.label, y_parameter.label, x_parameter.title, y_parameter.title
     xs, ys = list(dict.fromkeys(map(read_x, points))), list(dict.fromkeys(map(read_y, points)))
     for name, heading, divisor in _SURFACE_METRICS:
         values = {(read_x(stimulus), read_y(stimulus)): figures[name] for stimulus, figures in points.items()}
         heights = [[None if (z := values.get((x, y))) is None else z / divisor for x in xs] for y in ys]
         trace = {
             "type": "surface",
-            "colorbar": {"len": 0.7},
+            "colorbar": COLOUR_BAR,
             "x": xs,
             "y": ys,
             "z": heights,
@@ -144,38 +154,10 @@ def _surfaces(result: TestResult, loop: Loop) -> Iterator[Plot]:
             "xaxis": {"title": {"text": x_name}, "type": "category"},
             "yaxis": {"title": {"text": y_name}, "type": "category"},
             "zaxis": {"title": {"text": heading}, "rangemode": "tozero"},
-            "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.9}},
+            "camera": CAMERA,
         }
         title = " - ".join(filter(None, (heading, loop.part, "mean over the window")))
-        yield Plot(title=title, data=[trace], layout={"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}})
-
-
-def _varying_parameters(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
-    """Return the two parameters that vary, as functions with their names; None unless there are two.
-
-    They are block size and R/W mix, or thread count and queue depth.
-    """
-
-    def size(stimulus: Stimulus) -> str:
-        return f"{stimulus.largest_block_bytes / 1024:g}"
-
-    def ratio(stimulus: Stimulus) -> str:
-        return mix(stimulus.read_percent)
-
-    def threads(stimulus: Stimulus) -> str:
-        return str(stimulus.thread_count)
-
-    def depth(stimulus: Stimulus) -> str:
-        return str(stimulus.queue_depth)
-
-    pairs = (
-        ((size, "Block size (KiB)"), (ratio, "R/W mix (%)")),
-        ((threads, "Thread count"), (depth, "Queue depth")),
-    )
-    for pair in pairs:
-        if all(len(set(map(read, points))) > 1 for read, _ in pair):
-            return pair
-    return None
+        yield Plot(title=title, data=[trace], layout={"scene": scene, "margin": SURFACE_MARGIN})
 
 
 # -- over rounds and time ---------------------------------------------------------------------------------------------
@@ -183,23 +165,43 @@ def _varying_parameters(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
 
 def _rounds(result: TestResult) -> Iterator[Plot]:
     for series in evaluated_series(result):
-        traces = []
+        traces, bands = [], list[dict[str, Any]]()
         numbers = [judged.number for judged in series.rounds]
         for index, tracked in enumerate(series.rule.tracked):
             values = [judged.value(tracked) for judged in series.rounds]
             colour = COLOURS[index % len(COLOURS)]
             traces.append(_line(numbers, values, series.label(tracked), colour, "lines+markers"))
+            bands += _band(series, tracked, colour)
         yield Plot(
             title=f"Tracked variables by round - {series.part or series.name}",
-            data=traces,
-            layout=_layout(traces, "Round", _unit(series), log=True, every_round=len(series.rounds) <= _MAX_TICKS),
+            data=[*bands, *traces],
+            layout=_layout(traces, "Round", _headings(series), log=True, every_round=len(series.rounds) <= _MAX_TICKS),
         )
 
 
-def _unit(series: TrackedSeries) -> str:
-    """Return the common unit of the tracked variables; empty if their units differ."""
-    units = {METRICS[tracked.metric].unit for tracked in series.rule.tracked}
-    return units.pop() if len(units) == 1 else ""
+def _band(series: TrackedSeries, tracked: Tracked, colour: str) -> Iterator[dict[str, Any]]:
+    """Yield the allowed band around the average of the last window, such as 10 % below and above it."""
+    determination = dict(series.window.determinations if series.window else ()).get(tracked)
+    if determination is None or not determination.evaluable:
+        return
+    first, last, half = determination.rounds[0], determination.rounds[-1], series.rule.data_excursion_percent / 2
+    low, high = (determination.average * (1 + side * half / 100) for side in (-1, 1))
+    yield {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [first, last, last, first, first],
+        "y": [low, low, high, high, low],
+        "fill": "toself",
+        "fillcolor": f"{colour}2e",
+        "line": {"color": colour, "width": 0.5},
+        "name": trace_name(f"{series.label(tracked)}: average \N{PLUS-MINUS SIGN} {half:g} %"),
+        "hoverinfo": "skip",
+    }
+
+
+def _headings(series: TrackedSeries) -> str:
+    """Return the headings of the metrics of the tracked variables."""
+    return ", ".join(dict.fromkeys(METRICS[tracked.metric].heading for tracked in series.rule.tracked))
 
 
 def _over_time(line: TimeLine) -> Iterator[Plot]:
@@ -217,6 +219,11 @@ def _over_time(line: TimeLine) -> Iterator[Plot]:
             yield Plot(title=f"{heading} vs Time - {name}", data=traces, layout=layout)
 
 
+def trace_name(name: str) -> str:
+    """Return the name of a trace as plotly's markup, in lines that fit into a narrow legend."""
+    return "<br>".join(map(html.escape, textwrap.wrap(one_line(name), _LEGEND_LETTERS)))
+
+
 def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: str) -> dict[str, Any]:
     values = [value if abs(value) < float("inf") else None for value in y]  # false for nan
     return {
@@ -224,7 +231,7 @@ def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: 
         "mode": mode,
         "x": list(x),
         "y": values,
-        "name": html.escape(one_line(name)),
+        "name": trace_name(name),
         "line": {"color": colour, "width": 1.5},
     }
 

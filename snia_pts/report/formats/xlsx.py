@@ -10,7 +10,8 @@ import datetime
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +23,21 @@ from xlsxwriter.worksheet import Worksheet
 from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
-from ...results.attributes import METRIC_COLUMNS, Value
-from ...results.result import TestResult
-from ...results.tables import RATES, DataTable, data_tables, placed_measurements, unit
+from ...model.steps import Stimulus
+from ...results.attributes import METRIC_COLUMNS, PERCENTS, Value, window_points
+from ...results.key_figures import key_figures, loop_points
+from ...results.limit_checks import Judgement, judgements
+from ...results.result import Loop, TestResult
+from ...results.tables import RATES, DataTable, data_tables, heading, placed_measurements
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
-from ..figures.figure import PointMatrix
+from ..figures.matrices import Parameter, varying_parameters
 from ..figures.style import COLOURS
 from ..registry import further_pages
+from ..sections.percentiles import TOO_FEW_IOS, TailMatrix, tail_matrices
+from ..sections.summary import SIMULATED, shortcomings, verdict
+from ..tables import NOT_APPLICABLE
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
 _MAX_SAMPLES = 10_000
@@ -40,6 +47,36 @@ _MAX_TEXT_LENGTH, _MAX_NAME_LENGTH = 32_767, 31
 _BLOCK_ROWS = 20
 #: The number of the paper size A4 in workbooks.
 _A4 = 9
+#: The first row of data of a table: below the headings, and the names of the columns in result.xml.
+_FIRST = 2
+#: The height of a line of text in points.
+_LINE_HEIGHT = 15
+#: The metrics of the matrices: sheet, field, divisor, heading, number format.
+_MATRIX_METRICS = (
+    ("Matrix IOPS", "iops", 1, "IOPS", "#,##0.0"),
+    ("Matrix MB per s", "mb_per_second", 1, "Throughput (MB/s)", "#,##0.000"),
+    ("Matrix ART", "average_response_us", 1000, "Average response time (ms)", "#,##0.0000"),
+)
+#: From this ratio of maximum to minimum, the axis of a matrix is logarithmic.
+_LOG_RATIO = 30.0
+#: The most points of a profile whose key figures the summary shows.
+_MAX_POINTS = 24
+#: The widths of the columns of the summary, and the headings of its limits.
+_SUMMARY_WIDTHS = (34, 28, 24, 16, 13, 13, 13, 13, 13, 13, 22)
+_LIMIT_HEADINGS = (
+    "Point or phase",
+    "Metric",
+    "Unit",
+    "Minimum",
+    "Maximum",
+    "Tolerance (%)",
+    "Minimum with tolerance",
+    "Maximum with tolerance",
+    "Measured",
+    "Met",
+    "Reason",
+)
+_FIGURE_FIELDS = ("metric", "at", "unit", "value", "steady")
 _NUMBER_FORMATS = {"iops": "#,##0.0", "mb_per_second": "#,##0.000"}
 
 
@@ -89,6 +126,29 @@ class _Block:
         return self.first_row + [judged.number for judged in self.series.rounds].index(number)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matrix:
+    """The points that differ in two parameters: labels of both sides, and the row of each point in the sheet Points."""
+
+    title: str
+    across_title: str
+    across: tuple[str, ...]
+    down_title: str
+    down: tuple[str, ...]
+    rows: Mapping[tuple[int, int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Determined:
+    """A determination of steady state, and the cells of its average and its verdict."""
+
+    label: str
+    metric: str
+    steady_state: SteadyState
+    average_cell: str
+    steady_cell: str
+
+
 class _WorkbookWriter:
     """Writes a result to a workbook, sheet by sheet."""
 
@@ -98,11 +158,16 @@ class _WorkbookWriter:
         self._data = {data.name: data for data in data_tables(result, max_samples=_MAX_SAMPLES)}
         self._bold = book.add_format({"bold": True})
         self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
+        self._name = book.add_format({"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"})
+        self._boolean = book.add_format({"num_format": '"TRUE";"TRUE";"FALSE"', "valign": "top", "align": "left"})
+        self._value_format = book.add_format({"num_format": "#,##0.###", "valign": "top", "align": "left"})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
         self._formats = {name: book.add_format({"num_format": text}) for name, text in _NUMBER_FORMATS.items()}
         self._number = book.add_format({"num_format": "#,##0.###"})
         #: The row of each measurement in the sheet Measurements, by its identity.
-        self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), start=1)}
+        self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), _FIRST)}
+        self._figures = key_figures(result)
+        self._determined: list[_Determined] = []
 
     def fill(self) -> None:
         """Write all sheets; the first has the verdict."""
@@ -110,17 +175,23 @@ class _WorkbookWriter:
         blocks = list(self._blocks())
         with_window = [block for block in blocks if block.series.window]
         steady = self._book.add_worksheet("Steady state") if with_window else None
+        self._key_figures(self._book.add_worksheet("Key figures"))
+        if "points" in self._data:
+            self._matrices(tuple(self._point_matrices()))
         rounds = self._book.add_worksheet("Rounds") if blocks else None
         points = self._book.add_worksheet("Points") if "points" in self._data else None
-        matrices = tuple(self._point_matrices()) if points else ()
-        matrix_sheet = self._book.add_worksheet("Matrices") if matrices else None
+        percentiles = self._book.add_worksheet("Percentiles") if "percentiles" in self._data else None
+        tails = tuple(tail_matrices(self._result)) if percentiles else ()
+        tail_sheet = self._book.add_worksheet("Percentile matrices") if tails else None
         measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
         if measurements:
             self._measurements(measurements)
         if points:
             self._points(points)
-        if matrix_sheet:
-            self._matrices(matrix_sheet, matrices)
+        if percentiles:
+            self._table(percentiles, self._data["percentiles"])
+        if tail_sheet:
+            self._tail_matrices(tail_sheet, tails)
         if rounds:
             self._rounds(rounds, blocks)
         if steady:
@@ -139,50 +210,174 @@ class _WorkbookWriter:
 
     def _write(self, sheet: Worksheet, row: int, column: int, value: Value, cell_format: Format | None = None) -> None:
         if isinstance(value, bool):
-            sheet.write_boolean(row, column, value, cell_format)
+            sheet.write_boolean(row, column, value, self._boolean)
         elif isinstance(value, str):
             sheet.write_string(row, column, one_line(value)[:_MAX_TEXT_LENGTH], cell_format)
         elif value is not None and math.isfinite(value):
             sheet.write_number(row, column, value, cell_format)
 
-    def _header_row(self, sheet: Worksheet, row: int, fields: Sequence[str]) -> None:
-        for column, field in enumerate(fields):
-            heading = field if not unit(field) or field in RATES else f"{field}\n({unit(field)})"
-            self._write(sheet, row, column, heading, self._head)
+    def _row(
+        self, sheet: Worksheet, row: int, values: Iterable[Value], cell_format: Format, widths: Sequence[int]
+    ) -> None:
+        """Write wrapped cells into columns of these widths; the row is as high as the longest text needs."""
+        lines = 1
+        for column, (value, width) in enumerate(zip(values, widths, strict=False)):
+            self._write(sheet, row, column, value, cell_format)
+            text = one_line(value) if isinstance(value, str) else ""
+            lines = max(lines, len(textwrap.wrap(text, width - 2)))
+        sheet.set_row(row, _LINE_HEIGHT * lines)
 
     def _table(self, sheet: Worksheet, data: DataTable) -> None:
-        """Write data to a sheet with a frozen header row."""
-        self._header_row(sheet, 0, data.fields)
-        for row, values in enumerate(data.rows, start=1):
-            for column, value in enumerate(values):
-                self._write(sheet, row, column, value, self._formats.get(data.fields[column]))
-        sheet.freeze_panes(1, 0)
-        sheet.autofilter(0, 0, len(data.rows), len(data.fields) - 1)
+        """Write data to a sheet with two frozen rows: headings, and the names of the columns."""
+        widths = []
         for column, field in enumerate(data.fields):
             longest = max((len(str(row[column])) for row in data.rows[:200]), default=0)
-            sheet.set_column(column, column, min(60, max(11, len(field) + 1, longest + 1 if field == "value" else 0)))
+            widths.append(min(60, max(11, len(field) + 1, longest + 1 if field == "value" else 0)))
+            sheet.set_column(column, column, widths[-1])
+        self._row(sheet, 0, map(heading, data.fields), self._head, widths)
+        self._row(sheet, 1, data.fields, self._name, widths)
+        for row, values in enumerate(data.rows, _FIRST):
+            for column, value in enumerate(values):
+                self._write(sheet, row, column, value, self._formats.get(data.fields[column]))
+        sheet.freeze_panes(_FIRST, 0)
+        sheet.repeat_rows(0, 1)
+        sheet.autofilter(1, 0, len(data.rows) + 1, len(data.fields) - 1)
 
-    # -- sheets -------------------------------------------------------------------------------------------------------
+    # -- summary ------------------------------------------------------------------------------------------------------
 
     def _summary(self, sheet: Worksheet) -> None:
         facts, result = self._result.facts, self._result
-        sheet.set_column(0, 0, 34, self._wrapped)
-        sheet.set_column(1, 3, 48, self._wrapped)
-        self._write(sheet, 0, 0, f"{facts.spec.title} Test, {facts.spec.revision}", self._bold)
-        self._write(sheet, 1, 0, result.verdict, self._bold)
-        conformance = "PTS conformant" if result.conformant else "NOT PTS conformant: see the deviations below"
-        self._write(sheet, 2, 0, "SIMULATED: no drive was tested" if facts.dut.simulated else conformance, self._bold)
-        row = 4
-        for name in ("limits", "deviations", "settings", "warnings", "features", "run"):
-            data = self._data.get(name)
-            if data is None:
-                continue
-            self._write(sheet, row, 0, data.title, self._bold)
-            self._header_row(sheet, row + 1, data.fields)
-            for line, values in enumerate(data.rows, start=row + 2):
-                for column, value in enumerate(values):
-                    self._write(sheet, line, column, value, self._wrapped)
-            row += len(data.rows) + 3
+        for column, width in enumerate(_SUMMARY_WIDTHS):
+            sheet.set_column(column, column, width, self._wrapped)
+        conformance = f"NOT PTS conformant: {shortcomings(result)}" if not result.conformant else "PTS conformant"
+        lines = [f"{facts.spec.title} Test, {facts.spec.revision}", verdict(result), conformance]
+        lines += [SIMULATED.text] if facts.dut.simulated else []
+        for row, text in enumerate(lines):
+            self._write(sheet, row, 0, text, self._bold)
+        row = self._limits(sheet, len(lines))
+        row = self._summary_steady(sheet, row)
+        row = self._summary_figures(sheet, row)
+        for name in ("deviations", "settings", "warnings", "features", "run"):
+            if data := self._data.get(name):
+                keyed = data.fields == ("key", "value")
+                headings = ("Property", "Value", "Name") if keyed else tuple(map(heading, data.fields))
+                rows = [(heading(str(key)), value, key) for key, value in data.rows] if keyed else data.rows
+                row = self._section(sheet, row, data.title, headings, rows)
+
+    def _section(
+        self, sheet: Worksheet, row: int, title: str, headings: Sequence[str], rows: Iterable[Sequence[Value]]
+    ) -> int:
+        """Write a table below the one that ends at ``row``; return the row after it."""
+        self._write(sheet, row + 1, 0, title, self._bold)
+        self._row(sheet, row + 2, headings, self._head, _SUMMARY_WIDTHS)
+        last = row + 2
+        for last, values in enumerate(rows, row + 3):
+            self._row(sheet, last, values, self._wrapped, _SUMMARY_WIDTHS)
+        return last + 1
+
+    def _limits(self, sheet: Worksheet, row: int) -> int:
+        """Write the limits: bounds with their tolerance, references to the measured values, and verdicts."""
+        checks = judgements(self._result)
+        if not checks:
+            return row
+        first, last = row + 4, row + 3 + len(checks)
+        self._write(sheet, row, 0, f"Limits met, of {len(checks)}:", self._bold)
+        formula = f"=COUNTIF({xl_range_abs(first, 9, last, 9)},TRUE)"
+        sheet.write_formula(row, 1, formula, self._wrapped, sum(check.met for check in checks))
+        rows = [
+            (check.limit.at, heading(check.limit.metric), check.limit.unit, check.limit.minimum, check.limit.maximum)
+            for check in checks
+        ]
+        end = self._section(sheet, row + 1, "Limits", _LIMIT_HEADINGS, rows)
+        for line, check in enumerate(checks, first):
+            self._limit(sheet, line, check)
+        return end
+
+    def _limit(self, sheet: Worksheet, row: int, check: Judgement) -> None:
+        minimum, maximum, tolerance, lower, upper, value = (xl_rowcol_to_cell(row, column) for column in range(3, 9))
+        limit, conditions = check.limit, []
+        self._write(sheet, row, 5, limit.tolerance_percent, self._wrapped)
+        if limit.minimum is not None:
+            formula = f"={minimum}-ABS({minimum})*{tolerance}/100"
+            sheet.write_formula(row, 6, formula, self._value_format, limit.lower_bound)
+            conditions.append(f"{value}>={lower}")
+        if limit.maximum is not None:
+            formula = f"={maximum}+ABS({maximum})*{tolerance}/100"
+            sheet.write_formula(row, 7, formula, self._value_format, limit.upper_bound)
+            conditions.append(f"{value}<={upper}")
+        if check.value is None:
+            self._write(sheet, row, 9, False, self._wrapped)
+        else:
+            number = next(at for at, figure in enumerate(self._figures, _FIRST) if figure.name == limit.name)
+            sheet.write_formula(row, 8, f"={self._figure_cell(number, 'value')}", self._value_format, check.value)
+            finished = "TRUE" if self._result.ending == "finished" else "FALSE"
+            conditions += [self._figure_cell(number, "steady"), f"{finished}()"]
+            sheet.write_formula(row, 9, f"=AND({','.join(conditions)})", self._boolean, check.met)
+        self._write(sheet, row, 10, check.reason, self._wrapped)
+
+    def _summary_steady(self, sheet: Worksheet, row: int) -> int:
+        """Write each tracked variable's average and verdict, as references to the sheet Steady state."""
+        if not self._determined:
+            return row
+        rows = [
+            (item.label, item.metric, f"{item.steady_state.rounds[0]} - {item.steady_state.rounds[-1]}")
+            for item in self._determined
+        ]
+        headings = ("Tracked variable", "Metric", "Rounds of the window", "Average", "Steady")
+        end = self._section(sheet, row, "Steady state", headings, rows)
+        for line, item in enumerate(self._determined, row + 3):
+            state = item.steady_state
+            if state.evaluable:
+                average, steady = f"='Steady state'!{item.average_cell}", f"='Steady state'!{item.steady_cell}"
+                sheet.write_formula(line, 3, average, self._value_format, state.average)
+                sheet.write_formula(line, 4, steady, self._boolean, state.steady)
+        return end
+
+    def _summary_figures(self, sheet: Worksheet, row: int) -> int:
+        """Write the key figures of the tracked points, of a profile's first points and of phases: a row for each."""
+        points = [item for loop in self._result.loops for item in loop_points(self._result, loop)]
+        last = {id(point) for loop in self._result.loops for point in _tracked_points(loop)}
+        shown = [at for at, measured in points if id(measured[-1]) in last] or [at for at, _ in points][:_MAX_POINTS]
+        names = [at for at, _ in points]
+        shown += [figure.at for figure in self._figures if figure.at not in names and figure.metric != "written_gb"]
+        shown = list(dict.fromkeys(shown))
+        cells = {(figure.at, figure.metric): (number, figure) for number, figure in enumerate(self._figures, _FIRST)}
+        metrics = list(dict.fromkeys(figure.metric for figure in self._figures if figure.at in shown))
+        if not metrics:
+            return row
+        metrics = metrics[: len(_SUMMARY_WIDTHS) - 1]
+        headings = ("Point or phase", *map(heading, metrics))
+        end = self._section(sheet, row, "Key figures", headings, [(at,) for at in shown])
+        for line, at in enumerate(shown, row + 3):
+            for column, metric in enumerate(metrics, 1):
+                if (at, metric) in cells:
+                    number, figure = cells[at, metric]
+                    formula = f"={self._figure_cell(number, 'value')}"
+                    sheet.write_formula(line, column, formula, self._value_format, figure.value)
+        return end
+
+    # -- sheets -------------------------------------------------------------------------------------------------------
+
+    def _key_figures(self, sheet: Worksheet) -> None:
+        """Write all key figures; those of points are references to the sheet Points."""
+        rows = tuple((one.metric, one.at, one.unit, one.value, one.steady) for one in self._figures)
+        data = DataTable(name="key-figures", title="Key figures", fields=_FIGURE_FIELDS, rows=rows)
+        self._table(sheet, data)
+        sheet.set_column(0, 1, 34)
+        points = self._data.get("points")
+        if points is None:
+            return
+        names = [at for loop in self._result.loops for at, _ in loop_points(self._result, loop)]
+        point_rows = {at: row for row, at in reversed(list(enumerate(names, _FIRST)))}
+        for row, figure in enumerate(self._figures, _FIRST):
+            field, divisor = METRIC_COLUMNS.get(figure.metric, ("", 1))  # type: ignore[call-overload]
+            if figure.at in point_rows and field in points.fields:
+                formula = f"=Points!{self._cell(points, point_rows[figure.at], field)}{f'/{divisor}' * (divisor != 1)}"
+                sheet.write_formula(row, data.column("value"), formula, self._number, _cached(figure.value))
+
+    @staticmethod
+    def _figure_cell(row: int, field: str) -> str:
+        return f"'Key figures'!{xl_rowcol_to_cell(row, _FIGURE_FIELDS.index(field), row_abs=True, col_abs=True)}"
 
     def _measurements(self, sheet: Worksheet) -> None:
         """Write all measurements; IOPS and MB/s are calculated from counts and times, if the data has them."""
@@ -190,7 +385,7 @@ class _WorkbookWriter:
         self._table(sheet, data)
         if "write_ios" not in data.fields:
             return
-        for row, values in enumerate(data.rows, start=1):
+        for row, values in enumerate(data.rows, _FIRST):
             for name, counts, scale in (("iops", "ios", "1000"), ("mb_per_second", "bytes", "0.001")):
                 rates = (self._rate(data, row, direction, counts, scale) for direction in ("read", "write"))
                 column = data.column(name)
@@ -215,62 +410,135 @@ class _WorkbookWriter:
         self._table(sheet, data)
         windows = map(self._result.evaluated_rounds, self._result.loops)
         points = (point for window in windows for point in zip(*(one.measurements for one in window), strict=True))
-        for row, measurements in enumerate(points, start=1):
+        for row, measurements in enumerate(points, _FIRST):
             for name in (rate for rate in RATES if rate in data.fields):
                 column = data.column(name)
                 cells = (self._measurement_cell(measurement, name) for measurement in measurements)
                 formula = f"=AVERAGE({','.join(cells)})"
-                sheet.write_formula(row, column, formula, self._formats[name], _cached(data.rows[row - 1][column]))
+                sheet.write_formula(row, column, formula, self._formats[name], _cached(data.rows[row - _FIRST][column]))
 
-    def _point_matrices(self) -> Iterator[PointMatrix]:
-        """Yield the matrices of a test beside the standard."""
-        further = further_pages(self._result.facts.spec.test)
-        return further.point_matrices(self._result) if further else iter(())
+    def _point_matrices(self) -> Iterator[_Matrix]:
+        """Yield the matrices of the points: one of a test of the standard, one for each series of a profile."""
+        result, data = self._result, self._data["points"]
+        if further := further_pages(result.facts.spec.test):
+            by_name = {row[data.column("point")]: number for number, row in enumerate(data.rows, _FIRST)}
+            for matrix in further.point_matrices(result):
+                across, down = matrix.across, matrix.down
+                yield _Matrix(
+                    title=matrix.title,
+                    across_title=across.title,
+                    across=across.labels,
+                    down_title=down.title,
+                    down=down.labels,
+                    rows={
+                        (across.keys.index(x), down.keys.index(y)): by_name[name]
+                        for (x, y), name in matrix.points.items()
+                    },
+                )
+            return
+        stimuli = [stimulus for loop in result.loops for stimulus, _ in window_points(result, loop)]
+        if parameters := varying_parameters(stimuli):
+            rows, columns = (_values(parameter, stimuli) for parameter in parameters)
+            keys = [tuple(parameter.value(stimulus) for parameter in parameters) for stimulus in stimuli]
+            places = {(list(columns).index(x), list(rows).index(y)): row for row, (y, x) in enumerate(keys, _FIRST)}
+            if len(places) == len(stimuli):
+                yield _Matrix(
+                    title="Mean over the measurement window",
+                    across_title=parameters[1].title,
+                    across=tuple(columns.values()),
+                    down_title=parameters[0].title,
+                    down=tuple(rows.values()),
+                    rows=places,
+                )
 
-    def _matrices(self, sheet: Worksheet, matrices: Sequence[PointMatrix]) -> None:
-        """Write each matrix as references to the sheet Points, with its chart; all charts have the same scale."""
-        data, top = self._data["points"], 0
-        rows = {row[data.column("point")]: number for number, row in enumerate(data.rows, start=1)}
-        maxima: dict[str, float] = {}
-        for matrix in matrices:
-            values = (data.rows[rows[name] - 1][data.column(matrix.metric)] for name in matrix.points.values())
-            numbers = (value for value in values if isinstance(value, int | float) and math.isfinite(value))
-            maxima[matrix.metric] = max((maxima.get(matrix.metric, 0.0), *numbers))
-        sheet.set_column(0, 0, 20)
-        for matrix in matrices:
-            self._matrix(sheet, top, matrix, rows)
-            chart = self._matrix_chart(sheet.get_name(), top, matrix, maxima[matrix.metric])
-            sheet.insert_chart(top, len(matrix.across.keys) + 2, chart, {"object_position": 2})
-            top += max(_BLOCK_ROWS, len(matrix.down.keys) + 4)
+    def _matrices(self, matrices: Sequence[_Matrix]) -> None:
+        """Write a sheet for each metric, with each matrix as references to the sheet Points, and its chart."""
+        data = self._data["points"]
+        for name, field, divisor, title, number_format in _MATRIX_METRICS:
+            if not matrices or field not in data.fields:
+                continue
+            sheet, top = self._book.add_worksheet(name), 0
+            cell_format = self._book.add_format({"num_format": number_format})
+            values = [
+                data.rows[row - _FIRST][data.column(field)] for matrix in matrices for row in matrix.rows.values()
+            ]
+            numbers = [value / divisor for value in values if isinstance(value, int | float)]
+            scale = _scale([number for number in numbers if math.isfinite(number)])
+            sheet.set_column(0, 0, 22)
+            sheet.set_column(1, 40, 11)
+            for matrix in matrices:
+                self._matrix(sheet, top, matrix, field, divisor, title, cell_format)
+                if len(matrix.across) > 1:
+                    chart = self._matrix_chart(sheet.get_name(), top, matrix, title, scale)
+                    sheet.insert_chart(top, len(matrix.across) + 2, chart, {"object_position": 2})
+                top += max(_BLOCK_ROWS, len(matrix.down) + 4)
 
-    def _matrix(self, sheet: Worksheet, top: int, matrix: PointMatrix, rows: Mapping[Value, int]) -> None:
-        """Write a matrix; ``rows`` are those of its points in the sheet Points."""
-        data, metric = self._data["points"], matrix.metric
-        self._write(sheet, top, 0, f"{matrix.title}: {unit(metric)}", self._bold)
-        for column, label in enumerate((f"{matrix.down.title} / {matrix.across.title}", *matrix.across.labels)):
-            self._write(sheet, top + 1, column, label, self._head)
-        for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 2):
+    def _matrix(
+        self, sheet: Worksheet, top: int, matrix: _Matrix, field: str, divisor: int, title: str, cell_format: Format
+    ) -> None:
+        data = self._data["points"]
+        self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
+        headings = (f"{matrix.down_title} / {matrix.across_title}", *matrix.across)
+        self._row(sheet, top + 1, headings, self._head, (22, *[11] * len(matrix.across)))
+        for row, label in enumerate(matrix.down, top + 2):
             self._write(sheet, row, 0, label)
-            for column, across in enumerate(matrix.across.keys, start=1):
-                if name := matrix.points.get((across, down)):
-                    value = data.rows[rows[name] - 1][data.column(metric)]
-                    formula = f"=Points!{self._cell(data, rows[name], metric)}"
-                    sheet.write_formula(row, column, formula, self._formats[metric], _cached(value))
+        for (across, down), row in matrix.rows.items():
+            value = data.rows[row - _FIRST][data.column(field)]
+            formula = f"=Points!{self._cell(data, row, field)}{f'/{divisor}' * (divisor != 1)}"
+            if value is not None or field in RATES:  # without a rate: #N/A
+                shown = value / divisor if isinstance(value, int | float) else value
+                sheet.write_formula(top + 2 + down, across + 1, formula, cell_format, _cached(shown))
 
-    def _matrix_chart(self, sheet: str, top: int, matrix: PointMatrix, maximum: float) -> Any:
+    def _matrix_chart(self, sheet: str, top: int, matrix: _Matrix, title: str, scale: Mapping[str, Any]) -> Any:
         """Return a chart of a matrix: a line for each of its rows."""
-        chart, last = self._book.add_chart({"type": "line"}), len(matrix.across.keys)
-        for number, row in enumerate(range(top + 2, top + 2 + len(matrix.down.keys))):
+        chart, last = self._book.add_chart({"type": "line"}), len(matrix.across)
+        for number, row in enumerate(range(top + 2, top + 2 + len(matrix.down))):
             colour = COLOURS[number % len(COLOURS)]
             marker = {"type": "circle", "size": 5, "fill": {"color": colour}, "border": {"color": colour}}
             x, y = [sheet, top + 1, 1, top + 1, last], [sheet, row, 1, row, last]
             line = {"color": colour, "width": 1.5}
             chart.add_series({"name": [sheet, row, 0], "categories": x, "values": y, "line": line, "marker": marker})
-        chart.set_title({"name": matrix.title, "name_font": {"size": 10, "bold": False}})
-        chart.set_x_axis({"name": matrix.across.title})
-        chart.set_y_axis({"name": unit(matrix.metric), "min": 0, "max": _rounded_up(maximum), "num_format": "#,##0.##"})
+        chart.set_title({"name": f"{matrix.title}: {title}", "name_font": {"size": 10, "bold": False}})
+        chart.set_x_axis({"name": matrix.across_title, "label_position": "low"})
+        chart.set_y_axis({"name": title, "num_format": "#,##0.##", **scale})
+        chart.set_legend({"position": "right"})
         chart.set_size({"width": 560, "height": (_BLOCK_ROWS - 1) * 20})
         return chart
+
+    def _tail_matrices(self, sheet: Worksheet, matrices: Sequence[TailMatrix]) -> None:
+        """Write the counts of I/Os and each percentile as matrices of references to the sheet Percentiles."""
+        sheet.set_column(0, 0, 20)
+        sheet.set_column(1, 32, 12)
+        top = 0
+        for matrix in matrices:
+            titles = {
+                "ios": "I/Os",
+                **{name: f"{percent:g} % response time (ms)" for name, percent in PERCENTS.items()},
+            }
+            for column, title in titles.items():
+                self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
+                self._tail_matrix(sheet, top + 1, matrix, column)
+                top += len(matrix.down.keys) + 3
+        self._write(sheet, top, 0, TOO_FEW_IOS)
+
+    def _tail_matrix(self, sheet: Worksheet, top: int, matrix: TailMatrix, column: str) -> None:
+        """Write the head and the rows of a matrix of a column of the sheet Percentiles."""
+        data, across = self._data["percentiles"], matrix.across
+        values, scale = (matrix.ios, "") if column == "ios" else (matrix.times_ms(column), "/1000")
+        heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
+        for place, head in enumerate(heads):
+            self._write(sheet, top, place, head, self._head)
+        for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
+            self._write(sheet, row, 0, label)
+            for place, key in enumerate(across.keys, start=1):
+                value = values.get((down, key))
+                if value is None:
+                    continue
+                if math.isfinite(value):
+                    cell = self._cell(data, matrix.points[down, key][0] + _FIRST, column)
+                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", self._number, value)
+                else:
+                    self._write(sheet, row, place, NOT_APPLICABLE)
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""
@@ -327,13 +595,23 @@ class _WorkbookWriter:
         heading = f"{name}: {series.label(tracked)}, {metric}, rounds {first} - {last}"
         self._write(sheet, top, 0, heading, self._bold)
         rows = _determination_rows(series.rule, steady_state, x, y, cells)
+        self._determined.append(
+            _Determined(
+                label=series.label(tracked) if name in series.label(tracked) else f"{name}: {series.label(tracked)}",
+                metric=metric,
+                steady_state=steady_state,
+                average_cell=cells["average"],
+                steady_cell=cells["steady"],
+            )
+        )
         for row, (row_label, formula, value) in enumerate(rows, start=top + 1):
             self._write(sheet, row, 0, row_label)
             if steady_state.evaluable:
                 sheet.write_formula(row, 1, formula, None if row_label == "steady" else self._number, value)
             else:
                 self._write(sheet, row, 1, "not evaluable")
-        sheet.insert_chart(top, 3, self._chart(block, column, heading), {"object_position": 2})
+        if len(series.rounds) > 1:
+            sheet.insert_chart(top, 3, self._chart(block, column, heading), {"object_position": 2})
 
     def _chart(self, block: _Block, column: int, title: str) -> Any:
         """Return a chart of all rounds of a tracked variable, with a y axis from zero."""
@@ -360,9 +638,11 @@ class _WorkbookWriter:
         name = f"Samples {name}"[:_MAX_NAME_LENGTH].rstrip("'")
         sheet = self._book.add_worksheet(name if name.lower() not in used_names else None)
         self._table(sheet, data)
+        if len(data.rows) < 2:
+            return
         chart = self._book.add_chart({"type": "scatter", "subtype": "straight"})
         columns = (data.column("ended_seconds"), data.column("iops"))
-        x, y = ([sheet.get_name(), 1, column, len(data.rows), column] for column in columns)
+        x, y = ([sheet.get_name(), _FIRST, column, len(data.rows) + 1, column] for column in columns)
         chart.add_series({"categories": x, "values": y, "line": {"color": COLOURS[0], "width": 1}})
         chart.set_legend({"none": True})
         chart.set_title(
@@ -398,6 +678,30 @@ def _determination_rows(
     yield f"allowed slope excursion ({slope} % of the average)", f"={cells['average']}*{slope}/100", allowed
     formula = f"=AND({cells['data']}<={cells['data allowed']},{cells['slope excursion']}<={cells['slope allowed']})"
     yield "steady", formula, steady_state.steady
+
+
+def _tracked_points(loop: Loop) -> Iterator[Measurement]:
+    """Yield the tracked points of the last round of a loop's window."""
+    for tracked, _ in loop.window.determinations if loop.window else ():
+        yield loop.window_rounds[-1].point(tracked)
+
+
+def _values(parameter: Parameter, stimuli: Iterable[Stimulus]) -> dict[int, str]:
+    """Return the values of a parameter, ascending, with their labels."""
+    return dict(sorted({parameter.value(stimulus): parameter.label(stimulus) for stimulus in stimuli}.items()))
+
+
+def _scale(numbers: Sequence[float]) -> Mapping[str, Any]:
+    """Return the scale of all charts of a metric: from zero, or logarithmic if it is wide."""
+    positive = [number for number in numbers if number > 0] or [1.0]
+    if max(positive) > _LOG_RATIO * min(positive):
+        return {"log_base": 10, "min": 10.0 ** math.floor(math.log10(min(positive))), "max": _decade(max(positive))}
+    return {"min": 0, "max": _rounded_up(max(positive))}
+
+
+def _decade(value: float) -> float:
+    """Return the next power of ten that is not less than ``value``."""
+    return 10.0 ** math.ceil(math.log10(value))
 
 
 def _rounded_up(value: float) -> float:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...model.histogram import Histogram
-from ...model.measurement import NINES, average_response_us, percentile_response_us, rate_per_second
+from ...model.measurement import FIVE_NINES, NINES, average_response_us, percentile_response_us, rate_per_second
 from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...units import MB, duration, number
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 BINS_PER_DECADE = 20
 #: The response times that the plot marks, in the order of the tables.
 MARKERS = ("ART", *(f"{percent:g} %" for percent in NINES), "MRT")
-_COLOURS = ("#009e73", "#a08a00", "#e69f00", "#d55e00", "#b00020")
+_MARKER_COLOURS = dict(zip(MARKERS, ("#009e73", "#a08a00", "#e69f00", "#d55e00", "#b00020"), strict=True))
 _BARS, _LINE = "#9ecae1", "#0072b2"
 #: The width of a marker's label, and the height of the strip of labels above the plot, in inches.
 _LABEL_WIDTH, _STRIP_HEIGHT = 0.82, 0.62
+#: The height of the figure, and of its plot with the axis of nines, in inches.
+HEIGHT, _NINES_HEIGHT = 5.7, 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,13 @@ class Confidence:
     def known_markers(self) -> tuple[Marker, ...]:
         """The markers that have a value."""
         return tuple(marker for marker in self.markers if marker.ms is not None)
+
+
+def no_five_nines(result: TestResult, subject: str) -> str:
+    """Return a sentence on why 99.999 % is missing; ``subject`` is what has too few I/Os, with its verb."""
+    if result.facts.imported:
+        return f"{FIVE_NINES:g} % is n/a: not in the imported file."
+    return f"{FIVE_NINES:g} % is n/a: {subject} fewer than the required 100 000 I/Os."
 
 
 def confidence(line: TimeLine) -> Confidence:
@@ -107,14 +116,15 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
     seconds = sum(part.runtime_ms for part in line.measurements) / 1000
     method = (
         f"{thousands(interval.ios, 0)} I/Os in {duration(seconds)}, drawn in {drawn} bins, {BINS_PER_DECADE} per "
-        f"decade (recorded in {counted} bins); the line is their cumulative percentage."
+        f"decade (recorded in {counted} bins); the line is their cumulative percentage, below on an axis of nines."
     )
     figure = Figure(
         name=name,
         caption=f"{caption} {method}",
-        alt=f"Histogram of response times, both axes log, of {stimulus}, with their cumulative percentage and "
-        f"marks at {', '.join(marker.name for marker in interval.known_markers)}.",
+        alt=f"Histogram of response times, both axes log, of {stimulus}, with their cumulative percentage, "
+        f"below it on an axis of nines, and marks at {', '.join(marker.name for marker in interval.known_markers)}.",
         draw=partial(histogram, interval),
+        height=HEIGHT,
     )
     return Page(title=title, blocks=(figure, table({stimulus: interval})))
 
@@ -174,14 +184,34 @@ def cumulative(intervals: Confidence) -> tuple[list[float], list[float]]:
     return [_clamped_ms(edge, intervals) for edge, _ in bins], [100 * item / total for item in sums]
 
 
+def nines(intervals: Confidence) -> tuple[list[float], list[float]]:
+    """Return response times in ms, ascending, and for each the nines of the I/Os with at most that time: 2 for 99 %.
+
+    The longest response time has none: no I/O is slower.
+    """
+    bins, total = intervals.histogram.bins, intervals.histogram.count
+    slower = [total - done for done in itertools.accumulate(count for _, count in bins)]
+    shown = [(_clamped_ms(edge, intervals), rest) for (edge, _), rest in zip(bins, slower, strict=True) if rest]
+    return [ms for ms, _ in shown], [math.log10(total / rest) for _, rest in shown]
+
+
 def histogram(intervals: Confidence) -> Drawing:
-    """Draw the histogram, the cumulative percentage on a second axis, and the markers with their labels above."""
-    figure = canvas()
-    axes = plot(figure, left=0.85, right=0.75, bottom=0.55, top=_STRIP_HEIGHT + 0.12)
+    """Draw the histogram with the cumulative percentage on a second axis, and the latter on an axis of nines below.
+
+    The markers have their labels above.
+    """
+    figure = canvas(height=HEIGHT)
+    margins = {"left": 0.85, "right": 0.75}
+    axes = plot(figure, **margins, bottom=0.75 + _NINES_HEIGHT, top=_STRIP_HEIGHT + 0.12)
+    below = plot(figure, **margins, bottom=0.55, top=HEIGHT - 0.55 - _NINES_HEIGHT)
     ax.dress(axes)
     counts, edges = rebinned(intervals)
     known = [marker.ms for marker in intervals.known_markers if marker.ms is not None]
-    _time_axis(axes, min(*edges, *known), max(*edges, *known))
+    for plotted in (axes, below):
+        _time_axis(plotted, min(*edges, *known), max(*edges, *known))
+    axes.set_xlabel("")
+    axes.tick_params(labelbottom=False)
+    _draw_nines(below, intervals, edges)
     _count_axis(axes, max(counts))
     axes.stairs(counts, edges, fill=True, color=_BARS, linewidth=0, baseline=axes.get_ylim()[0])
     right = axes.twinx()
@@ -193,7 +223,28 @@ def histogram(intervals: Confidence) -> Drawing:
     right.tick_params(length=0, labelcolor=_LINE)
     right.spines[["top", "left", "bottom", "right"]].set_visible(False)
     _mark(axes, intervals)
+    for marker in intervals.known_markers:
+        below.axvline(marker.ms or math.nan, color=_MARKER_COLOURS[marker.name], linewidth=1.2, zorder=5)
     return figure
+
+
+def _draw_nines(axes: Axes, intervals: Confidence, edges: Sequence[float]) -> None:
+    """Draw the cumulative percentage on an axis on which 90, 99 and 99.9 % are equally far apart."""
+    ax.dress(axes)
+    times, values = nines(intervals)
+    last = max(1, math.ceil(math.log10(intervals.histogram.count)))
+    axes.step(
+        [edges[0], *times, intervals.maximum_ms],
+        [0.0, *values, max(values, default=0.0)],
+        where="post",
+        color=_LINE,
+        linewidth=1.3,
+    )
+    axes.set_ylim(0, last)
+    ticks = range(0, last + 1, 1 + last // 10)
+    axes.set_yticks(ticks, [f"{100 - 100 / 10**tick:g}" if tick < 7 else f"{tick} nines" for tick in ticks])
+    axes.set_ylabel("Cumulative I/Os (%)", color=_LINE)
+    axes.tick_params(axis="y", labelcolor=_LINE)
 
 
 def _time_axis(axes: Axes, low: float, high: float) -> None:
@@ -221,9 +272,10 @@ def _mark(axes: Axes, intervals: Confidence) -> None:
     width, height = axes.figure.get_size_inches()  # type: ignore[union-attr]  # only a subfigure has none
     inches_wide, inches_high = box.width * width, box.height * height
     low, high = map(math.log10, axes.get_xlim())
-    colours = dict(zip(MARKERS, _COLOURS, strict=True))
     marked = sorted(
-        (marker.ms, colours[marker.name], marker.name) for marker in intervals.known_markers if marker.ms is not None
+        (marker.ms, _MARKER_COLOURS[marker.name], marker.name)
+        for marker in intervals.known_markers
+        if marker.ms is not None
     )
     places = [inches_wide * (math.log10(ms) - low) / (high - low) for ms, _, _ in marked]
     transform, heights = axes.transAxes, (1 + 0.2 / inches_high, 1 + 0.24 / inches_high)

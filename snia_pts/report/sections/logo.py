@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _HEIGHT, _MAX_WIDTH = 0.55, 3.0
 #: Pixels per inch, enough for print.
 _DPI = 400
+#: The name of the figure.
+LOGO = "logo"
 
 
 def logo(about: Annotations) -> Figure | None:
@@ -23,7 +25,7 @@ def logo(about: Annotations) -> Figure | None:
     if not about.logo:
         return None
     return Figure(
-        name="logo",
+        name=LOGO,
         caption="",
         alt=f"Logo of {about.vendor or about.operator or 'the operator'}",
         draw=partial(_draw, about),

@@ -39,6 +39,7 @@ _NOTE = (
     "maximum that was read. I/Os in flight: the mean, as counted by the block layer. Interruptions of the run are "
     "omitted."
 )
+_SIMULATED_NOTE = "The temperature is that of the model, at the end of each sample and the maximum of each point."
 
 
 def telemetry_pages(result: TestResult) -> Iterator[Page]:
@@ -84,7 +85,10 @@ def _over_run(result: TestResult) -> Iterator[Page]:
         alt=f"Stacked plots with a common time axis: {content}.",
         draw=partial(timeplots.stacked, panels, marks=_marks(result)),
     )
-    yield Page(title="Drive and Host vs Time", blocks=(figure, Prose(text=_NOTE)))
+    yield Page(
+        title="Drive and Host vs Time",
+        blocks=(figure, Prose(text=_SIMULATED_NOTE if result.facts.dut.simulated else _NOTE)),
+    )
 
 
 def _series(result: TestResult, quantity: Quantity) -> list[Series]:
@@ -218,8 +222,8 @@ def _readings(result: TestResult, before: Health | None, after: Health | None) -
     reasons = list(dict.fromkeys(reason for health in (before, after) if health for reason in health.unread))
     if reasons:
         yield "Not read", "; ".join(reasons)
-    evidence = [name for health in (before, after) if health for name in health.evidence]
-    yield "Evidence", ", ".join(evidence)
+    if evidence := [name for health in (before, after) if health for name in health.evidence]:
+        yield "Evidence", ", ".join(evidence)
 
 
 def _texts(before: Health | None, after: Health | None) -> Mapping[str, Sequence[str]]:

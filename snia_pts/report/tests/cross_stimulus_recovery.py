@@ -16,7 +16,7 @@ from ...spec.reader import definitions
 from ...units import block_size, distinct_decimals, distinct_duration, duration
 from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
-from ..figures.timelines import ART, MRT, THROUGHPUT
+from ..figures.timelines import ART, MRT, THROUGHPUT, Quantity, Series
 from ..figures.timeplots import Level, Mark
 from ..header import Rows, demand, pattern, preconditions, range_and_amount
 from ..pages import Block, Page, Prose
@@ -61,7 +61,7 @@ def pages(result: Result) -> tuple[Page, ...]:
         )
     return (
         summary(result, omitted=_omitted(result, groups), figures=figures),
-        *_measurement_pages(groups, measured_recovery),
+        *_measurement_pages(result, groups, measured_recovery),
         provenance(result),
     )
 
@@ -109,7 +109,7 @@ def _omitted(result: Result, groups: list[_Group]) -> str:
     return f"{', '.join(missing)} omitted: no data." if missing else ""
 
 
-def _measurement_pages(groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
+def _measurement_pages(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
     if not groups:
         return
     yield _throughput(groups)
@@ -120,7 +120,11 @@ def _measurement_pages(groups: list[_Group], measured_recovery: Recovery | None)
             after,
             measured_recovery if measured_recovery and measured_recovery.group == after.line.part else None,
         )
-    yield _response_times(groups)
+    if result.facts.spec.pts.startswith("1."):
+        yield _response_times(groups, ART, "Average Response Time")
+        yield _response_times(groups, MRT, "Maximum Response Time")
+    else:
+        yield _throughput_and_response_times(groups)
 
 
 def _marks(groups: list[_Group]) -> list[Mark]:
@@ -172,16 +176,35 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
     )
 
 
-def _response_times(groups: list[_Group]) -> Page:
+def _response_times(groups: list[_Group], quantity: Quantity, title: str) -> Page:
     return timeplots.page(
-        [timelines.series(group.line, quantity, shift=group.start) for quantity in (ART, MRT) for group in groups],
-        title="XSR - ART and MRT vs Time",
-        name="response-time",
-        caption="Average (ART) and maximum (MRT) response time over time.",
-        alt="Line plot: average and maximum response time of every sample against time, log scale.",
-        ylabel="Response time (ms)",
+        [timelines.series(group.line, quantity, shift=group.start) for group in groups],
+        title=f"XSR - {title} vs Time",
+        name=quantity.name,
+        caption=f"{title} ({quantity.label}) of every sample over time, log scale.",
+        alt=f"Line plot: {title.lower()} of every sample against time, log scale.",
+        ylabel=quantity.heading,
         log=True,
         marks=_marks(groups),
+    )
+
+
+def _throughput_and_response_times(groups: list[_Group]) -> Page:
+    def shown(quantity: Quantity, side: str) -> list[Series]:
+        label = f"{quantity.label} ({side})"
+        return [timelines.series(group.line, quantity, shift=group.start, label=label) for group in groups]
+
+    times = [series for quantity in (ART, MRT) for series in shown(quantity, "right axis")]
+    return timeplots.page(
+        shown(THROUGHPUT, "left axis"),
+        title="XSR - MB/s, ART and MRT vs Time",
+        name="throughput-and-response-time",
+        caption=f"{THROUGHPUT.heading}, and average (ART) and maximum (MRT) response time on a log scale, over time.",
+        alt="Line plot with two y axes: throughput in MB/s on the left, average and maximum response time of every "
+        "sample on the right, log scale, against time.",
+        ylabel=THROUGHPUT.heading,
+        marks=_marks(groups),
+        right=timeplots.Panel(shown=times, ylabel="Response time (ms)", log=True),
     )
 
 

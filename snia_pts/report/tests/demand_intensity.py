@@ -28,6 +28,7 @@ from ..header import (
 from ..pages import Block, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
+from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
@@ -39,6 +40,7 @@ from .demand_plots import (
     host_cpu,
     host_limited,
     pattern_name,
+    percentiles_page,
     place,
     plots,
     sides,
@@ -62,6 +64,8 @@ def pages(result: TestResult) -> tuple[Page, ...]:
         Page(title="Operating Points and Access Pattern", blocks=tuple(_details(result)), flows=True, brief=True),
         *(page for _, page in numbered),
         *_tables(result),
+        *percentiles_page(result),
+        *percentile_pages(result, result.loop()),
         *(page for judged in (result.sampling, result.loop()) if judged for page in steady.rounds_page(result, judged)),
         provenance(result),
     )
@@ -77,7 +81,8 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
     if loop is None or loop.window is None:
         reason = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
     elif "P8" in missing:
-        reason = "The host's CPU utilisation was not measured at every point."
+        simulated = result.facts.dut.simulated
+        reason = f"The host's CPU utilisation {'is not simulated' if simulated else 'was not measured at every point'}."
     return f"{reason} {', '.join(missing)} omitted: no data.".strip()
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from ...analysis.operating_points import DemandMean, OperatingPoint, demand_means, operating_points
 from ...model.measurement import METRICS, Measurement, mean
 from ...model.steps import Demand, Stimulus, mix
+from ...results.attributes import PERCENTS
 from ...results.result import TestResult
 from ...spec import DemandSpec
 from ...units import KIB, duration, number
@@ -22,6 +23,7 @@ from ..header import loop_rounds, pattern_sizes
 from ..pages import Figure, Page
 from ..sections import confidence
 from ..sections import steady_state as steady
+from ..sections.percentiles import tail_matrices
 
 #: For each operating point, the numbers of two plots: its pre-write, and the histogram after it.
 AT_POINTS = {"Max IOPS": ("P9", "P10"), "Mid IOPS": ("P11", "P12"), "Min IOPS": ("P13", "P14")}
@@ -53,11 +55,7 @@ def place(stimulus: Stimulus) -> tuple[int, int]:
 def sides(result: TestResult) -> tuple[Side, Side]:
     """Return Queue Depths and Thread Counts, ascending."""
     loop = demand_spec(result).demand
-    depths, threads = sorted(loop.queue_depths), sorted(loop.thread_counts)
-    return (
-        Side(title="Queue Depth", keys=tuple(depths), labels=tuple(map(str, depths)), prefix="QD ", log=True),
-        Side(title="Thread Count", keys=tuple(threads), labels=tuple(map(str, threads)), prefix="TC "),
-    )
+    return matrices.queue_depths(loop), matrices.thread_counts(loop)
 
 
 # -- plots ------------------------------------------------------------------------------------------------------------
@@ -265,6 +263,32 @@ def _at_points(result: TestResult) -> Iterator[tuple[str, Page]]:
             mrt = number(confidence.confidence(line).maximum_ms)
             title = f"{point} Response Time Histogram, MRT = {mrt} ms"
             yield after, confidence.page(result, line, title=title, name=f"histogram-{name}")
+
+
+def percentiles_page(result: TestResult) -> Iterator[Page]:
+    """Yield the plots of the 99 % and 99.9 % response times of reads and of writes against IOPS."""
+    found = list(tail_matrices(result))
+    if not found:
+        return
+    panels = {
+        f"{matrix.title}: {PERCENTS[column]:g} %": {
+            Demand(thread_count=threads, queue_depth=depth): time_ms
+            for (threads, depth), time_ms in matrix.times_ms(column).items()
+        }
+        for column in ("two_nines_response_us", "three_nines_response_us")
+        for matrix in found
+    }
+    sides = " and ".join(matrix.title.lower() for matrix in found)
+    computed = "IOPS are reads and writes together, means of rounds {}; percentiles are those of all their I/Os"
+    figure = Figure(
+        name="percentiles-over-iops",
+        caption=f"99 % and 99.9 % response time of {sides} against IOPS, one line per Thread Count over its Queue "
+        f"Depths. {source(result, computed)} Points with too few I/Os for a percentile are not shown.",
+        alt=f"Line plots: 99 % and 99.9 % response time of {sides} in ms, log, against IOPS.",
+        draw=partial(demand_figures.percentiles_over_iops, window_means(result), panels, len(found)),
+        height=demand_figures.TAIL_HEIGHT,
+    )
+    yield Page(title="Response Time Percentiles vs IOPS", blocks=(figure,))
 
 
 def _by_total_oio(result: TestResult) -> Iterator[Page]:

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...analysis import recovery
+from ...model.measurement import FIVE_NINES
 from ...model.time_series import TimeLine
 from ...procedures.host_idle_recovery import wait_state
 from ...results.result import Sampling, TestResult
 from ...spec import HostIdleSpec
 from ...spec.reader import definitions
 from ...units import counted, distinct_duration, duration
+from ..figures import axes as ax
 from ..figures import timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.style import series_styles
-from ..figures.timelines import IOPS, Series
+from ..figures.timelines import ART, IOPS, MRT, NINES, Series
 from ..figures.timeplots import Level, Mark
 from ..header import (
     NOT_ACHIEVED,
@@ -29,10 +31,11 @@ from ..header import (
     window_rounds,
 )
 from ..pages import Page, Prose
+from ..sections import confidence
 from ..sections.provenance import provenance
 from ..sections.steady_state import dashboard, rounds_page, slug, window_pages
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, thousands
 
 Result = TestResult[HostIdleSpec]
 
@@ -65,7 +68,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     line = result.time_line("PC")
     curves = [timelines.series(line, IOPS)] if line is not None and len(line) else []
     left = Curves(curves=curves, heading="IOPS, preconditioning") if curves else None
-    table = (state_table(result, shown), _note(result)) if shown else ()
+    table = (state_table(result, shown), response_table(shown), _note(result)) if shown else ()
     return (
         summary(result, omitted=_omitted(result, shown), figures=(*dashboard(result, left), *table)),
         *(_preconditioning(result, line) if line is not None and len(line) else ()),
@@ -198,6 +201,7 @@ def _states(result: Result, shown: Sequence[State]) -> Iterator[Page]:
             marks=marks,
             levels=levels,
         )
+        yield _response_times(result, state, marks)
     yield timeplots.page(
         [curve for state in shown for curve in _curves(state, 0.0, (state.name, state.name))],
         title="HIR - All Wait States - IOPS vs Time",
@@ -207,6 +211,32 @@ def _states(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         alt="Plot: IOPS of all wait states against time, one colour per wait state.",
         ylabel="IOPS",
         levels=levels,
+    )
+
+
+def _response_times(result: Result, state: State, marks: Sequence[Mark]) -> Page:
+    parts = [(state.a, 0.0, True, "Access A")]
+    parts += [(state.c, state.c_start - state.start, False, "Access C")] if state.c else []
+    shown = timelines.with_values(
+        [
+            timelines.series(line, quantity, shift=shift, label=f"{quantity.label}, {name}", points=points)
+            for quantity in (ART, NINES, MRT)
+            for line, shift, points, name in parts
+        ]
+    )
+    without = " and ".join(name for line, _, _, name in parts if not ax.finite(line.five_nines_us))
+    note = f" {confidence.no_five_nines(result, f'every sample of {without} has')}" if without else ""
+    return timeplots.page(
+        shown,
+        title=f"HIR - {state.name} - Response Times vs Time",
+        name=f"{slug(state.name)}-response-time",
+        caption=f"{state.name}: ART, {FIVE_NINES:g} % and MRT of every sample against time, log scale; points are "
+        f"Access A, lines are Access C.{note}",
+        alt=f"Plot: response times of {state.name} in ms against time, log scale: points are writes between idle "
+        "times, lines are the writes after them, without idle time.",
+        ylabel="Response time (ms)",
+        log=True,
+        marks=marks,
     )
 
 
@@ -254,6 +284,20 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
     )
     rows = tuple(zip((state.name for state in shown), *(cells for _, cells in figures), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")
+
+
+def response_table(shown: Sequence[State]) -> Table:
+    """Return ART, 99.999 % and MRT of all I/Os of Access A and of Access C by wait state."""
+    figures: dict[str, tuple[str, ...]] = {}
+    for access, lines in (("A", [state.a for state in shown]), ("C", [state.c for state in shown])):
+        times = [confidence.confidence(line).markers if line else () for line in lines]
+        for name in ("ART", f"{FIVE_NINES:g} %", "MRT"):
+            values = [next((marker.ms for marker in markers if marker.name == name), None) for markers in times]
+            figures[f"{access}: {name} (ms)"] = aligned(values)
+    widths = {heading: 19 if "%" in heading else 14 for heading in figures}
+    columns = (Column(heading="Wait state", width=16), *number_columns(widths))
+    rows = tuple(zip((state.name for state in shown), *figures.values(), strict=True))
+    return Table(kind="numbers", columns=columns, rows=rows, title="Response times of Access A and C")
 
 
 def _width(heading: str) -> int:

@@ -18,7 +18,9 @@ from ..figures.dashboard import heat_map
 from ..header import Rows, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
+from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
+from ..sections.response_over_time import response_time_page
 from ..sections.steady_state import (
     all_sizes_window_page,
     convergence_page,
@@ -41,8 +43,10 @@ def pages(result: Result) -> tuple[Page, ...]:
         *_convergence(result, loop),
         *all_sizes_window_page(result, loop, METRICS["iops"], *matrices.writes(result.facts.spec.rounds)),
         *window_pages(result, loop),
+        *response_time_page(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
+        *percentile_pages(result, loop),
         *predicted_iops_page(result, loop),
     )
     first_figures = (*_dashboard(result, loop), *key_figures(result, [loop]))
@@ -74,7 +78,7 @@ def _omitted(result: Result, loop: Loop) -> str:
         return ""
     missing = "measurement window, tabular data, 2D plot and 3D columns"
     if not loop.complete:
-        missing = f"convergence plot, tracked variables by round, {missing}"
+        missing = f"convergence plot, response time vs time, tracked variables by round, {missing}"
     return (
         f"{too_few(loop.complete, result.facts.spec.steady_state)} {missing[0].upper()}{missing[1:]} omitted: no data."
     )

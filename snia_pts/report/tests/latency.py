@@ -18,7 +18,9 @@ from ..figures.figure import Side
 from ..header import Rows, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
+from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
+from ..sections.response_over_time import response_time_page
 from ..sections.steady_state import (
     all_sizes_window_page,
     convergence_page,
@@ -59,8 +61,10 @@ def pages(result: Result) -> tuple[Page, ...]:
         *_convergence(result, loop),
         *all_sizes_window_page(result, loop, _AVERAGE, *matrices.writes(result.facts.spec.rounds)),
         *window_pages(result, loop),
+        *response_time_page(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
+        *percentile_pages(result, loop),
         *_histogram(result),
     )
     first_figures = (*_dashboard(result, loop), *key_figures(result, [loop]))
@@ -98,7 +102,7 @@ def _omitted(result: Result, loop: Loop) -> str:
     if loop.window is None:
         missing = "measurement window, tabular data and 3D columns"
         if not loop.complete:
-            missing = f"convergence plots, tracked variables by round, {missing}"
+            missing = f"convergence plots, response time vs time, tracked variables by round, {missing}"
         sentences.append(
             f"{too_few(loop.complete, spec.steady_state)} {missing[0].upper()}{missing[1:]} omitted: no data."
         )

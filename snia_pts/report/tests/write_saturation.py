@@ -233,6 +233,8 @@ def _plots(result: Result, line: TimeLine) -> Iterator[Page]:
     yield _plot(result, line, timelines.THROUGHPUT)
     yield _plot(result, line, timelines.ART)
     yield _response_times(result, line)
+    if not pts_1 and result.facts.dut.capacity_bytes:
+        yield _response_times(result, line, along="fills")
     if end := consistency.page(line, title=_page_title(line, "Consistency at the End")):
         yield end
 
@@ -252,12 +254,7 @@ def _plot(
     capacity_bytes = result.facts.dut.capacity_bytes
     shown = [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes)]
     scale = "log" if log else "linear"
-    against = _AGAINST[along]
-    axis = {
-        "time": "time",
-        "written": "total host writes",
-        "fills": f"total host writes in drive fills (user capacity, {number(capacity_bytes / GB)} GB)",
-    }[along]
+    against, axis = _AGAINST[along], _axis(along, capacity_bytes)
     return timeplots.page(
         shown,
         title=_page_title(line, f"{quantity.label} vs {against}{' (log)' * log}"),
@@ -271,27 +268,33 @@ def _plot(
     )
 
 
-def _no_percentile(result: Result, subject: str) -> str:
-    """Return a sentence on why percentiles are missing."""
-    if result.facts.imported:
-        return f"{FIVE_NINES:g} % is n/a: not in the imported file."
-    return f"{FIVE_NINES:g} % is n/a: {subject} fewer than the required 100 000 I/Os."
+def _axis(along: Along, capacity_bytes: int) -> str:
+    """Return the words of a caption for the x axis."""
+    return {
+        "time": "time",
+        "written": "total host writes",
+        "fills": f"total host writes in drive fills (user capacity, {number(capacity_bytes / GB)} GB)",
+    }[along]
 
 
-def _response_times(result: Result, line: TimeLine) -> Page:
-    quantities = (timelines.ART, timelines.NINES, timelines.MRT)
-    shown = timelines.with_values([timelines.series(line, quantity) for quantity in quantities])
+def _response_times(result: Result, line: TimeLine, *, along: Along = "time") -> Page:
+    quantities, capacity_bytes = (timelines.ART, timelines.NINES, timelines.MRT), result.facts.dut.capacity_bytes
+    shown = timelines.with_values(
+        [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes) for quantity in quantities]
+    )
     has_nines = any(series.quantity is timelines.NINES for series in shown)
-    note = "" if has_nines else f" {_no_percentile(result, 'every sample has')}"
-    names = ", ".join(series.label for series in shown)
+    note = "" if has_nines else f" {confidence.no_five_nines(result, 'every sample has')}"
+    note += "" if along == "time" else _restart_note(result)
+    names, axis = ", ".join(series.label for series in shown), _axis(along, capacity_bytes)
     return timeplots.page(
         shown,
-        title=_page_title(line, f"ART, {FIVE_NINES:g} % and MRT vs Time"),
-        name="response-time",
-        caption=f"Response times against time, log scale: {names}.{note}",
-        alt=f"Line plot: response times in ms, log scale, against time: {names}.",
+        title=_page_title(line, f"ART, {FIVE_NINES:g} % and MRT vs {_AGAINST[along]}"),
+        name=f"response-time{'' if along == 'time' else f'-{along}'}",
+        caption=f"Response times against {axis}, log scale: {names}.{note}",
+        alt=f"Line plot: response times in ms, log scale, against {axis}: {names}.",
         ylabel="Response time (ms)",
         log=True,
+        along=along,
     )
 
 
@@ -335,7 +338,7 @@ def _data(result: Result, line: TimeLine) -> Page:
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
     sample = duration(result.facts.spec.settling.sample_seconds)
     is_missing = any(not math.isfinite(line.five_nines_us[row]) for row in rows)
-    missing = f" {_no_percentile(result, 'the sample has')}" if is_missing else ""
+    missing = f" {confidence.no_five_nines(result, 'the sample has')}" if is_missing else ""
     note = (
         f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown."
         f"{missing}{_restart_note(result)}"

@@ -1,0 +1,193 @@
+"""Pages of a comparison that show differences: heat maps of a matrix, main figures as bars, and the units of a lot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from ..analysis.outliers import MIN_VALUES, TOLERANCE_MADS, TOLERANCE_PERCENT
+from ..model.steps import Stimulus
+from ..results.comparison import CONFIDENCE_PERCENT, ComparedFigure
+from ..results.key_figures import Better, loop_points
+from ..results.lot import LotFigure, lot_figures
+from ..results.main_figures import main_figures
+from ..results.result import Loop, TestResult
+from ..spec import DemandSpec, RoundsSpec
+from ..text import printable
+from ..units import counted
+from .figures import differences, matrices
+from .figures.figure import Side
+from .figures.style import overlay_styles
+from .pages import Figure, Page, Prose
+from .sections.steady_state import slug
+from .tables import NOT_APPLICABLE, Column, Table, aligned, number_columns, thousands
+from .tests import demand_plots
+
+#: How a group of a figure names its metric.
+_SHORT = {
+    "iops": "IOPS",
+    "mb_per_second": "MB/s",
+    "average_response_ms": "ART",
+    "response_99.9_percent_ms": "99.9 %",
+}
+#: The lots of a metric are in one table.
+_HEADINGS = {"Point": 24, "Units": 7, "Mean": 12, "Deviation": 12, "Dev. (%)": 9, "Min": 12, "Max": 12}
+
+
+def heat_maps(
+    names: Mapping[str, str], results: Sequence[TestResult], rows: Sequence[ComparedFigure]
+) -> Iterator[Page]:
+    """Yield a page for each further run and each matrix: the differences of its points from the first run's.
+
+    ``names`` are the names of the runs by their letters.
+    """
+    first, metric = results[0], "average_response_ms" if results[0].facts.spec.test == "latency" else "iops"
+    by_point = {row.at: row for row in rows if row.metric == metric}
+    sides = _sides(first)
+    if sides is None:
+        return
+    reference, *others = names.values()
+    for loop in first.loops:
+        placed = {place: by_point[at] for place, at in _points(first, loop) if at in by_point}
+        across, down = (_measured(side, {place[index] for place in placed}) for index, side in enumerate(sides))
+        if len(across.keys) < 2 or len(down.keys) < 2:
+            continue
+        for index, (letter, name) in enumerate(zip(list(names)[1:], others, strict=True), start=1):
+            changes = {place: row.differences[index] for place, row in placed.items()}
+            part = f" - {loop.part}" if loop.part else ""
+            title = f"{_SHORT[metric]} Difference - {letter} from {next(iter(names))}{part}"
+            figure = Figure(
+                name=f"difference-{slug(f'{letter} {loop.part}')}",
+                caption=f"{_SHORT[metric]} of {name} against {reference}, in percent of the latter. Coloured: the "
+                f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference excludes 0 (blue is better, orange "
+                "worse). Grey: it includes 0. White: no interval; a window is not steady or has too few rounds.",
+                alt=f"Heat map: difference in percent at every {down.title} and {across.title}.",
+                draw=partial(differences.heat_map, changes, across, down, better=_better(placed)),
+            )
+            yield Page(title=title, blocks=(figure,))
+
+
+def _better(placed: Mapping[tuple[int, int], ComparedFigure]) -> Better:
+    return next(iter(placed.values())).better or "more"
+
+
+def _sides(result: TestResult) -> tuple[Side, Side] | None:
+    """Return the two sides of a test's matrix, across and down; None if it has none."""
+    spec = result.facts.spec
+    if isinstance(spec, DemandSpec):
+        return demand_plots.sides(result)
+    return (matrices.mixes(spec.rounds), matrices.sizes(spec.rounds)) if isinstance(spec, RoundsSpec) else None
+
+
+def _points(result: TestResult, loop: Loop) -> Iterator[tuple[tuple[int, int], str]]:
+    """Return the place, across and down, and the name of each point of a loop."""
+    place = demand_plots.place if isinstance(result.facts.spec, DemandSpec) else _mix_and_size
+    return ((place(measured.stimulus), at) for at, (measured, *_) in loop_points(result, loop))
+
+
+def _mix_and_size(stimulus: Stimulus) -> tuple[int, int]:
+    size, read_percent = matrices.size_and_mix(stimulus)
+    return read_percent, size
+
+
+def _measured(side: Side, keys: set[int]) -> Side:
+    """Return a side with only those keys that have points."""
+    kept = [(key, label) for key, label in zip(side.keys, side.labels, strict=True) if key in keys]
+    return Side(title=side.title, keys=tuple(key for key, _ in kept), labels=tuple(label for _, label in kept))
+
+
+def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) -> Iterator[Page]:
+    """Yield the page of the test's main figures: a group for each, with a bar for each run."""
+    shown = [row for row in main_figures(test, rows) if any(row.differences)]
+    if not shown:
+        return
+    reference = next(iter(names.values()))
+    series = {name: [row.differences[index] for row in shown] for index, name in enumerate(names.values())}
+    figure = Figure(
+        name="key-figures",
+        caption=f"The main figures of the test, in percent of {reference}. Whiskers: {CONFIDENCE_PERCENT:g} % "
+        "confidence intervals of the differences, where there are any. Lower is better for ART and percentiles.",
+        alt="Grouped bars: the main figures of each run in percent of the first run's.",
+        draw=partial(
+            differences.grouped_bars,
+            [_group(row) for row in shown],
+            series,
+            reference=reference,
+            styles=overlay_styles(list(series)),
+        ),
+    )
+    yield Page(title="Key Figures by Run", blocks=(figure,))
+
+
+def _group(row: ComparedFigure | LotFigure) -> str:
+    return f"{printable(row.at)}\n{_SHORT.get(row.metric, row.metric)}"
+
+
+# -- the units of a lot -----------------------------------------------------------------------------------------------
+
+
+def lot_page(names: Mapping[str, str], model: str, test: str, rows: Sequence[ComparedFigure]) -> Iterator[Page]:
+    """Yield the page of a lot's main figures, each unit as a dot, with their table."""
+    shown = [figure for figure in main_figures(test, lot_figures(rows)) if figure.median]
+    if not shown:
+        return
+    figure = Figure(
+        name="lot",
+        caption="The main figures of the test, in percent of the median of all units: each unit is a dot, in the order "
+        "of the runs; the band is one standard deviation on both sides of the mean. The axis does not start at zero.",
+        alt="Dots: each unit's main figures in percent of the median, with mean and standard deviation.",
+        draw=partial(differences.unit_dots, [_group(row) for row in shown], shown, list(names.values())),
+    )
+    groups = [f"{printable(row.at)}, {_SHORT.get(row.metric, row.metric)}" for row in shown]
+    yield Page(
+        title="Unit to Unit",
+        blocks=(Prose(text=_lot_text(names, model)), figure, _lot_table(shown, groups, list(names))),
+        flows=True,
+    )
+
+
+def lot_tables(names: Mapping[str, str], rows: Sequence[ComparedFigure], headings: Mapping[str, str]) -> Iterator[Page]:
+    """Yield a page for each metric with the statistics of a lot's units at every point."""
+    figures = lot_figures(rows)
+    for metric, heading in headings.items():
+        shown = [figure for figure in figures if figure.metric == metric]
+        if shown:
+            table = _lot_table(shown, [printable(figure.at) for figure in shown], list(names))
+            yield Page(title=f"{heading}, Unit to Unit", blocks=(table,), flows=True)
+
+
+def _lot_text(names: Mapping[str, str], model: str) -> str:
+    return (
+        f"A lot: {counted(len(names), 'unit')} of {printable(model)}, one run each. Deviation: the sample standard "
+        f"deviation of the units. Outliers: units farther from the median than {TOLERANCE_PERCENT:g} % of it, or "
+        f"{TOLERANCE_MADS:g} times the median absolute deviation, if that is more; n/a with fewer than {MIN_VALUES} "
+        "units. Values of windows that were not steady are omitted. The standard does not define this."
+    )
+
+
+def _lot_table(lots: Sequence[LotFigure], points: Sequence[str], letters: Sequence[str]) -> Table:
+    """Return number of units, mean, deviation, minimum, maximum and outliers of each figure of a lot."""
+    count = len(lots)
+    texts = aligned([*(lot.mean for lot in lots), *(min(lot.known) for lot in lots), *(max(lot.known) for lot in lots)])
+    shares = [thousands(100 * lot.deviation / lot.mean, 2) if lot.mean else NOT_APPLICABLE for lot in lots]
+    columns = (
+        points,
+        [str(len(lot.known)) for lot in lots],
+        texts[:count],
+        aligned([lot.deviation for lot in lots]),
+        shares,
+        texts[count : 2 * count],
+        texts[2 * count :],
+        [_outliers(lot, letters) for lot in lots],
+    )
+    point, *others = _HEADINGS
+    headings = (
+        Column(heading=point, width=_HEADINGS[point]),
+        *number_columns({name: _HEADINGS[name] for name in others}),
+        Column(heading="Outliers", width=12),
+    )
+    return Table(kind="numbers", columns=headings, rows=tuple(zip(*columns, strict=True)))
+
+
+def _outliers(lot: LotFigure, letters: Sequence[str]) -> str:
+    return NOT_APPLICABLE if lot.outliers is None else ", ".join(letters[unit] for unit in lot.outliers) or "none"

@@ -1,0 +1,67 @@
+"""The response times of the tracked points over the time of a loop: average, 99.9 % and maximum of each round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from ...model.measurement import Measurement
+from ...results.result import Loop, TestResult
+from ...results.tracked_series import tracked_series
+from ..figures import matrices
+from ..figures.timeplots import responses
+from ..pages import Figure, Page
+
+#: The response times of a measurement in ms, by the labels of the figure.
+_QUANTITIES: Mapping[str, matrices.Reduction] = {
+    "average": matrices.average_response_ms,
+    "99.9 %": partial(matrices.percentile_response_ms, percent=99.9),
+    "maximum": matrices.maximum_response_ms,
+}
+
+
+def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
+    """Yield the page of the tracked points over time; none without a round, or if another tool measured."""
+    if not loop.complete or result.facts.imported:
+        return
+    tracked, times = tracked_series(result, loop), middles(loop)
+    shown: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for variable in tracked.rule.tracked:
+        measured = [round_.point(variable) for round_ in loop.complete]
+        shown[tracked.label(variable)] = {
+            name: [(times[id(point)], reduce([point])) for point in measured] for name, reduce in _QUANTITIES.items()
+        }
+    values = [y for curves in shown.values() for curve in curves.values() for _, y in curve]
+    if not any(map(math.isfinite, values)):
+        return
+    figure = Figure(
+        name="response-over-time",
+        caption="Average, 99.9 % and maximum response time of the tracked points in every round, against the "
+        "time since the first round began; interruptions of the run do not count. 99.9 % is missing below 1000 I/Os.",
+        alt="Line plot: average, 99.9 % and maximum response time in ms, log, against time; a colour per point.",
+        draw=partial(responses, shown),
+    )
+    yield Page(title="Tracked Points - Response Time vs Time", blocks=(figure,))
+
+
+def middles(loop: Loop) -> dict[int, float]:
+    """Return the middle of each measurement by its identity, in seconds since the loop began.
+
+    The time of an interruption is unknown and does not count.
+    """
+    middles: dict[int, float] = {}
+    elapsed_ns, before = 0, None
+    for measured in loop.rounds:
+        for measurement in measured.measurements:
+            elapsed_ns += _gap_ns(before, measurement)
+            duration_ns = measurement.timing.ended_monotonic_ns - measurement.timing.started_monotonic_ns
+            middles[id(measurement)] = (elapsed_ns + duration_ns / 2) / 1e9
+            elapsed_ns, before = elapsed_ns + duration_ns, measurement
+    return middles
+
+
+def _gap_ns(before: Measurement | None, measurement: Measurement) -> int:
+    if before is None or before.timing.interruptions != measurement.timing.interruptions:
+        return 0
+    return measurement.timing.started_monotonic_ns - before.timing.ended_monotonic_ns
