@@ -200,7 +200,7 @@ def _draw_right(axes: Axes, right: Panel, factor: float, order: int) -> tuple[li
     """Draw series on an axis on the right of ``axes``; return their legend handles and labels."""
     beside = axes.twinx()
     for place, series in enumerate(right.shown, start=order):
-        _draw(beside, series, factor, place)
+        draw_series(beside, series, factor, place)
     ax.set_y(beside, _values(right.shown), right.ylabel, log=right.log)
     beside.spines[["top", "left"]].set_visible(False)
     beside.tick_params(color=QUIET, length=3)
