@@ -22,9 +22,9 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
 from snia_pts.report.formats import junit, rst
-from snia_pts.report.sections.summary import limit_text, value_text
+from snia_pts.report.sections.summary import limit_text, margin_text, value_text
 from snia_pts.results.key_figures import key_figures
-from snia_pts.results.limit_checks import judgements, require_met, untested
+from snia_pts.results.limit_checks import Judgement, judgements, require_met, untested
 from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit, StandardTest, read_limits
@@ -380,3 +380,23 @@ def test_a_missed_limit_is_printed_apart_from_its_value(bound: float, percent: f
     printed_value = float(value_text(bounded, value).replace("\N{NARROW NO-BREAK SPACE}", "").split()[0])
 
     assert (printed_value < printed_bound, printed_value > printed_bound) == (value < effective, value > effective)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "shown"),
+    [
+        ({"minimum": 200.0}, 250.0, "+25.0"),
+        ({"minimum": 200.0, "tolerance_percent": 50}, 150.0, "+50.0"),
+        ({"maximum": 200.0}, 250.0, "-25.0"),
+        ({"minimum": 100.0, "maximum": 200.0}, 190.0, "+5.0"),
+        ({"minimum": 1e6}, 1e6 - 1, "-0.0001"),
+        ({"minimum": 200.0}, 200.0, "+0.0"),
+        ({"maximum": 0.0}, 1.0, "n/a"),
+        ({"minimum": 200.0}, None, "n/a"),
+    ],
+)
+def test_a_margin_has_the_sign_of_its_verdict(bounds: dict[str, Any], value: float | None, shown: str) -> None:
+    """It is the distance from the nearest bound with its tolerance, and never rounded to zero."""
+    limit = Limit(test="iops", metric="iops", at="x", unit="IOPS", **bounds)
+    met = value is not None and limit.is_met_by(value)
+    assert margin_text(Judgement(limit=limit, value=value, met=met, reason="")) == shown

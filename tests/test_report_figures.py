@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Drawn
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from snia_pts.analysis.steady_state import determine
 from snia_pts.model.measurement import METRICS
-from snia_pts.report.figures import axes, columns_3d, matrices, style
+from snia_pts.report.figures import axes, columns_3d, dashboard, matrices, style
 from snia_pts.report.figures import figure as figures
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Figure
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
-from snia_pts.spec import IopsSpec
+from snia_pts.spec import SPEC_TYPES, IopsSpec
 from snia_pts.spec.reader import read_specification
 from tests import samples
 
@@ -377,3 +378,47 @@ def test_drawing_does_not_change_matplotlib_settings() -> None:
     before = dict(matplotlib.rcParams)
     drawing.draw(build(samples.iops_result(stop_after=58, ending="interrupted")), ("svg",))
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_the_figure_of_the_first_page_is_readable(test: str) -> None:
+    """No text of it overlaps another one, or is smaller than seven points."""
+    result = samples.result_of(test)
+    (figure,) = (block for block in build(result).pages[0].blocks if isinstance(block, Figure))
+    with drawing.settings():
+        drawn = figure.draw()
+        assert check(drawn)
+    sizes = [cast("Any", text).get_fontsize() for text in drawn.findobj(Text)]
+    assert min(sizes) >= 7
+
+
+def test_the_heat_map_has_the_values_of_the_matrix() -> None:
+    """Each cell has its value in three digits, at its block size and mix; a lower value is never darker."""
+    result = samples.result_of("iops")
+    (loop,) = result.loops
+    values, (down, across) = matrices.reduced([loop], matrices.iops), SIDES
+    (figure,) = (block for block in build(result).pages[0].blocks if isinstance(block, Figure))
+    with drawing.settings():
+        axes_of_map = figure.draw().axes[0]
+    cells = {
+        (down.keys[round(y)], across.keys[round(x)]): text.get_text()
+        for text in axes_of_map.texts
+        for x, y in [text.get_position()]
+    }
+    assert cells == {place: dashboard.short_number(value) for place, value in values.items()}
+    light = {
+        (down.keys[round(bar.get_y() + 0.5)], across.keys[round(bar.get_x() + 0.5)]): sum(to_rgb(bar.get_facecolor()))
+        for bar in axes_of_map.patches
+        if isinstance(bar, Rectangle)
+    }
+    order = sorted(values, key=lambda place: values[place])
+    assert [light[place] for place in order] == sorted(light.values(), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(202_610.4, "203k"), (6174.0, "6.17k"), (999.6, "1k"), (0.01317, "0.0132"), (1.234e6, "1.23M"), (math.nan, "n/a")],
+)
+def test_a_number_in_a_cell_has_three_digits(value: float, text: str) -> None:
+    """From a thousand on it has a unit."""
+    assert dashboard.short_number(value) == text

@@ -152,12 +152,19 @@ def _starts(run: Path) -> Expected:
 # -- host or drive ----------------------------------------------------------------------------------------------------
 
 
-def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return how many points have each verdict, those of the windows and the continuous stimuli, and the reasons."""
+def verdicts(run: Path) -> Expected:
+    """Return how many points have each verdict, those of the windows and the continuous stimuli."""
     counts = Counter(host.judged_points(run).values())
+    if not counts.total():
+        return "n/a"
     figures = (counts.total(), counts[True], counts[False], counts[None])
     template = f"{{}} point{'s' * (counts.total() != 1)}: {{}} host-limited, {{}} not host-limited, {{}} undetermined"
-    expected: dict[str, Expected] = {"Points judged": text(template, *map(float, figures)), "Host ceiling": None}
+    return text(template, *map(float, figures))
+
+
+def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return how many points have each verdict, and the reasons."""
+    expected: dict[str, Expected] = {"Points judged": verdicts(run), "Host ceiling": None}
     for verdict, label in ((True, "Reasons: host-limited"), (None, "Reasons: undetermined")):
         found = host.reasons(run)[verdict]
         expected[label] = partial(_check_reasons, found) if found else None

@@ -240,6 +240,8 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         "User capacity": "\N{EN DASH}" if math.isnan(capacity) else partial(_check_capacity, capacity),
     }
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
+    if about["dut.kind"] != "simulated" and not is_imported(run):
+        expected |= {"Drive temperature": partial(_check_temperature, run), "Host or drive?": provenance.verdicts(run)}
     if stops := [entry for entry in journal(run) if entry["kind"] == "resume"]:
         idle = float(sum(entry["idle_seconds"] for entry in stops))
         expected["Interrupted"] = text("{} interruption{any}, {time} of the duration", float(len(stops)), idle)
@@ -256,6 +258,13 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         else:
             expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
     return labelled(table, expected)
+
+
+def _check_temperature(run: Path, cell: str) -> None:
+    """Compare the lowest and the highest temperature of all measurements and samples."""
+    kept = [row for name in ("measurements", "samples") for row in rows(run, name)]
+    found = [float(row["celsius"]) for row in kept if row.get("celsius")]
+    assert cell == (f"{min(found):.0f} to {max(found):.0f} \N{DEGREE SIGN}C" if found else "not reported")
 
 
 def _amounts(run: Path, capacity: float) -> dict[str, Expected]:

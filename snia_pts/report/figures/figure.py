@@ -116,6 +116,38 @@ def convergence(
     """
     figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
+    draw_rounds(
+        axes,
+        series,
+        window,
+        heading=heading,
+        log=log,
+        steady=steady,
+        interruptions=interruptions,
+        bounds=bounds,
+        styles=styles,
+    )
+    handles, labels = axes.get_legend_handles_labels()
+    by_label = dict(zip(labels, handles, strict=True))  # one entry for several interruptions
+    order = sorted(by_label, key=lambda label: label not in series)
+    legend_beside(axes, legend, [by_label[label] for label in order], order)
+    return figure
+
+
+def draw_rounds(
+    axes: Axes,
+    series: Mapping[str, Series],
+    window: tuple[int, ...],
+    *,
+    heading: str,
+    log: bool,
+    steady: bool,
+    interruptions: Sequence[float] = (),
+    bounds: Mapping[str, float] | None = None,
+    styles: Styles | None = None,
+    most: int = 25,
+) -> None:
+    """Draw the lines of ``convergence`` into ``axes``, without a legend; at most ``most`` rounds have a label."""
     rounds = sorted({number for line in series.values() for number in line})
     ax.dress(axes)
     if window:
@@ -127,7 +159,7 @@ def convergence(
     for name, line in series.items():
         values = [line[number] or (math.nan if log else 0.0) for number in sorted(line)]
         axes.plot(sorted(line), values, label=name, **styles[name].line())
-    ax.set_rounds(axes, rounds[0], rounds[-1])
+    ax.set_rounds(axes, rounds[0], rounds[-1], most=most)
     shown = [value for line in series.values() for value in line.values()]
     if bounds:
         for (name, level), dash in zip(bounds.items(), _BOUND_DASHES, strict=True):
@@ -136,11 +168,6 @@ def convergence(
         axes.set_ylabel(heading)
     else:
         ax.set_y(axes, shown, heading, log=log)
-    handles, labels = axes.get_legend_handles_labels()
-    by_label = dict(zip(labels, handles, strict=True))  # one entry for several interruptions
-    order = sorted(by_label, key=lambda label: label not in series)
-    legend_beside(axes, legend, [by_label[label] for label in order], order)
-    return figure
 
 
 def legend_text(label: str) -> str:

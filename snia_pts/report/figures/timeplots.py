@@ -160,7 +160,7 @@ def drawing(
     begin, end = span or (0.0, max((float(series.curve.x[-1]) for series in shown if len(series.curve.x)), default=0.0))
     factor = set_places(axes, begin, end, along)
     for order, series in enumerate(shown):
-        _draw(axes, series, factor, order)
+        draw_series(axes, series, factor, order)
     _draw_levels(axes, levels)
     for single in dots:
         axes.plot(
@@ -200,7 +200,7 @@ def _draw_right(axes: Axes, right: Panel, factor: float, order: int) -> tuple[li
     """Draw series on an axis on the right of ``axes``; return their legend handles and labels."""
     beside = axes.twinx()
     for place, series in enumerate(right.shown, start=order):
-        _draw(beside, series, factor, place)
+        draw_series(beside, series, factor, place)
     ax.set_y(beside, _values(right.shown), right.ylabel, log=right.log)
     beside.spines[["top", "left"]].set_visible(False)
     beside.tick_params(color=QUIET, length=3)
@@ -226,7 +226,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         ax.dress(axes)
         factor = set_places(axes, begin, end, "time")
         for order, series in enumerate(panel.shown):
-            _draw(axes, series, factor, order)
+            draw_series(axes, series, factor, order)
         _draw_levels(axes, panel.levels)
         values = _values(panel.shown)
         if panel.log:
@@ -288,7 +288,8 @@ def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
     return math.ceil(len(widths) / rows), rows
 
 
-def _draw(axes: Axes, series: Series, factor: float, order: int) -> None:
+def draw_series(axes: Axes, series: Series, factor: float, order: int) -> None:
+    """Draw a curve with its band into ``axes``; ``factor`` converts x to the units of the axis."""
     drawn = series.curve
     few = len(drawn.x) <= _MAX_MARKERS
     dots = {"linestyle": "none", "marker": "o", "markersize": 4 if few else 3, "markeredgewidth": 0}
@@ -318,22 +319,22 @@ def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
         axes.axhline(level.value, color=level.colour, linestyle=level.dash, linewidth=1.0, label=level.label, zorder=6)
 
 
-def time_axis(begin: float, end: float) -> tuple[str, float, list[float]]:
+def time_axis(begin: float, end: float, most: int = _MAX_TICKS) -> tuple[str, float, list[float]]:
     """Return the unit of a time axis over ``begin`` .. ``end`` seconds, its length in seconds, and the ticks in it."""
     minutes = end / 60 <= _MAX_MINUTES
     unit, seconds, steps = ("minutes", 60.0, _MINUTES) if minutes else ("hours", 3600.0, _HOURS)
     first, last = begin / seconds, end / seconds
-    smallest = (last - first) / _MAX_TICKS
+    smallest = (last - first) / most
     place = bisect.bisect_left(steps, smallest * (1 - 1e-9))
     step = steps[place] if place < len(steps) else steps[-1] * math.ceil(smallest / steps[-1])
     ticks = [number * step for number in range(math.ceil(first / step - 1e-6), math.floor(last / step + 1e-6) + 1)]
     return unit, seconds, ticks
 
 
-def set_places(axes: Axes, begin: float, end: float, along: Along) -> float:
-    """Give ``axes`` an x axis from ``begin`` to ``end``; return the factor from x to axis units."""
+def set_places(axes: Axes, begin: float, end: float, along: Along, *, most: int = _MAX_TICKS) -> float:
+    """Give ``axes`` an x axis from ``begin`` to ``end``, ``most`` ticks of time; return the factor to its units."""
     if along == "time":
-        unit, seconds, ticks = time_axis(begin, end)
+        unit, seconds, ticks = time_axis(begin, end, most)
         room = (end - begin or 1.0) / seconds
         axes.set_xlim(begin / seconds - 0.01 * room, end / seconds + 0.01 * room)
         axes.set_xticks(ticks, [ax.tick_label(round(tick, 6)) for tick in ticks])

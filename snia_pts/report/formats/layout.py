@@ -47,7 +47,7 @@ class planned_figure(nodes.General, nodes.Element):
 
 
 class table_space(nodes.General, nodes.Element):
-    """Starts a new page if the rest of the page is too short for a table's title and its first rows."""
+    """Starts a new page if the rest of the page is too short: less than ``height`` points."""
 
 
 def _header_of(page: Page) -> HeaderKind:
@@ -144,8 +144,8 @@ class TableSpaceHandler(NodeHandler, table_space):  # type: ignore[misc]
     """Keeps a table's title and first rows together."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
-        del client, node, style
-        return [CondPageBreak(_TITLE_AND_ROWS_HEIGHT)]
+        del client, style
+        return [CondPageBreak(node["height"])]
 
 
 class _Styles(StyleSheet):  # type: ignore[misc]
@@ -229,7 +229,11 @@ def _insert_nodes(report: Report, document: nodes.document, sheet: Sheet) -> Non
         title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page))
     for table in list(document.findall(nodes.table)):
         if table.first_child_matching_class(nodes.title) is not None:
-            table.parent.insert(table.parent.index(table), table_space())
+            following = table.next_node(siblings=True, descend=False)
+            height = _TITLE_AND_ROWS_HEIGHT
+            if isinstance(following, nodes.topic):  # no page has the contents alone
+                height = _LINE_HEIGHT * (6 + len(list(table.findall(nodes.row))) + len(report.pages) // 2)
+            table.parent.insert(table.parent.index(table), table_space(height=height))
     for node in list(document.findall(nodes.figure)):
         image = next(iter(node.findall(nodes.image)))
         node.replace_self(planned_figure(sheet=sheet, figure=figures[image["uri"]]))

@@ -17,7 +17,7 @@ def host_tables(result: TestResult) -> Iterator[Table]:
     if result.facts.dut.simulated or result.facts.imported:
         return
     ceilings, cpus = result.facts.ceilings, result.facts.platform.cpus
-    rows = [("Points judged", _verdict_counts(result)), *_reasons(result)]
+    rows = [("Points judged", verdict_counts(result)), *_reasons(result)]
     if not ceilings:
         rows.append(
             (
@@ -39,7 +39,8 @@ def _verdicts(result: TestResult) -> Iterator[bool | None]:
             yield result.host_limited(line.measurements)
 
 
-def _verdict_counts(result: TestResult) -> str:
+def verdict_counts(result: TestResult) -> str:
+    """Return how many points are limited by the host."""
     counts = Counter(_verdicts(result))
     if not counts.total():
         return NOT_APPLICABLE

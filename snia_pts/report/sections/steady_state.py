@@ -16,11 +16,15 @@ from ...analysis.window import Judged, Window, consecutive_rounds, interruption_
 from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric, mean
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tracked_series import TrackedSeries, span, tracked_series
+from ...results.tracked_series import TrackedSeries, evaluated_series, span, tracked_series
 from ...spec import SteadyStateRule, Tracked
 from ...units import distinct_decimals
 from ..figures import figure as figures
 from ..figures import matrices
+from ..figures.dashboard import HEIGHT as DASHBOARD_HEIGHT
+from ..figures.dashboard import Curves, HeatMap
+from ..figures.dashboard import Tracked as TrackedLines
+from ..figures.dashboard import draw as draw_dashboard
 from ..figures.style import series_styles
 from ..header import ALTERED, NOT_ACHIEVED, window_rounds
 from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
@@ -106,16 +110,9 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
 
     Without a window, the average is that of all rounds.
     """
-    numbers = tracked.window.numbers if tracked.window else tuple(judged.number for judged in tracked.rounds)
-    series: dict[str, dict[int, float]] = {}
-    for variable in tracked.rule.tracked:
-        values = {judged.number: judged.value(variable) for judged in tracked.rounds}
-        average = mean(values[number] for number in numbers)
-        series[tracked.label(variable)] = {
-            number: 100 * value / average if average else math.nan for number, value in values.items()
-        }
+    numbers, series = _averaged(tracked), _percents(tracked)
     half = tracked.rule.data_excursion_percent / 2
-    bounds = {f"{100 + half:g} %": 100 + half, f"{100 - half:g} %": 100 - half}
+    bounds = _bounds(tracked)
     low, _ = figures.padded([*bounds.values(), *(value for line in series.values() for value in line.values())])
     labels = dict.fromkeys(METRICS[variable.metric].label for variable in tracked.rule.tracked)
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
@@ -136,6 +133,57 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
             bounds=bounds,
         ),
         height=_TRACKED_HEIGHT,
+    )
+
+
+def _averaged(tracked: TrackedSeries) -> tuple[int, ...]:
+    """Return the rounds whose average is 100 %: the window's, or all without a window."""
+    return tracked.window.numbers if tracked.window else tuple(judged.number for judged in tracked.rounds)
+
+
+def _percents(tracked: TrackedSeries) -> dict[str, dict[int, float]]:
+    """Return every tracked variable over all rounds in percent of its average, by label and round."""
+    series: dict[str, dict[int, float]] = {}
+    for variable in tracked.rule.tracked:
+        values = {judged.number: judged.value(variable) for judged in tracked.rounds}
+        average = mean(values[number] for number in _averaged(tracked))
+        series[tracked.label(variable)] = {
+            number: 100 * value / average if average else math.nan for number, value in values.items()
+        }
+    return series
+
+
+def _bounds(tracked: TrackedSeries) -> dict[str, float]:
+    """Return the allowed band around the average, in percent."""
+    half = tracked.rule.data_excursion_percent / 2
+    return {f"{100 + half:g} %": 100 + half, f"{100 - half:g} %": 100 - half}
+
+
+def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Figure]:
+    """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
+    evaluated = list(evaluated_series(result))
+    shown = [series for series in evaluated if not series.minutes] or evaluated  # the loops, else the samples
+    tracked, about = None, [left.heading] if left else []
+    if shown:
+        windows = {series.window.numbers if series.window else () for series in shown}
+        tracked = TrackedLines(
+            series={label: line for series in shown for label, line in _percents(series).items()},
+            window=windows.pop() if len(windows) == 1 else (),
+            steady=all(series.window is not None and series.window.steady for series in shown),
+            bounds=_bounds(shown[0]),
+        )
+        basis = "window" if all(series.window for series in shown) else "rounds"
+        about.append(f"tracked variables over all rounds, in percent of the average of the {basis}")
+    if not about:
+        return
+    marks = matrices.shown_marks(left.marked) if isinstance(left, HeatMap) else ""
+    text = "; ".join(about)
+    yield Figure(
+        name="dashboard",
+        caption=f"{text[0].upper()}{text[1:]}.{marks}",
+        alt=f"Two small plots: {text}." if len(about) > 1 else f"A small plot: {text}.",
+        draw=partial(draw_dashboard, left, tracked),
+        height=DASHBOARD_HEIGHT,
     )
 
 

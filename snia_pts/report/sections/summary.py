@@ -14,10 +14,11 @@ from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
-from ...units import GB, counted, distinct_digits, duration, number
+from ...units import GB, counted, distinct_decimals, distinct_digits, duration, number
 from ..header import user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
+from .host_share import verdict_counts
 from .logo import logo
 
 SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
@@ -87,10 +88,11 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     )
     columns = (
         *((Column(heading="Test", width=12),) if tests else ()),
-        Column(heading="Limit on", width=34),
-        Column(heading="Required", width=26),
+        Column(heading="Limit on", width=32),
+        Column(heading="Required", width=25),
         Column(heading="Measured", align="right", width=14),
-        Column(heading="Verdict", width=26),
+        Column(heading="Margin (%)", align="right", width=9),
+        Column(heading="Verdict", width=20),
     )
     rows = tuple(
         (
@@ -98,11 +100,26 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
             judgement.limit.name,
             limit_text(judgement.limit, judgement.value),
             NOT_APPLICABLE if judgement.value is None else value_text(judgement.limit, judgement.value),
+            margin_text(judgement),
             "met" if judgement.met else f"NOT MET: {judgement.reason}",
         )
         for judgement in limits
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
+
+
+def margin_text(judgement: Judgement) -> str:
+    """Return how far the measured value is within its limit, in percent of the nearest bound with its tolerance.
+
+    Negative outside; ``n/a`` without a value, and for a bound of zero.
+    """
+    limit, value = judgement.limit, judgement.value
+    bounds = ((1, limit.lower_bound), (-1, limit.upper_bound))
+    finite = [(sign, bound) for sign, bound in bounds if math.isfinite(bound)]
+    if value is None or not all(bound for _, bound in finite):
+        return NOT_APPLICABLE
+    margin = min(sign * 100 * (value - bound) / abs(bound) for sign, bound in finite)
+    return f"{margin:+.{distinct_decimals(abs(margin), 0.0, least=1)}f}"
 
 
 def limit_text(limit: Limit, value: float | None = None) -> str:
@@ -227,8 +244,20 @@ def _run_facts(result: TestResult) -> Table:
         ),
         ("Data read", _amount(result, result.read_bytes)),
         ("User capacity", user_capacity(dut, exact=True)),
+        *_conditions(result),
     )
     return facts(rows, title="The run", label_width=32)
+
+
+def _conditions(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Yield the range of the drive's temperatures, and how many points the host limited; none without telemetry."""
+    if result.facts.dut.simulated or result.facts.imported:
+        return
+    points = (point.telemetry.celsius for point in result.measurements if point.telemetry)
+    samples = (value for line in result.time_lines for value in line.celsius)
+    known = [value for value in (*points, *samples) if value is not None and math.isfinite(value)]
+    yield "Drive temperature", f"{min(known):.0f} to {max(known):.0f} \N{DEGREE SIGN}C" if known else "not reported"
+    yield "Host or drive?", verdict_counts(result)
 
 
 def _discarded(result: TestResult) -> str:

@@ -15,11 +15,13 @@ from ...spec import CrossStimulusSpec
 from ...spec.reader import definitions
 from ...units import block_size, distinct_decimals, distinct_duration, duration
 from ..figures import matrices, timelines, timeplots
+from ..figures.dashboard import Curves
 from ..figures.timelines import ART, MRT, THROUGHPUT, Quantity, Series
 from ..figures.timeplots import Level, Mark
 from ..header import Rows, demand, pattern, preconditions, range_and_amount
 from ..pages import Block, Page, Prose
 from ..sections.provenance import provenance
+from ..sections.steady_state import dashboard
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
 
@@ -50,7 +52,9 @@ def pages(result: Result) -> tuple[Page, ...]:
     measured_recovery = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
     figures: tuple[Block, ...] = ()
     if groups:
+        curves = [timelines.series(group.line, THROUGHPUT, shift=group.start) for group in groups]
         figures = (
+            *dashboard(result, Curves(curves=curves, heading=THROUGHPUT.heading)),
             group_table(result, groups),
             recovery_table(result, groups, measured_recovery),
             Prose(text=_definitions()),

@@ -12,6 +12,7 @@ from ...results.result import TestResult
 from ...spec.reader import definitions
 from ...units import block_size, duration
 from ..figures import matrices
+from ..figures.dashboard import heat_map
 from ..figures.figure import Grid, Side
 from ..header import (
     Rows,
@@ -59,7 +60,8 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first; plots have the standard's numbers."""
     numbered = [(name, replace(page, title=f"{name} {page.title}")) for name, page in plots(result)]
     return (
-        summary(result, omitted=_omitted(result, {name for name, _ in numbered}), figures=_key_figures(result)),
+        summary(result, omitted=_omitted(result, {name for name, _ in numbered}), figures=_first_page(result)),
+        Page(title="Operating Points and Access Pattern", blocks=tuple(_details(result)), flows=True, brief=True),
         *(page for _, page in numbered),
         *_tables(result),
         *percentiles_page(result),
@@ -87,6 +89,14 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
+def _first_page(result: TestResult) -> Iterator[Block]:
+    values, (depths, threads) = grid(result, matrices.iops), sides(result)
+    by_threads = {(count, depth): value for (depth, count), value in values.items()}
+    limited = frozenset((count, depth) for depth, count in host_limited(result))
+    yield from steady.dashboard(result, heat_map(by_threads, threads, depths, "IOPS", limited))
+    yield from _key_figures(result)
+
+
 def _key_figures(result: TestResult) -> Iterator[Block]:
     points, limit = chosen_points(result), demand_spec(result).operating_points.maximum_art_ms
     if exceeds_art_limit(points, limit):
@@ -96,6 +106,12 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
         )
     if points:
         yield from _points_table(result, points)
+
+
+def _details(result: TestResult) -> Iterator[Block]:
+    """Yield how the operating points were chosen, their response times, and the access pattern."""
+    if points := chosen_points(result):
+        yield _selection_table(result, points)
     lines = {point: result.time_line("histogram", point) for point in AT_POINTS}
     histograms = {
         f"{point} {line.stimulus.demand.label}": confidence.confidence(line)
@@ -131,7 +147,6 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     )
     title = f"Operating points, rounds {loop_rounds(result)} of the loop"
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
-    yield _selection_table(result, points)
     if limited:
         yield Prose(text=matrices.foot(limited))
 

@@ -16,6 +16,7 @@ from ...spec.reader import definitions
 from ...units import counted, distinct_duration, duration
 from ..figures import axes as ax
 from ..figures import timelines, timeplots
+from ..figures.dashboard import Curves
 from ..figures.style import series_styles
 from ..figures.timelines import ART, IOPS, MRT, NINES, Series
 from ..figures.timeplots import Level, Mark
@@ -32,7 +33,7 @@ from ..header import (
 from ..pages import Page, Prose
 from ..sections import confidence
 from ..sections.provenance import provenance
-from ..sections.steady_state import rounds_page, slug, window_pages
+from ..sections.steady_state import dashboard, rounds_page, slug, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, thousands
 
@@ -65,9 +66,11 @@ def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     shown = states(result)
     line = result.time_line("PC")
+    curves = [timelines.series(line, IOPS)] if line is not None and len(line) else []
+    left = Curves(curves=curves, heading="IOPS, preconditioning") if curves else None
     table = (state_table(result, shown), response_table(shown), _note(result)) if shown else ()
     return (
-        summary(result, omitted=_omitted(result, shown), figures=table),
+        summary(result, omitted=_omitted(result, shown), figures=(*dashboard(result, left), *table)),
         *(_preconditioning(result, line) if line is not None and len(line) else ()),
         *(_states(result, shown) if shown else ()),
         provenance(result),

@@ -14,6 +14,7 @@ from ...spec import IopsSpec
 from ...units import block_size
 from ..figures import columns_3d, matrices
 from ..figures import figure as figures
+from ..figures.dashboard import heat_map
 from ..header import Rows, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
@@ -23,6 +24,7 @@ from ..sections.response_over_time import response_time_page
 from ..sections.steady_state import (
     all_sizes_window_page,
     convergence_page,
+    dashboard,
     key_figures,
     rounds_page,
     spans,
@@ -47,7 +49,8 @@ def pages(result: Result) -> tuple[Page, ...]:
         *percentile_pages(result, loop),
         *predicted_iops_page(result, loop),
     )
-    first = summary(result, omitted=_omitted(result, loop), figures=key_figures(result, [loop]))
+    first_figures = (*_dashboard(result, loop), *key_figures(result, [loop]))
+    first = summary(result, omitted=_omitted(result, loop), figures=first_figures)
     return (first, *measured, provenance(result))
 
 
@@ -60,6 +63,13 @@ def setup(result: Result) -> Rows:
 def parameters(result: Result) -> Rows:
     """Return the Test Parameters."""
     return loop_parameters(result, result.facts.spec)
+
+
+def _dashboard(result: Result, loop: Loop) -> Iterator[Figure]:
+    values, rounds = matrices.reduced([loop], matrices.iops), result.facts.spec.rounds
+    sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
+    limited = matrices.host_limited(result, [loop])
+    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), "IOPS", limited))
 
 
 def _omitted(result: Result, loop: Loop) -> str:

@@ -13,6 +13,7 @@ from ...results.result import Loop, TestResult
 from ...spec import LatencySpec
 from ...units import block_size, duration
 from ..figures import columns_3d, matrices
+from ..figures.dashboard import heat_map
 from ..figures.figure import Side
 from ..header import Rows, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
@@ -23,6 +24,7 @@ from ..sections.response_over_time import response_time_page
 from ..sections.steady_state import (
     all_sizes_window_page,
     convergence_page,
+    dashboard,
     key_figures,
     rounds_page,
     spans,
@@ -65,7 +67,8 @@ def pages(result: Result) -> tuple[Page, ...]:
         *percentile_pages(result, loop),
         *_histogram(result),
     )
-    first = summary(result, omitted=_omitted(result, loop), figures=key_figures(result, [loop]))
+    first_figures = (*_dashboard(result, loop), *key_figures(result, [loop]))
+    first = summary(result, omitted=_omitted(result, loop), figures=first_figures)
     return (first, *measured, provenance(result))
 
 
@@ -84,6 +87,13 @@ def parameters(result: Result) -> Rows:
     pattern = f"RND {block_size(histogram.block_size_bytes)} {mix(histogram.read_percent)}"
     stimulus = f"{pattern}, {duration(histogram.seconds)}"
     return loop_parameters(result, spec, second=(stimulus, demand(histogram.thread_count, histogram.queue_depth)))
+
+
+def _dashboard(result: Result, loop: Loop) -> Iterator[Figure]:
+    values, rounds = matrices.reduced([loop], matrices.average_response_ms), result.facts.spec.rounds
+    sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
+    limited = matrices.host_limited(result, [loop])
+    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _AVERAGE.heading, limited))
 
 
 def _omitted(result: Result, loop: Loop) -> str:

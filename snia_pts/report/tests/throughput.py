@@ -13,12 +13,22 @@ from ...spec import ThroughputSpec
 from ...units import block_size
 from ..figures import figure as figures
 from ..figures import matrices
+from ..figures.dashboard import heat_map
 from ..figures.style import series_styles
 from ..header import Rows, demand, loop_setup, pattern, range_and_amount, window_rounds
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_throughput_page
 from ..sections.provenance import provenance
-from ..sections.steady_state import convergence_page, key_figures, rounds_page, slug, spans, too_few, window_pages
+from ..sections.steady_state import (
+    convergence_page,
+    dashboard,
+    key_figures,
+    rounds_page,
+    slug,
+    spans,
+    too_few,
+    window_pages,
+)
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE
 
@@ -33,7 +43,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     loops = [loop for part in _parts(result) if (loop := result.loop(part)) is not None]
     measured = [page for loop in loops for page in (*_convergence(result, loop), *window_pages(result, loop))]
-    first = summary(result, omitted=_omitted(result), figures=key_figures(result, loops))
+    first = summary(result, omitted=_omitted(result), figures=(*_dashboard(result, loops), *key_figures(result, loops)))
     predicted = predicted_throughput_page(result, loops)
     return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), *predicted, provenance(result))
 
@@ -69,6 +79,14 @@ def _parts(result: Result) -> tuple[str, ...]:
 def _window(result: Result, part: str) -> str:
     loop = result.loop(part)
     return window_rounds(result, loop)
+
+
+def _dashboard(result: Result, loops: Sequence[Loop]) -> Iterator[Figure]:
+    judged, rounds = [loop for loop in loops if loop.window is not None], result.facts.spec.rounds
+    values = matrices.reduced(judged, matrices.mb_per_second)
+    sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
+    limited = matrices.host_limited(result, judged)
+    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _METRIC.heading, limited))
 
 
 def _omitted(result: Result) -> str:

@@ -21,12 +21,13 @@ from ...results.result import Sampling, TestResult, saturation_end
 from ...spec import WriteSaturationSpec
 from ...units import GB, MB, block_size, duration, number
 from ..figures import matrices, timelines, timeplots
-from ..figures.timelines import Along, Quantity
+from ..figures.dashboard import Curves
+from ..figures.timelines import IOPS, Along, Quantity
 from ..header import Rows, alignment, demand, pattern, pattern_stimulus, preconditions, range_and_amount, window_rounds
 from ..pages import Block, Page, Prose
 from ..sections import confidence, consistency
 from ..sections.provenance import provenance
-from ..sections.steady_state import rounds_page, window_pages
+from ..sections.steady_state import dashboard, rounds_page, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
 
@@ -40,7 +41,10 @@ _AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Norma
 def pages(result: Result) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     line = _measured(result)
-    figures: tuple[Block, ...] = (_stimulus_table(result, line), key_figures(result, line)) if line else ()
+    figures: tuple[Block, ...] = ()
+    if line:
+        curves = Curves(curves=[timelines.series(line, IOPS)], heading="IOPS")
+        figures = (*dashboard(result, curves), _stimulus_table(result, line), key_figures(result, line))
     return (
         summary(result, omitted=_omitted(result, line), figures=figures),
         *(_plots(result, line) if line else ()),

@@ -1,0 +1,153 @@
+"""The small figure of the first page: a heat map or a curve, and the tracked variables beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..pages import FIGURE_WIDTH
+from . import axes as ax
+from .figure import LEGEND_WIDTH, Grid, Series, Side, canvas, draw_rounds, legend_beside, plot
+from .matrices import MARK, Marked
+from .style import INK
+from .timelines import Series as Curve
+from .timeplots import draw_series, set_places
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: In inches.
+HEIGHT = 1.8
+_BOTTOM, _TOP, _LEFT, _BETWEEN, _RIGHT = 0.45, 0.22, 0.62, 0.72, 0.2
+#: The width of a heat map or curve with the tracked variables beside it, in inches.
+_WIDTH = 2.75
+#: The most labelled rounds of the tracked variables, and the most cells that have their value.
+_MAX_ROUNDS, _MAX_COLUMNS, _MAX_ROWS = 6, 8, 9
+_FONT = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """Values over the two sides of a matrix; ``marked`` places are limited by the host."""
+
+    values: Grid
+    down: Side
+    across: Side
+    heading: str
+    marked: Marked = frozenset()
+
+    def draw(self, axes: Axes) -> None:
+        """Draw a cell for each value, darker for higher values on a log scale, with the value in it."""
+        from matplotlib import colormaps
+        from matplotlib.colors import LogNorm, Normalize
+
+        known = ax.finite(self.values.values())
+        norm = LogNorm if min(known) > 0 else Normalize
+        # The lightest and the darkest quarter of the colours are left out: text on them is readable.
+        scale, colours = norm(min(known), max(max(known), min(known) * 1.001)), colormaps["Blues"]
+        rows, columns = self.down.keys, self.across.keys
+        for y, row in enumerate(rows):
+            for x, column in enumerate(columns):
+                value = self.values.get((row, column), math.nan)
+                share = float(scale(value)) if math.isfinite(value) else math.nan
+                colour = "white" if math.isnan(share) else colours(0.1 + 0.75 * share)
+                axes.bar(x, 1, width=1, bottom=y - 0.5, color=colour, edgecolor="white", linewidth=0.5)
+                if len(rows) <= _MAX_ROWS and len(columns) <= _MAX_COLUMNS:
+                    text = f"{MARK if (row, column) in self.marked else ''}{short_number(value)}"
+                    ink = "white" if share > 0.6 else INK
+                    axes.text(x, y, text, ha="center", va="center", fontsize=_FONT, color=ink)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        axes.set_ylim(-0.5, len(rows) - 0.5)
+        for side, set_ticks in ((self.across, axes.set_xticks), (self.down, axes.set_yticks)):
+            keep = ax.spread(range(len(side.keys)), len(side.keys) / _MAX_ROWS)
+            set_ticks(range(len(side.keys)), [t if kept else "" for t, kept in zip(side.labels, keep, strict=True)])
+        axes.tick_params(length=0, labelsize=_FONT)
+        axes.spines[["top", "left", "bottom", "right"]].set_visible(False)
+        axes.set_xlabel(self.across.title, fontsize=_FONT, labelpad=2)
+        axes.set_ylabel(self.down.title, fontsize=_FONT)
+
+
+def heat_map(values: Grid, down: Side, across: Side, heading: str, marked: Marked) -> HeatMap | None:
+    """Return a matrix as the heat map; None without a number."""
+    if not any(map(math.isfinite, values.values())):
+        return None
+    return HeatMap(values=values, down=down, across=across, heading=heading, marked=marked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """A quantity over the time of continuous stimuli."""
+
+    curves: Sequence[Curve]
+    heading: str
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the curves from zero."""
+        ax.dress(axes)
+        end = max(float(series.curve.x[-1]) for series in self.curves)
+        factor = set_places(axes, 0.0, end, "time", most=_MAX_ROUNDS)
+        for order, series in enumerate(self.curves):
+            draw_series(axes, series, factor, order)
+        ax.set_linear_y(axes, [0.0, *(value for series in self.curves for value in series.curve.high.tolist())])
+        axes.tick_params(labelsize=_FONT)
+        axes.xaxis.label.set_fontsize(_FONT)
+        axes.xaxis.labelpad = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """The tracked variables in percent of their averages, by label and round, with the rounds of the window."""
+
+    series: Mapping[str, Series]
+    window: tuple[int, ...]
+    steady: bool
+    bounds: Mapping[str, float]
+
+    def draw(self, axes: Axes) -> None:
+        """Draw a line for each variable, with a legend beside it."""
+        draw_rounds(
+            axes,
+            self.series,
+            self.window,
+            heading="",
+            log=False,
+            steady=self.steady,
+            bounds=self.bounds,
+            most=_MAX_ROUNDS,
+        )
+        axes.tick_params(labelsize=_FONT)
+        axes.xaxis.label.set_fontsize(_FONT)
+        axes.xaxis.labelpad = 2
+        handles, labels = axes.get_legend_handles_labels()
+        shown = {label: handle for label, handle in zip(labels, handles, strict=True) if label not in self.bounds}
+        order = sorted(shown, key=lambda label: label not in self.series)
+        legend_beside(axes, "Tracked variable", [shown[label] for label in order], order)
+
+
+def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
+    """Draw ``left`` and ``tracked`` side by side; one alone has the whole width."""
+    figure = canvas(height=HEIGHT)
+    if left is not None:
+        right = FIGURE_WIDTH - _LEFT - _WIDTH if tracked else _RIGHT
+        axes = plot(figure, left=_LEFT, right=right, bottom=_BOTTOM, top=_TOP)
+        left.draw(axes)
+        axes.set_title(left.heading, fontsize=_FONT + 0.5, pad=3)
+    if tracked is not None:
+        start = _LEFT + (_WIDTH + _BETWEEN if left else 0)
+        axes = plot(figure, left=start, right=LEGEND_WIDTH, bottom=_BOTTOM, top=_TOP)
+        tracked.draw(axes)
+        axes.set_title("% of average", fontsize=_FONT + 0.5, pad=3)
+    return figure
+
+
+def short_number(value: float) -> str:
+    """Return a value with three digits, from a thousand on with a unit: ``203k``, ``6.17k``, ``0.0132``."""
+    from matplotlib.ticker import EngFormatter
+
+    if not math.isfinite(value):
+        return "n/a"
+    rounded = float(f"{value:.3g}")
+    return EngFormatter(sep="")(rounded) if abs(rounded) >= 1000 else f"{rounded:.3g}"
