@@ -105,6 +105,7 @@ class PlacedFigure(Flowable):
         super().__init__()
         self.figure, self.sheet = figure, sheet
         self.width, self.height = figure.width * POINTS, figure.height * POINTS
+        self.spaceBefore = 2  # the figure's white paper must not cover the line below a table
         self.hAlign = "CENTER"
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002  # reportlab's names
