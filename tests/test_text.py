@@ -178,7 +178,7 @@ def test_comparison_is_clean() -> None:
     reader = pypdf.PdfReader(io.BytesIO(files["comparison.pdf"]))
 
     require_clean(files["comparison.rst"].decode(), "rst")
-    require_clean(files["comparison.html"].decode(), "html")
+    require_clean(files["comparison.html"].decode().replace("<wbr>", ""), "html")
     require_clean(" ".join(page.extract_text() for page in reader.pages).replace("\n", " "), "pdf")
     require_clean("\n".join(_lines(comparison)), "terminal")
     require_clean(" ".join(texts(json.loads(json_text(_json(comparison))))), "compare --json")

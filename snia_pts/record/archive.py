@@ -40,10 +40,6 @@ _CONTENTS = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
 _HINT = "Restore it from a backup; its SHA-256 is in the store."
 
 
-class _Refused(Exception):
-    """The reason why an archive is refused."""
-
-
 def is_archive(path: Path) -> bool:
     """Return whether ``path`` is an archive, by its name."""
     return path.name.endswith(SUFFIX) and path.is_file()
@@ -220,7 +216,7 @@ def _naming(archive: Path) -> Iterator[None]:
         yield
     except SniaPtsError:
         raise
-    except (_Refused, OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError) as error:
+    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it is damaged"
         raise RecordError(path=archive, reason=reason, hint=_HINT) from None
 
@@ -238,7 +234,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                     with create(folder / place) as file:
                         shutil.copyfileobj(content, file, _CHUNK_BYTES)
             except (FileExistsError, RunFolderError):
-                raise _Refused(f"it has {place} twice") from None
+                raise ValueError(f"it has {place} twice") from None
 
 
 def _members(archive: Path, room: int = _MAX_BYTES) -> Iterator[tuple[str, IO[bytes] | None]]:
@@ -254,17 +250,17 @@ def _members(archive: Path, room: int = _MAX_BYTES) -> Iterator[tuple[str, IO[by
             room -= member.size
             if number >= _MAX_FILES or member.size < 0 or room < 0:
                 limits = f"{_MAX_FILES} files, or {capacity(_MAX_BYTES)}, or than there is room for"
-                raise _Refused(f"it has more than {limits}")
+                raise ValueError(f"it has more than {limits}")
             first, *parts = member.name.split("/")
             if {first, *parts} & {"", ".", ".."} or member.issparse() or first != (top or first):
-                raise _Refused(f"{member.name!r} is not the path of a file in one folder")
+                raise ValueError(f"{member.name!r} is not the path of a file in one folder")
             top = first
             if parts:
                 yield "/".join(parts), members.extractfile(member) if member.isfile() else None
 
 
 class _Member(tarfile.TarInfo):
-    """A file, a folder, or a short header; raises _Refused for everything else, before its content is read."""
+    """A file, a folder, or a short header; raises ValueError for everything else, before its content is read."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
@@ -273,7 +269,7 @@ class _Member(tarfile.TarInfo):
         if member.type in _HEADERS and 0 <= member.size <= _MAX_HEADER_BYTES:
             return member
         if member.type not in _CONTENTS:
-            raise _Refused(f"{member.name!r} is neither a folder nor a regular file")
+            raise ValueError(f"{member.name!r} is neither a folder nor a regular file")
         return member
 
 

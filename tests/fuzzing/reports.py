@@ -139,7 +139,7 @@ def journaled(data: bytes, folder: Path) -> None:
     unchecked = patch.object(api, "require_evidence")
     try:
         with unchecked, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            report_verb.report(Namespace(run=place, to="rst,xlsx", limits=None, about=None, plugin=()))
+            report_verb.report(Namespace(run=place, out=None, to="rst,xlsx", limits=None, about=None, plugin=()))
     finally:
         found = {str(path.relative_to(place)) for path in place.rglob("*")}
         _require(all(map(_FILES.fullmatch, found)), f"files beside the report: {sorted(found)}")
