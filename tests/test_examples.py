@@ -55,6 +55,7 @@ def test_there_are_ten_short_examples() -> None:
     assert [name for name in (*SCRIPTS, "drive.ipynb") if f"``examples/{name}``" not in text] == []
 
 
+@pytest.mark.long
 def test_simulate(tmp_path: Path) -> None:
     """It shows each round, and leaves a run with a report."""
     printed = run_example("simulate.py", tmp_path / "run").splitlines()
@@ -117,6 +118,7 @@ def test_plot_three_runs(tmp_path: Path, runs: tuple[Path, ...]) -> None:
     assert (tmp_path / "figure.svg").read_text().count("<path") > 3
 
 
+@pytest.mark.long
 def test_firmware_check(runs: tuple[Path, ...]) -> None:
     """The same drive again is not worse, a slower one is, which is exit code 1."""
     first, again, slow = runs
@@ -168,6 +170,7 @@ def test_read_result_xml(runs: tuple[Path, ...]) -> None:
     assert float(numbers[0][3]) == pytest.approx(first.iops)
 
 
+@pytest.mark.long
 def test_the_notebook_runs(tmp_path: Path) -> None:
     """A kernel executes every cell; the run shows itself as HTML."""
     program = (
@@ -185,6 +188,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert not any(output["output_type"] == "error" for output in outputs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", ["running-from-python"])
 def test_the_code_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

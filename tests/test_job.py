@@ -66,6 +66,7 @@ def test_a_job_is_followed_and_awaited(tmp_path: Path) -> None:
     assert list(pts.follow(run.path)) == followed == list(job.events())
 
 
+@pytest.mark.long
 def test_a_job_is_stopped_and_resumed_as_a_job(tmp_path: Path) -> None:
     """``stop`` ends it after the current point; ``wait`` raises the error of the child with its fields."""
     job = pts.start(replace(LONG, run_folder=tmp_path / "run"))
@@ -115,6 +116,7 @@ def test_a_job_stopped_before_its_first_entry_leaves_no_folder(seconds: float, t
         assert stopped.value.full_hint == "Nothing was tested."
 
 
+@pytest.mark.long
 def test_a_killed_job_is_resumed(tmp_path: Path) -> None:
     """After SIGKILL, ``wait`` says so, the events end, and ``resume`` continues the run in this process."""
     job = pts.start(replace(LONG, run_folder=tmp_path / "run"))
@@ -131,6 +133,7 @@ def test_a_killed_job_is_resumed(tmp_path: Path) -> None:
     assert len(run.result.interruptions) == 1
 
 
+@pytest.mark.long
 def test_a_job_survives_the_death_of_its_caller(tmp_path: Path) -> None:
     """The caller is killed; the job continues, another process follows it, and it finishes."""
     program = _CALLER.format(overrides=LONG.overrides, folder=str(tmp_path / "run"))

@@ -56,6 +56,7 @@ def test_a_failed_check_is_not_repeated() -> None:
     assert (job["backoffLimit"], job["template"]["spec"]["restartPolicy"]) == (0, "Never")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("minimum", [1, 10**9])
 def test_the_command_of_the_job_runs_and_returns_its_verdict(
     minimum: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -104,6 +104,7 @@ def test_a_purge_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "missing" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_run_with_a_purge_of_a_plugin_needs_the_plugin_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

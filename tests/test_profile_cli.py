@@ -71,6 +71,7 @@ def test_all_shipped_profiles_are_tested_here() -> None:
     assert tuple(SHORT) == builtin_profiles()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHORT)
 def test_a_shipped_profile_runs_in_a_directory(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every point is measured, the run is complete, and the directory is empty afterwards."""
@@ -93,6 +94,7 @@ def test_a_shipped_profile_runs_in_a_directory(name: str, tmp_path: Path, capsys
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.long
 def test_points_of_a_file_matrix_last_long_enough_for_a_rate(tmp_path: Path) -> None:
     """fio covers a file of 64 KiB repeatedly; only writes of a new file are too short, and have no IOPS."""
     words = ("file-matrix", tmp_path / "x.img", "--size", "1M", "--range", "64K", "--axis", "block_size=16K")
@@ -238,6 +240,7 @@ def test_without_response_times_there_are_rates_only(tmp_path: Path, capsys: pyt
     assert "response_us=" not in loops.partition("</loop>")[0]
 
 
+@pytest.mark.long
 def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
     """grep and awk add up and average the IOPS in fio's own text of the same runs, and get the same.
 

@@ -196,6 +196,7 @@ def kill_points(url: str, to: Path) -> Iterator[int]:
         yield point
 
 
+@pytest.mark.long
 def test_a_kill_anywhere_loses_nothing(run: Path, tmp_path: Path) -> None:
     """The folder is complete, or the store has its complete archive; the next call finishes the rest."""
     before, url, kills = files(run), str(tmp_path / "store.sqlite"), 0
