@@ -114,7 +114,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_texts_of_any_figure_overlap(shape: str) -> None:
-    """In every figure of every kind of result no texts overlap, all are inside, and one names IOPS."""
+    """In every figure of every kind of result no texts overlap, all are inside, and one names the quantity."""
     result: TestResult = samples.iops_result(**SHAPES[shape])
     planned = list(build(result).figures)
     assert planned
@@ -123,7 +123,8 @@ def test_no_texts_of_any_figure_overlap(shape: str) -> None:
             drawn = figure.draw()
             words = check(drawn)
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
-            assert any(word.startswith("IOPS") for word in words), figure.name
+            quantity = "Response time (ms" if figure.name == "response-over-time" else "IOPS"
+            assert any(word.startswith(quantity) for word in words), figure.name
 
 
 def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:

@@ -103,13 +103,13 @@ def plot(result: TestResult, name: str) -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_of_any_figure_overlap(kind: str) -> None:
-    """In every figure no texts overlap, all are inside, and the unit is that of the test."""
+    """In every figure no texts overlap, all are inside, and the unit is that of the test, or its share in %."""
     unit = "MB/s" if KINDS[kind][0] == "throughput" else "ms"
     with drawing.settings():
         for figure in build(result_of(kind)).figures:
             drawn = figure.draw()
             words = check(drawn)
-            assert any(unit in word for word in words)
+            assert any(unit in word or word == "% of average" for word in words), figure.name
             assert not any("IOPS" in word for word in words)
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
 
@@ -255,10 +255,12 @@ def test_the_latency_report_has_the_standards_pages() -> None:
         "Latency Steady State Convergence Plot - Maximum Response Time, R/W 0/100",
         "Latency Steady State Measurement Window - All Block Sizes",
         "Latency Steady State Measurement Window - RND/4KiB RW0",
+        "Tracked Points - Response Time vs Time",
         "Tracked Variables by Round",
         "Latency - All RW Mix & BS - Tabular Data",
         "Latency - All RW Mix & BS - Average Response Time - 3D Columns",
         "Latency - All RW Mix & BS - Maximum Response Time - 3D Columns",
+        "Response Time Percentiles - Tabular Data",
         "LAT Response Time Histogram - Confidence Level Plot",
         "Provenance",
     ]

@@ -38,7 +38,7 @@ _BARS, _LINE = "#9ecae1", "#0072b2"
 #: The width of a marker's label, and the height of the strip of labels above the plot, in inches.
 _LABEL_WIDTH, _STRIP_HEIGHT = 0.82, 0.62
 #: The height of the figure, and of its plot with the axis of nines, in inches.
-HEIGHT, _NINES_HEIGHT = 5.7, 1.5
+HEIGHT, _NINES_HEIGHT = 5.0, 1.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
