@@ -332,7 +332,16 @@ def stored(tmp_path: Path) -> RunFolder:
         ("hir", ("Preconditioning: 13 samples judged", "Wait State 10", "Return to", "baseline")),
         ("xsr", ("AG 2: RND 8 KiB 0/100", "Recovery time", "Peak ART")),
         ("composite", ("Max IOPS", "TC 32", "QD 32", "T32Q32: steady", "50 % of the accesses")),
-        ("dirth", ("Max IOPS", "Mid IOPS", "Min IOPS", "IOPS, over the window; TC down, QD across")),
+        (
+            "dirth",
+            (
+                "Max IOPS",
+                "Mid IOPS",
+                "Min IOPS",
+                "Selection of the operating points",
+                "IOPS, over the window; TC down, QD across",
+            ),
+        ),
     ],
 )
 def test_assess_tells_what_a_test_found(

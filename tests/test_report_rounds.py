@@ -109,7 +109,8 @@ def test_no_texts_of_any_figure_overlap(kind: str) -> None:
         for figure in build(result_of(kind)).figures:
             drawn = figure.draw()
             words = check(drawn)
-            assert any(unit in word or word == "% of average" for word in words), figure.name
+            shown = "% of average" if figure.name == "dashboard" and len(drawn.axes) == 1 else unit
+            assert any(shown in word for word in words), figure.name
             assert not any("IOPS" in word for word in words)
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
 

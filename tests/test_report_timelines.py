@@ -263,7 +263,7 @@ def test_names_of_access_groups_are_plain_text() -> None:
     report = build(samples.result_of("xsr", overrides=[("groups.sequence", sequence)]))
     drawn = drawing.draw(report, ("svg",))["svg"]
 
-    assert len(drawn) == len(list(report.figures)) == len(sequence) + 1
+    assert len(drawn) == len(list(report.figures)) == len(sequence) + 2
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in drawn)
     assert rst.parse(rst.render(report))
 

@@ -54,12 +54,17 @@ _LINE_LETTERS, _SHORT_LINES = 130, 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a report; ``flows``: it may continue on the next page, ``brief``: the PDF has a short header on it."""
+    """A page of a report.
+
+    ``flows``: it may continue on the next page; ``brief``: the PDF has a short header on it; ``summary``: a terminal
+    shows its tables of numbers and facts, too.
+    """
 
     title: str
     blocks: tuple[Block, ...]
     flows: bool = False
     brief: bool = False
+    summary: bool = False
 
     @property
     def lines(self) -> int | None:

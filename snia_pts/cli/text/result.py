@@ -132,12 +132,13 @@ def matrix_position(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
 
 
 def _summary_lines(result: TestResult) -> Iterator[str]:
-    """Yield the tables of numbers and facts on the report's first page.
+    """Yield the tables of numbers and facts on the report's pages of summary.
 
     For a test that is not part of the standard, yield its tables of facts, and the tables of its overview.
     """
     test = result.facts.spec.test
-    blocks = [block for block in pages_of(test).pages(result)[0].blocks if isinstance(block, Table)]
+    pages = (page for page in pages_of(test).pages(result) if page.summary)
+    blocks = [block for page in pages for block in page.blocks if isinstance(block, Table)]
     if further := further_pages(test):
         blocks = [*(block for block in blocks if block.kind == "facts"), *further.overview(result)]
     for block in blocks:

@@ -101,6 +101,7 @@ class Curves:
 class Tracked:
     """The tracked variables in percent of their averages, by label and round, with the rounds of the window."""
 
+    heading: str
     series: Mapping[str, Series]
     window: tuple[int, ...]
     steady: bool
@@ -139,7 +140,7 @@ def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
         start = _LEFT + (_WIDTH + _BETWEEN if left else 0)
         axes = plot(figure, left=start, right=LEGEND_WIDTH, bottom=_BOTTOM, top=_TOP)
         tracked.draw(axes)
-        axes.set_title("% of average", fontsize=_FONT + 0.5, pad=3)
+        axes.set_title(tracked.heading, fontsize=_FONT + 0.5, pad=3)
     return figure
 
 

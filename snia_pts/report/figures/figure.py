@@ -25,7 +25,7 @@ WINDOW_HEIGHT = 3.0
 #: Right margin of a plot with a legend beside it, in inches.
 LEGEND_WIDTH = 1.75
 #: Characters per line of a legend, lines per entry, and the lines above which its font is smaller in a usual figure.
-_LEGEND_LETTERS, _ENTRY_LINES, _LEGEND_LINES = 19, 4, 22
+_LEGEND_LETTERS, _ENTRY_LINES, _LEGEND_LINES = 18, 4, 22
 #: The height in inches of the axes of a usual figure with a legend beside it.
 _USUAL_AXES = FIGURE_HEIGHT - 0.75
 

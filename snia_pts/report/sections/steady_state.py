@@ -114,7 +114,6 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
     half = tracked.rule.data_excursion_percent / 2
     bounds = _bounds(tracked)
     low, _ = figures.padded([*bounds.values(), *(value for line in series.values() for value in line.values())])
-    labels = dict.fromkeys(METRICS[variable.metric].label for variable in tracked.rule.tracked)
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
     return Figure(
         name="convergence-tracked",
@@ -124,7 +123,7 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
             figures.convergence,
             series,
             tracked.window.numbers if tracked.window else (),
-            heading=f"{' and '.join(labels)} (% of average)",
+            heading=_percent_heading([tracked]),
             legend="Tracked variable",
             log=False,
             steady=tracked.window is None or tracked.window.steady,
@@ -134,6 +133,12 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
         ),
         height=_TRACKED_HEIGHT,
     )
+
+
+def _percent_heading(shown: Sequence[TrackedSeries]) -> str:
+    """Return the name of the tracked quantities, with their unit."""
+    labels = dict.fromkeys(METRICS[variable.metric].label for tracked in shown for variable in tracked.rule.tracked)
+    return f"{' and '.join(labels)} (% of average)"
 
 
 def _averaged(tracked: TrackedSeries) -> tuple[int, ...]:
@@ -167,6 +172,7 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     if shown:
         windows = {series.window.numbers if series.window else () for series in shown}
         tracked = TrackedLines(
+            heading=_percent_heading(shown),
             series={label: line for series in shown for label, line in _percents(series).items()},
             window=windows.pop() if len(windows) == 1 else (),
             steady=all(series.window is not None and series.window.steady for series in shown),

@@ -26,7 +26,7 @@ SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a 
 
 def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] = ()) -> Page:
     """Return the summary: ``figures`` are the test's own key figures, ``omitted`` names the figures without data."""
-    return Page(title="Summary", blocks=tuple(_blocks(result, omitted, figures)), flows=True)
+    return Page(title="Summary", blocks=tuple(_blocks(result, omitted, figures)), flows=True, summary=True)
 
 
 def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Iterator[Block]:

@@ -61,7 +61,13 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     numbered = [(name, replace(page, title=f"{name} {page.title}")) for name, page in plots(result)]
     return (
         summary(result, omitted=_omitted(result, {name for name, _ in numbered}), figures=_first_page(result)),
-        Page(title="Operating Points and Access Pattern", blocks=tuple(_details(result)), flows=True, brief=True),
+        Page(
+            title="Operating Points and Access Pattern",
+            blocks=tuple(_details(result)),
+            flows=True,
+            brief=True,
+            summary=True,
+        ),
         *(page for _, page in numbered),
         *_tables(result),
         *percentiles_page(result),
