@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, cast
 
 from ..errors import RecordError, RunFolderError, SniaPtsError
 from ..files import (
@@ -35,8 +35,6 @@ _CHUNK_BYTES = MIB
 _MAX_FILES, _MAX_BYTES, _MAX_HEADER_BYTES, _MEMORY_BYTES = 100_000, 64 * GIB, MIB, 128 * MIB
 #: What stays free on the disk of temporary files.
 _RESERVE_BYTES = 256 * MIB
-_HEADERS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME)
-_CONTENTS = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
 _HINT = "Restore it from a backup; its SHA-256 is in the store."
 
 
@@ -244,48 +242,48 @@ def _members(archive: Path, room: int = _MAX_BYTES) -> Iterator[tuple[str, IO[by
     """
     room, top = min(room, _MAX_BYTES), ""
     with open_regular(archive) as file:
-        stream: Any = _Decompressed(file)
-        members = tarfile.open(mode="r|", fileobj=stream, tarinfo=_Member)  # noqa: SIM115 - it has no file of its own
+        stream = _Decompressed(file)
+        members = tarfile.open(mode="r|", fileobj=cast("IO[bytes]", stream))  # noqa: SIM115 - it has no file of its own
         for number, member in enumerate(members):
+            if not (member.isfile() or member.isdir()) or member.issparse():
+                raise ValueError(f"{member.name!r} is neither a folder nor a regular file")
             room -= member.size
             if number >= _MAX_FILES or member.size < 0 or room < 0:
                 limits = f"{_MAX_FILES} files, or {capacity(_MAX_BYTES)}, or than there is room for"
                 raise ValueError(f"it has more than {limits}")
             first, *parts = member.name.split("/")
-            if {first, *parts} & {"", ".", ".."} or member.issparse() or first != (top or first):
+            if {first, *parts} & {"", ".", ".."} or first != (top or first):
                 raise ValueError(f"{member.name!r} is not the path of a file in one folder")
             top = first
+            stream.allow(member.size)
             if parts:
                 yield "/".join(parts), members.extractfile(member) if member.isfile() else None
 
 
-class _Member(tarfile.TarInfo):
-    """A file, a folder, or a short header; raises ValueError for everything else, before its content is read."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
-        """Return the member of a header."""
-        member = super().frombuf(buf, encoding, errors)
-        if member.type in _HEADERS and 0 <= member.size <= _MAX_HEADER_BYTES:
-            return member
-        if member.type not in _CONTENTS:
-            raise ValueError(f"{member.name!r} is neither a folder nor a regular file")
-        return member
-
-
 class _Decompressed:
-    """The content of a file in the format xz, read with limited memory."""
+    """The content of a file in the format xz, read with limited memory: tarfile reads a header of any size whole."""
 
     def __init__(self, file: BufferedReader) -> None:
-        self._file = file
+        self._file, self._allowed = file, 0
+        self.allow(0)
         self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
 
+    def allow(self, size: int) -> None:
+        """Allow the reader the content of a file, and the headers of the next one."""
+        self._allowed = size + _MAX_HEADER_BYTES
+
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes; none at the end.  Raises EOFError if the end of the file is missing."""
+        """Return up to ``size`` bytes; none at the end.
+
+        Raises EOFError if the end of the file is missing, and ValueError if more is read than is allowed.
+        """
         while not self._decompressor.eof:
             chunk = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""
             if not chunk and self._decompressor.needs_input:
                 raise EOFError("its end is missing")
             if content := self._decompressor.decompress(chunk, size):
+                self._allowed -= len(content)
+                if self._allowed < 0:
+                    raise ValueError(f"it has a header of more than {capacity(_MAX_HEADER_BYTES)}")
                 return content
         return b""
