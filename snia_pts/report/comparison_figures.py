@@ -49,7 +49,7 @@ def heat_maps(
     reference, *others = names.values()
     for loop in first.loops:
         placed = {place: by_point[at] for place, at in _points(first, loop) if at in by_point}
-        across, down = (_measured(side, {place[index] for place in placed}) for index, side in enumerate(sides))
+        across, down = (side.only({place[index] for place in placed}) for index, side in enumerate(sides))
         if len(across.keys) < 2 or len(down.keys) < 2:
             continue
         for index, (letter, name) in enumerate(zip(list(names)[1:], others, strict=True), start=1):
@@ -88,12 +88,6 @@ def _points(result: TestResult, loop: Loop) -> Iterator[tuple[tuple[int, int], s
 def _mix_and_size(stimulus: Stimulus) -> tuple[int, int]:
     size, read_percent = matrices.size_and_mix(stimulus)
     return read_percent, size
-
-
-def _measured(side: Side, keys: set[int]) -> Side:
-    """Return a side with only those keys that have points."""
-    kept = [(key, label) for key, label in zip(side.keys, side.labels, strict=True) if key in keys]
-    return Side(title=side.title, keys=tuple(key for key, _ in kept), labels=tuple(label for _, label in kept))
 
 
 def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) -> Iterator[Page]:

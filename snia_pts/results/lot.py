@@ -52,7 +52,7 @@ class LotFigure:
 def lot_model(results: Sequence[TestResult]) -> str | None:
     """Return the model of the drives if the runs are those of a lot; else None.
 
-    A lot has at least three drives of one model, each with one run; its serial number tells it from the others.
+    A lot has at least three drives of one model with different serial numbers, each with one run.
     """
     models = [display_value(result.facts.dut, result.facts.about, "model") for result in results]
     serials = [display_value(result.facts.dut, result.facts.about, "serial") for result in results]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...analysis.steady_state import SteadyState
@@ -65,6 +65,11 @@ class Side:
     def places(self) -> tuple[float, ...]:
         """Return the positions of the keys on an axis."""
         return tuple(math.log2(key) if self.log else place for place, key in enumerate(self.keys))
+
+    def only(self, keys: Container[int]) -> Side:
+        """Return this side with those of its keys that are in ``keys``."""
+        kept = [(key, label) for key, label in zip(self.keys, self.labels, strict=True) if key in keys]
+        return replace(self, keys=tuple(key for key, _ in kept), labels=tuple(label for _, label in kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any
 from docutils import nodes
 from reportlab.platypus import Flowable, KeepTogether, Paragraph, Table
 
+from .page_header import NumbersAtEnd
 from .placements import Sheet, title_anchor
 from .typesetter import NodeHandler
 
@@ -50,24 +51,12 @@ class TitleNumber(Flowable):
         self.canv.doForm(_form_name(self.number))
 
 
-class TitleNumbers(Flowable):
-    """A flowable of no size that draws the page numbers of all titles."""
-
-    def __init__(self, style: Any, sheet: Sheet) -> None:
-        super().__init__()
-        self.style, self.sheet = style, sheet
-
-    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002
-        """Return no size, so that it fits on the last page even if that is full."""
-        return 0, 0
+class TitleNumbers(NumbersAtEnd):
+    """The page numbers of all titles."""
 
     def draw(self) -> None:
         for number, (_, page) in enumerate(self.sheet.titles, start=1):
-            text = Paragraph(str(page), self.style)
-            text.wrapOn(self.canv, _NUMBER_WIDTH, self.style.leading)
-            self.canv.beginForm(_form_name(number))
-            text.drawOn(self.canv, 0, 0)
-            self.canv.endForm()
+            self.draw_form(_form_name(number), str(page), _NUMBER_WIDTH)
 
 
 def _form_name(number: int) -> str:

@@ -146,8 +146,8 @@ class ShownPageNumber(PageNumber):
         self.canv.doForm(_form_name(self.canv.getPageNumber()))
 
 
-class AllPageNumbers(Flowable):
-    """A flowable of no size that draws the numbers of all pages up to its own."""
+class NumbersAtEnd(Flowable):
+    """A flowable of no size at the document's end, where numbers are known that pages before it show as forms."""
 
     def __init__(self, style: Any, sheet: Sheet) -> None:
         super().__init__()
@@ -157,14 +157,22 @@ class AllPageNumbers(Flowable):
         """Return no size, so that it fits on the last page even if that is full."""
         return 0, 0
 
+    def draw_form(self, name: str, text: str, width: float) -> None:
+        """Draw a form of this width with a text."""
+        paragraph = Paragraph(text, self.style)
+        paragraph.wrapOn(self.canv, width, self.style.leading)
+        self.canv.beginForm(name)
+        paragraph.drawOn(self.canv, 0, 0)
+        self.canv.endForm()
+
+
+class AllPageNumbers(NumbersAtEnd):
+    """The numbers of all pages up to its own."""
+
     def draw(self) -> None:
-        canvas, total = self.canv, self.canv.getPageNumber()
+        total = self.canv.getPageNumber()
         for page in range(1, total + 1):
-            text = Paragraph(f"{page} of {total}", self.style)
-            text.wrapOn(canvas, self.sheet.number_width, self.style.leading)
-            canvas.beginForm(_form_name(page))
-            text.drawOn(canvas, 0, 0)
-            canvas.endForm()
+            self.draw_form(_form_name(page), f"{page} of {total}", self.sheet.number_width)
 
 
 class PageHeaderHandler(NodeHandler, page_header):  # type: ignore[misc]  # registers itself with rst2pdf

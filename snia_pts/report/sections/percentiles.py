@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...results.attributes import PERCENTS, Tail, tails
 from ...results.result import Loop, TestResult, has_spec
@@ -53,11 +53,11 @@ def tail_matrices(result: TestResult) -> Iterator[TailMatrix]:
     points = [(row, tail) for row, tail in enumerate(tails(result)) if tail.phase == "round"]
     for direction in ("read", "write"):
         placed = {place(tail.stimulus): (row, tail) for row, tail in points if tail.direction == direction}
-        if placed:
+        if placed:  # 0/100 has no reads
             yield TailMatrix(
                 title=f"{direction.capitalize()}s",
-                down=_measured(down, {key for key, _ in placed}),
-                across=_measured(across, {key for _, key in placed}),
+                down=down.only({key for key, _ in placed}),
+                across=across.only({key for _, key in placed}),
                 points=placed,
             )
 
@@ -71,12 +71,6 @@ def _layout(result: TestResult) -> tuple[Side, Side, matrices.Place] | None:
         rounds = result.facts.spec.rounds
         return matrices.sizes(rounds), matrices.mixes(rounds), matrices.size_and_mix
     return None
-
-
-def _measured(side: Side, keys: set[int]) -> Side:
-    """Return a side without the keys that have no point: 0/100 has no reads."""
-    kept = [(key, label) for key, label in zip(side.keys, side.labels, strict=True) if key in keys]
-    return replace(side, keys=tuple(key for key, _ in kept), labels=tuple(label for _, label in kept))
 
 
 def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
