@@ -21,7 +21,7 @@ def add_store(add: AddVerb) -> None:
     parser = add("store", help="keep the results of many runs in a database, and query them")
     parser.description = (
         "Copies the results of runs into a database, SQLite or PostgreSQL, and queries it (docs/store.rst). The run "
-        "folders stay as they are."
+        "folders stay as they are; only archive --remove removes them."
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     adding = verbs.add_parser("add", help="add runs, or replace those that were resumed since", allow_abbrev=False)
@@ -59,7 +59,7 @@ def add_store(add: AddVerb) -> None:
     export.add_argument("--to", metavar="FORMATS", default="parquet", help="parquet (default), csv, or parquet,csv")
     export.add_argument("--out", metavar="DIR", type=path, required=True, help="the folder for the files")
     _add_filters(export)
-    rebuild = verbs.add_parser("rebuild", help="read all runs again from their folders", allow_abbrev=False)
+    rebuild = verbs.add_parser("rebuild", help="read all runs again from their folders or archives", allow_abbrev=False)
     rebuild.set_defaults(verb=LazyVerb(f"{_COMMANDS}:rebuild"))
     _add_store(rebuild)
     packing = "pack the folders of finished runs into one file each"
