@@ -126,8 +126,9 @@ class Store:
             stored = connection.execute(select(RUN).order_by(RUN.c.started, RUN.c.id)).all()
         rebuilt = 0
         for run in stored:
-            path = Path(run.folder)
+            path = Path(str(run.folder))
             try:
+                path = _location(run.folder)
                 if run.archive and not (run.folder and RunFolder(path=path).journal.exists()):
                     path = _verified_archive(run)
                 identity, rows = read(path, lambda _identity: False)
@@ -154,20 +155,22 @@ class Store:
             raise _no_run(number)
         archive = _verified_archive(run) if run.archive else self._pack(run, Path(to))
         if remove and run.folder:
-            remove_packed(Path(run.folder), archive)
+            remove_packed(_location(run.folder), archive)
         return archive
 
     def _pack(self, run: Any, to: Path) -> Path:
-        folder = RunFolder.existing(Path(run.folder))
-        name = f"{default_name(run.test, run.model, run.started)}-{run.key[:16]}{SUFFIX}"
+        folder = RunFolder.existing(_location(run.folder))
         with prevent_resume(folder.path, folder.journal):
-            identity, _ = read(folder.path, lambda _identity: False)
+            identity, rows = read(folder.path, lambda _identity: False)
             stored = JournalState(run.journal_bytes, run.journal_crc32)
-            if run.ending != "finished" or (identity.key, identity.journal) != (run.key, stored):
+            same = (identity.key, identity.journal) == (run.key, stored)
+            if rows is None or {run.ending, rows.run["ending"]} != {"finished"} or not same:
                 reason = "it has not finished, or is not as it was when it was added"
                 raise RecordError(path=folder.path, reason=reason, hint=_AGAIN)
             require_private(to)
             try:
+                name = default_name(*(str(rows.run[column]) for column in ("test", "model", "started")))
+                name = f"{name}-{identity.key[:16]}{SUFFIX}"
                 archive = private_path(to, make=True) / name
                 digest = pack(folder.path, archive)
             except OSError as error:
@@ -389,9 +392,16 @@ def _no_run(number: int) -> UsageError:
     return UsageError(detail=f"The store has no run {number}.", hint="snia-pts store list shows all.")
 
 
+def _location(stored: object) -> Path:
+    """Return a path of the store; raises RecordError if it cannot be one: SQLite does not check types."""
+    if not isinstance(stored, str) or "\0" in stored:
+        raise RecordError(path=repr(stored), reason="it is not a path", hint="Add the run again.")
+    return Path(stored)
+
+
 def _verified_archive(run: Any) -> Path:
     """Return the archive of a run; raises RecordError unless it is the one that was stored."""
-    archive = Path(run.archive)
+    archive = _location(run.archive)
     if digest(archive) != run.archive_sha256:
         reason = "its SHA-256 differs from the one in the store"
         raise RecordError(path=archive, reason=reason, hint="Restore it from a backup.")

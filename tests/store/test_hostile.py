@@ -127,6 +127,49 @@ def test_a_forged_file(original: Path, tmp_path: Path, forged: list[tuple[tuple[
     query_everything(path)
 
 
+@pytest.fixture
+def altered(original: Path, tmp_path: Path) -> Callable[[str, Any], Path]:
+    """Return a function that makes a store whose first run has another value in a column."""
+
+    def alter(column: str, value: Any) -> Path:
+        path = tmp_path / "copy"
+        shutil.copyfile(original, path)
+        with sqlite3.connect(path) as connection:
+            connection.execute(f'UPDATE run SET "{column}" = ? WHERE id = 1', (value,))  # noqa: S608
+        connection.close()
+        return path
+
+    return alter
+
+
+@pytest.mark.parametrize("column", ["folder", "archive"])
+@pytest.mark.parametrize("value", [b"x", 1, "a\0b"], ids=repr)
+def test_a_forged_location_is_refused(
+    altered: Callable[[str, Any], Path], tmp_path: Path, column: str, value: Any
+) -> None:
+    """SQLite checks no types: what is not a path is no location of a run or archive."""
+    failures = list[RecordError]()
+    with Store(altered(column, value)) as store:
+        with pytest.raises(RecordError):
+            store.archive(1, tmp_path / "archives")
+        with sqlite3.connect(tmp_path / "copy") as connection:
+            connection.execute("DELETE FROM run WHERE id > 1")
+        connection.close()
+        store.rebuild(lambda _path, error: failures.append(error))
+
+    assert bool(failures) == (column == "folder")  # a run with a folder is read from there
+    assert not (tmp_path / "archives").exists()
+
+
+def test_the_name_of_an_archive_is_from_the_run_folder(altered: Callable[[str, Any], Path], tmp_path: Path) -> None:
+    """A forged test in the store does not lead out of the folder of archives."""
+    with Store(altered("test", "../../evil")) as store:
+        archive = store.archive(1, tmp_path / "archives")
+
+    assert archive.parent == tmp_path / "archives"
+    assert archive.name.startswith("iops-")
+
+
 def test_a_store_with_two_versions(original: Path, tmp_path: Path) -> None:
     """alembic's own error is a sentence, too."""
     path = tmp_path / "copy"
