@@ -116,6 +116,27 @@ def test_linter_finds_nothing(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+# -- what a run loads ------------------------------------------------------------------------------------------------
+
+
+def test_report_libraries_are_not_loaded_during_a_test() -> None:
+    """A run loads neither tables nor figures of reports, nor the libraries that draw and typeset them."""
+    program = "import sys; import snia_pts.cli.main, snia_pts.cli.commands.run; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    late = {
+        "matplotlib",
+        "numpy",
+        "docutils",
+        "rst2pdf",
+        "lxml",
+        "snia_pts.report.registry",
+        "snia_pts.report.formats.rst",
+    }
+
+    assert late.intersection(loaded) == set()
+    assert "xml.etree.ElementTree" in loaded  # the end of a run needs it
+
+
 # -- scripts ---------------------------------------------------------------------------------------------------------
 
 

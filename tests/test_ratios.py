@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import time
 from datetime import datetime
@@ -103,24 +102,6 @@ def test_a_command_starts_quickly() -> None:
 
     assert cost((*SUITE, "--help")).cpu_seconds < 10 * bare
     assert cost((*SUITE, "iops", "sim:enterprise-nvme", "--plan")).cpu_seconds < 50 * bare
-
-
-def test_report_libraries_are_not_loaded_during_a_test() -> None:
-    """A run loads neither tables nor figures of reports, nor the libraries that draw and typeset them."""
-    program = "import sys; import snia_pts.cli.main, snia_pts.cli.commands.run; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    late = {
-        "matplotlib",
-        "numpy",
-        "docutils",
-        "rst2pdf",
-        "lxml",
-        "snia_pts.report.registry",
-        "snia_pts.report.formats.rst",
-    }
-
-    assert late.isdisjoint(loaded)
-    assert "xml.etree.ElementTree" in loaded  # the end of a run needs it
 
 
 def test_a_long_test_needs_little_more_memory_than_a_short_one(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from ..units import GB, capacity, duration, number
 from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .registry import further_pages
 from .sections.summary import (
     SIMULATED,
     elapsed_seconds,
@@ -186,6 +185,8 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
 
 def key_figures(result: TestResult) -> Iterator[str]:
     """Yield the key figures of a test, a phrase for each, as far as they were measured."""
+    from .registry import further_pages  # loads the libraries that draw, which no run may load before its last test
+
     spec = result.facts.spec
     if further := further_pages(spec.test):
         yield from further.key_figures(result)
