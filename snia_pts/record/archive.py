@@ -145,19 +145,29 @@ def _changed(path: Path) -> RecordError:
 
 def _require_equal(folder: Path, archive: Path) -> None:
     """Raise RecordError unless an archive has everything in a folder, and nothing else."""
-    packed = set()
-    with _naming(archive):
-        for place, content in _members(archive):
-            packed.add(place)
-            if content is not None and not _is_equal(folder / place, content):
-                raise _changed(folder / place)
-    if packed != {place for place, _ in _content(folder)}:
+    packed = _compared(folder, archive)
+    for place, is_equal in packed.items():
+        if not is_equal:
+            raise _changed(folder / place)
+    if packed.keys() != {place for place, _ in _content(folder)}:
         raise _changed(folder)
 
 
-def _is_equal(path: Path, content: IO[bytes]) -> bool:
-    """Return whether a file has this content."""
-    with open_regular(path) as file:
+def _compared(folder: Path, archive: Path) -> dict[str, bool]:
+    """Return for everything in an archive whether it is, unchanged, in a folder."""
+    with _naming(archive):
+        return {place: _is_equal(folder / place, content) for place, content in _members(archive)}
+
+
+def _is_equal(path: Path, content: IO[bytes] | None) -> bool:
+    """Return whether there is a file with this content; for None, whether there is a folder."""
+    if content is None or not path.is_file():
+        return content is None and path.is_dir()
+    try:
+        file = open_regular(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    with file:
         while True:
             chunk = file.read(_CHUNK_BYTES)
             if chunk != content.read(_CHUNK_BYTES):
@@ -170,35 +180,31 @@ def _is_equal(path: Path, content: IO[bytes]) -> bool:
 
 
 def remove_packed(folder: Path, archive: Path) -> None:
-    """Remove what is in a folder and, unchanged, in its archive: the journal first, so that the rest is no run.
+    """Remove a folder whose content is, unchanged, in its archive: the journal first, so that the rest is no run.
 
-    It can be killed and called again.  Raises RecordError if something else remains.
+    It can be killed and called again.  Raises RecordError before it removes anything if the folder has something else.
     """
     if not os.path.lexists(folder):
         return
-    subfolders = list[str]()
-    with keep_folder_open(folder), _naming(archive):
-        for place, content in _members(archive):
-            path = folder / place
-            if content is None:
-                subfolders.append(place)
-            elif os.path.lexists(path) and not path.is_symlink():
-                _remove_equal(path, content)
-        for place in sorted(subfolders, reverse=True):
-            if (folder / place).is_dir() and not any((folder / place).iterdir()):
-                remove_folder(folder / place)
-        remaining = sorted(path.name for path in folder.iterdir())
-    if remaining:
-        reason = f"it still has {remaining[0]}, which is not so in the archive"
-        raise RecordError(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
+    with keep_folder_open(folder):
+        content, packed = _content(folder), _compared(folder, archive)
+        for place, _ in content:
+            if not packed.get(place):
+                reason = f"{place} is not so in the archive, so nothing is removed"
+                raise RecordError(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
+        subfolders = [folder / place for place, status in content if stat.S_ISDIR(status.st_mode)]
+        for place, status in content:
+            if not stat.S_ISDIR(status.st_mode):
+                _remove(folder / place)
+        for path in reversed(subfolders):
+            remove_folder(path)
     remove_folder(folder)
 
 
-def _remove_equal(path: Path, content: IO[bytes]) -> None:
-    """Remove a file with this content; raises RecordError if it cannot be removed."""
+def _remove(path: Path) -> None:
+    """Remove a file; raises RecordError."""
     try:
-        if _is_equal(path, content):
-            remove(path)
+        remove(path)
     except OSError as error:
         reason = f"it cannot be removed ({error.strerror or error})"
         raise RecordError(path=path, reason=reason, hint="Run this as a user who may remove it.") from None

@@ -122,7 +122,7 @@ def archive(arguments: argparse.Namespace) -> int:
             try:
                 packed = store.archive(int(str(run["id"])), arguments.to, remove=arguments.remove)
             except (RecordError, RunFolderError) as error:
-                refused.append(str(run["folder"]))
+                refused.append(str(run["folder"] or run["archive"]))
                 say(f"{error} {error.full_hint}".strip())
             else:
                 if not arguments.json:

@@ -156,6 +156,8 @@ class Store:
         archive = _verified_archive(run) if run.archive else self._pack(run, Path(to))
         if remove and run.folder:
             remove_packed(_location(run.folder), archive)
+            with self._transaction() as connection:  # another run may be there later
+                connection.execute(update(RUN).where(RUN.c.id == number).values(folder=""))
         return archive
 
     def _pack(self, run: Any, to: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import multiprocessing
 import os
@@ -100,21 +101,35 @@ def test_an_archive_of_another_store_is_added(run: Path, tmp_path: Path) -> None
 
 
 def test_what_is_not_in_the_archive_is_not_removed(run: Path, tmp_path: Path) -> None:
-    """A file that was added or changed since stays, and is named; the archive is complete."""
+    """A file that was added or changed since is named, and everything stays; the archive is complete."""
     before = files(run)
     with Store(tmp_path / "store.sqlite", create=True) as store:
         store.add(run)
         packed = store.archive(1, tmp_path)
-        (run / "notes").write_text("mine")
-        with pytest.raises(RecordError, match="still has notes"):
-            store.archive(1, tmp_path, remove=True)
-        assert files(run) == {"notes": b"mine"}
-        (run / "notes").unlink()
+        for name in ("notes", "result.xml"):
+            (run / name).write_text("mine")
+            with pytest.raises(RecordError, match=f"{name} is not so in the archive, so nothing is removed"):
+                store.archive(1, tmp_path, remove=True)
+            assert files(run) == {**before, name: b"mine"}
+            (run / name).unlink()
         store.archive(1, tmp_path, remove=True)
     assert not run.exists()
     with archive.opened(packed) as folder:
         assert files(folder.path) == before
     assert not folder.path.exists()
+
+
+def test_another_run_in_the_folder_of_a_packed_run_stays(runs: Path, run: Path, tmp_path: Path) -> None:
+    """A folder that was removed may have another run later: a call for the packed run does not change it."""
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        store.add(run)
+        packed = store.archive(1, tmp_path, remove=True)
+        assert store.runs().columns["folder"] == ("",)
+        shutil.copytree(runs / "wsat", run)
+        before = files(run)
+        assert store.archive(1, tmp_path, remove=True) == packed
+        assert store.rebuild(lambda _path, error: pytest.fail(str(error))) == 1
+    assert files(run) == before
 
 
 def test_a_damaged_archive_removes_nothing(run: Path, tmp_path: Path) -> None:
@@ -165,7 +180,9 @@ def test_the_verb(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert not run.exists()
     assert main(["store", "archive", *to, "--json", *at]) == 0
     Path(packed).unlink()
-    assert main(["store", "archive", *to, *at]) == RecordError.exit_code
+    capsys.readouterr()
+    assert main(["store", "archive", *to, "--json", *at]) == RecordError.exit_code
+    assert json.loads(capsys.readouterr().out) == {"format": 1, "archived": 0, "refused": [packed]}
 
 
 # -- kills ------------------------------------------------------------------------------------------------------------
