@@ -391,6 +391,7 @@ def test_a_missed_limit_is_printed_apart_from_its_value(bound: float, percent: f
         ({"minimum": 100.0, "maximum": 200.0}, 190.0, "+5.0"),
         ({"minimum": 1e6}, 1e6 - 1, "-0.0001"),
         ({"minimum": 200.0}, 200.0, "+0.0"),
+        ({"maximum": 200.0}, 200.0, "+0.0"),
         ({"maximum": 0.0}, 1.0, "n/a"),
         ({"minimum": 200.0}, None, "n/a"),
     ],

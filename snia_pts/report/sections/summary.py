@@ -118,7 +118,7 @@ def margin_text(judgement: Judgement) -> str:
     finite = [(sign, bound) for sign, bound in bounds if math.isfinite(bound)]
     if value is None or not all(bound for _, bound in finite):
         return NOT_APPLICABLE
-    margin = min(sign * 100 * (value - bound) / abs(bound) for sign, bound in finite)
+    margin = min(sign * 100 * (value - bound) / abs(bound) for sign, bound in finite) or 0.0  # not -0.0
     return f"{margin:+.{distinct_decimals(abs(margin), 0.0, least=1)}f}"
 
 
