@@ -9,11 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from ..analysis.outliers import outliers
 from ..api.tables import Table
-
-#: A unit is an outlier if it is more standard deviations from the median than this; these are estimated from the median
-#: absolute deviation (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), with so many units or more.
-_OUTLIER_DEVIATIONS, _MAD_TO_DEVIATION, _MIN_UNITS = 3.5, 1.4826, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +114,5 @@ def spread(values: Iterable[tuple[str, float, str]]) -> Spread:
         minimum=min(means.values()),
         maximum=max(means.values()),
         specifications=len(specs),
-        outliers=_outliers(means),
+        outliers=tuple(list(means)[place] for place in outliers(list(means.values())) or ()),
     )
-
-
-def _outliers(means: Mapping[str, float]) -> tuple[str, ...]:
-    if len(means) < _MIN_UNITS:
-        return ()
-    median = statistics.median(means.values())
-    deviation = _MAD_TO_DEVIATION * statistics.median(abs(value - median) for value in means.values())
-    return tuple(unit for unit, value in means.items() if abs(value - median) > _OUTLIER_DEVIATIONS * deviation)

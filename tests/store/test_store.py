@@ -207,8 +207,9 @@ def test_the_groups_of_a_trend() -> None:
 
 
 def test_a_unit_far_from_the_others_is_an_outlier() -> None:
-    """Each unit counts once; below five units none is an outlier."""
+    """Each unit counts once; below five units none is an outlier; a difference of less than 5 % makes none."""
     units = [(name, 100.0 + position, "x") for position, name in enumerate("abcd")]
+    assert spread([*((name, 100.0, "x") for name in "abcd"), ("z", 104.9, "x")]).outliers == ()
     assert spread([*units, ("z", 1000.0, "x")]).outliers == ("z",)
     assert spread([*units[:3], ("z", 1000.0, "x")]).outliers == ()
     twice = spread([("a", 90.0, "x"), ("a", 110.0, "x"), ("b", 102.0, "x")])
