@@ -35,6 +35,10 @@ Result = TestResult[WriteSaturationSpec]
 
 #: The maximum number of rows in the table of data.
 _MAX_ROWS = 50
+_NO_COMBINED_PERCENTILES = (
+    f"{FIVE_NINES:g} % of several samples is n/a: percentiles cannot be combined. That of one sample, or of the "
+    "histogram, needs 100 000 I/Os."
+)
 _AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Normalised Capacity"}
 
 
@@ -44,7 +48,12 @@ def pages(result: Result) -> tuple[Page, ...]:
     figures: tuple[Block, ...] = ()
     if line:
         curves = Curves(curves=[timelines.series(line, IOPS)], heading="IOPS")
-        figures = (*dashboard(result, curves), _stimulus_table(result, line), key_figures(result, line))
+        figures = (
+            *dashboard(result, curves),
+            _stimulus_table(result, line),
+            key_figures(result, line),
+            Prose(text=_NO_COMBINED_PERCENTILES),
+        )
     return (
         summary(result, omitted=_omitted(result, line), figures=figures),
         *(_plots(result, line) if line else ()),
