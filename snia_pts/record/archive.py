@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import os
 import shutil
@@ -36,6 +37,7 @@ _MAX_FILES, _MAX_BYTES, _MAX_HEADER_BYTES, _MEMORY_BYTES = 100_000, 64 * GIB, MI
 #: What stays free on the disk of temporary files.
 _RESERVE_BYTES = 256 * MIB
 _HINT = "Restore it from a backup; its SHA-256 is in the store."
+_SPACE_HINT = "Free space for temporary files, or name another folder in the environment variable TMPDIR."
 
 
 def is_archive(path: Path) -> bool:
@@ -222,15 +224,16 @@ def _naming(archive: Path) -> Iterator[None]:
         raise
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it is damaged"
-        raise RecordError(path=archive, reason=reason, hint=_HINT) from None
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise RecordError(path=archive, reason=reason, hint=_SPACE_HINT if is_full else _HINT) from None
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    room = shutil.disk_usage(folder.parent).free - _RESERVE_BYTES
+    free_bytes = shutil.disk_usage(folder.parent).free - _RESERVE_BYTES
     with directory(folder.parent):
         make_folder(folder, new=True)
     with keep_folder_open(folder):
-        for place, content in _members(archive, room):
+        for place, content in _members(archive, free_bytes):
             try:
                 if content is None:
                     make_folder(folder / place, new=True)
@@ -241,22 +244,23 @@ def _unpack(archive: Path, folder: Path) -> None:
                 raise ValueError(f"it has {place} twice") from None
 
 
-def _members(archive: Path, room: int = _MAX_BYTES) -> Iterator[tuple[str, IO[bytes] | None]]:
+def _members(archive: Path, free_bytes: int | None = None) -> Iterator[tuple[str, IO[bytes] | None]]:
     """Yield everything in an archive by its place in the run folder: a file, or None for a folder.
 
-    ``room`` is what all files may have together.  Raises OSError and the errors that ``_naming`` converts.
+    Raises OSError, also if all files have more than ``free_bytes``, and the errors that ``_naming`` converts.
     """
-    room, top = min(room, _MAX_BYTES), ""
+    total_bytes, top = 0, ""
     with open_regular(archive) as file:
         stream = _Decompressed(file)
         members = tarfile.open(mode="r|", fileobj=cast("IO[bytes]", stream))  # noqa: SIM115 - it has no file of its own
         for number, member in enumerate(members):
             if not (member.isfile() or member.isdir()) or member.issparse():
                 raise ValueError(f"{member.name!r} is neither a folder nor a regular file")
-            room -= member.size
-            if number >= _MAX_FILES or member.size < 0 or room < 0:
-                limits = f"{_MAX_FILES} files, or {capacity(_MAX_BYTES)}, or than there is room for"
-                raise ValueError(f"it has more than {limits}")
+            total_bytes += member.size
+            if number >= _MAX_FILES or member.size < 0 or total_bytes > _MAX_BYTES:
+                raise ValueError(f"it has more than {_MAX_FILES} files, or more than {capacity(_MAX_BYTES)}")
+            if free_bytes is not None and total_bytes > free_bytes:
+                raise OSError(errno.ENOSPC, "there is not enough space to unpack it")
             first, *parts = member.name.split("/")
             if {first, *parts} & {"", ".", ".."} or first != (top or first):
                 raise ValueError(f"{member.name!r} is not the path of a file in one folder")

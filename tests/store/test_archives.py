@@ -57,9 +57,8 @@ def test_an_archive_is_read_like_its_folder(name: str, runs: Path, tmp_path: Pat
     assert loaded.path == packed
     assert loaded.result == pts.load(folder).result
     assert (pts.assess(packed).differences, pts.assess(packed).unjournaled) == ((), ())
-    for measurement in list(loaded.result.measurements)[:1]:
-        if measurement.evidence:
-            assert loaded.evidence(measurement.evidence) == pts.load(folder).evidence(measurement.evidence)
+    evidence = next(measurement.evidence for measurement in loaded.result.measurements if measurement.evidence)
+    assert loaded.evidence(evidence) == pts.load(folder).evidence(evidence)
     pts.write_report(packed, folder=tmp_path / "a", formats=["csv"])
     pts.write_report(folder, folder=tmp_path / "b", formats=["csv"])
     assert files(tmp_path / "a") == files(tmp_path / "b")
@@ -304,6 +303,16 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for path in (big, many):
         with pytest.raises(RecordError, match="it has more than"):
             pts.load(path)
+
+
+def test_too_little_space_is_no_damage(packed_run: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says that space is missing, and what to do; the archive is not blamed."""
+    path = tmp_path / "run.tar.xz"
+    path.write_bytes(packed_run)
+    monkeypatch.setattr(archive, "_RESERVE_BYTES", shutil.disk_usage(tmp_path).total)
+    with pytest.raises(RecordError, match="there is not enough space to unpack it") as error:
+        pts.load(path)
+    assert "TMPDIR" in error.value.hint
 
 
 @pytest.fixture(scope="session")
