@@ -146,6 +146,14 @@ def test_percentiles_without_bins_are_as_fio_states_them(name: str) -> None:
     assert percentiles_response_us([point, point], (99.0,)) == (None,)
 
 
+def test_percentiles_are_never_those_of_a_part_of_the_ios() -> None:
+    """With bins of one round and fio's percentiles of another, those of both are unknown."""
+    (stated,), (binned,) = measured(imported(content("plain-json"))), measured(imported(content("rounds")))[:1]
+    assert stated.read.percentiles_ns or stated.write.percentiles_ns
+    assert binned.histogram.counted
+    assert percentiles_response_us([stated, binned], (50.0, 99.0)) == (None, None)
+
+
 def test_untimed_jobs_have_rates_alone() -> None:
     """With gtod_reduce there are no response times, so none are shown, and not 0."""
     (point,), (job,) = measured(imported(content("gtod-reduce"))), documents("gtod-reduce")[-1]["jobs"]

@@ -255,8 +255,8 @@ def percentile_response_us(measurements: Sequence[Measurement], percent: float) 
 def percentiles_response_us(measurements: Sequence[Measurement], percents: Sequence[float]) -> tuple[float | None, ...]:
     """Return several percentiles like ``percentile_response_us``, at the cost of one.
 
-    Without bins, percentiles are those in the file of another tool.  These cannot be merged, so they are returned only
-    for a single measurement with either reads or writes.
+    Without bins, percentiles are those in the file of another tool.  These cannot be merged, with others or with bins,
+    so they are returned only for a single measurement with either reads or writes.
     """
     sides = [side for measurement in measurements for side in (measurement.read, measurement.write)]
     return percentiles_of_transfers_us(sides, percents)
@@ -265,8 +265,8 @@ def percentiles_response_us(measurements: Sequence[Measurement], percents: Seque
 def percentiles_of_transfers_us(transfers: Sequence[Transfers], percents: Sequence[float]) -> tuple[float | None, ...]:
     """Return percentiles like ``percentiles_response_us`` of reads, of writes, or of both."""
     stated = [part for part in transfers if part.ios]
-    if len(stated) == 1 and stated[0].percentiles_ns:
-        return tuple(stated[0].stated_percentile_us(percent) for percent in percents)
+    if any(part.percentiles_ns for part in stated):
+        return tuple(stated[0].stated_percentile_us(percent) if len(stated) == 1 else None for percent in percents)
     values_ns = percentiles_ns((part.histogram for part in transfers), percents)
     maximum_ns = max((part.response_max_ns for part in transfers), default=0)
     return tuple(None if value is None else min(value, maximum_ns) / 1000 for value in values_ns)
