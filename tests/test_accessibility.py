@@ -172,7 +172,7 @@ def test_figures_have_enough_contrast_in_dark_mode() -> None:
     amount, brightness = float(match[1]), float(match[2])
     paper = inverted(colour("#ffffff"), amount, brightness)
     assert luminance(paper) < 0.02
-    for texts in (style.INK, style.QUIET, style.GOOD, style.BAD):
+    for texts in (style.INK, style.QUIET, style.BAD):
         assert contrast(inverted(colour(texts), amount, brightness), paper) >= TEXT
     for line in style.COLOURS:
         assert contrast(inverted(colour(line), amount, brightness), paper) >= LINES

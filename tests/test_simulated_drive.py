@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.lab.simulated import responses
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault, Slice
-from snia_pts.lab.simulated.ftl import Ftl, closed_form
+from snia_pts.lab.simulated.ftl import Ftl
 from snia_pts.lab.simulated.preset import PRESETS, Faults, Preset, preset_names, read_preset
 from snia_pts.lab.simulated.responses import Shape, Tally
 from snia_pts.model.steps import BlockShare, BlockSize, Stimulus, Zone
@@ -60,6 +60,15 @@ def preconditioned(name: str, seed: int = 1) -> SimulatedDrive:
 @pytest.fixture(scope="module", params=preset_names())
 def steady(request: pytest.FixtureRequest) -> SimulatedDrive:
     return preconditioned(request.param)
+
+
+def closed_form(over_provisioning: float) -> float:
+    """Return the write amplification of greedy collection under uniform random writes with large blocks."""
+    ratio = 1 + over_provisioning
+    valid = 0.5
+    for _ in range(10_000):
+        valid = math.exp(-ratio * (1 - valid))
+    return 1 / (1 - valid)
 
 
 @pytest.mark.parametrize(

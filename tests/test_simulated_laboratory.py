@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_throttling_is_visible_in_the_time_line(tmp_path: Path) -> None:
     throttled, line = result.time_line("stimulus"), unthrottled.time_line("stimulus")
     assert throttled is not None
     assert line is not None
-    minute = next(index for index, written in enumerate(throttled.written_by_sample()) if written > 2.3e12)
+    minute = next(index for index, written in enumerate(accumulate(throttled.write_bytes)) if written > 2.3e12)
     assert throttled.iops[minute] == pytest.approx(0.5 * line.iops[0], rel=0.15)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..units import MB
@@ -151,13 +151,6 @@ class TimeLine:
     def histogram(self) -> Histogram:
         """Response times of all I/Os, from the merged bins of its stimuli."""
         return merge(side.histogram for point in self.measurements for side in (point.read, point.write))
-
-    def written_by_sample(self) -> Iterator[float]:
-        """Yield the bytes written until the end of each sample."""
-        total = 0.0
-        for sample_bytes in self.write_bytes:
-            total += sample_bytes
-            yield total
 
 
 def _telemetry_row(telemetry: TelemetrySample | None) -> tuple[float | None, ...]:

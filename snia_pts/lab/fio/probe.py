@@ -29,9 +29,6 @@ _EXCHANGED = "Check that fio on the PATH is an unmodified fio, and that no upgra
 _MAX_PROBE_BYTES = 64 * MIB
 #: The number of the capability to lock any amount of memory, in the initial user namespace (linux/capability.h).
 _CAP_IPC_LOCK = 14
-_PAGE_BYTES = 4 * KIB
-#: A thread's rings, at most 0.1 MiB at queue depth 1024, and the huge pages (2 MiB) at both ends of its buffers.
-_THREAD_BYTES = 5 * MIB
 
 
 def fio_version(evidence: Path) -> str:

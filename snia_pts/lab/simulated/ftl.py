@@ -7,7 +7,6 @@ Desnoyers, and Xiang and Kurkoski (arXiv 1110.4245): with a = physical / user sp
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,12 +118,3 @@ class Ftl:
     def _open_free_block(self) -> list[int]:
         """Return a free block and the number of its written pages, 0."""
         return [self._free.pop(), 0]
-
-
-def closed_form(over_provisioning: float) -> float:
-    """Return the write amplification of greedy collection under uniform random writes with large blocks."""
-    ratio = 1 + over_provisioning
-    valid = 0.5
-    for _ in range(10_000):
-        valid = math.exp(-ratio * (1 - valid))
-    return 1 / (1 - valid)
