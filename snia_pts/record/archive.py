@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from io import BufferedReader
@@ -197,16 +197,16 @@ def remove_packed(folder: Path, archive: Path) -> None:
         subfolders = [folder / place for place, status in content if stat.S_ISDIR(status.st_mode)]
         for place, status in content:
             if not stat.S_ISDIR(status.st_mode):
-                _remove(folder / place)
+                _remove(folder / place, remove)
         for path in reversed(subfolders):
-            remove_folder(path)
-    remove_folder(folder)
+            _remove(path, remove_folder)
+    _remove(folder, remove_folder)
 
 
-def _remove(path: Path) -> None:
-    """Remove a file; raises RecordError."""
+def _remove(path: Path, remove_it: Callable[[Path], None]) -> None:
+    """Remove a file or an empty folder; raises RecordError."""
     try:
-        remove(path)
+        remove_it(path)
     except OSError as error:
         reason = f"it cannot be removed ({error.strerror or error})"
         raise RecordError(path=path, reason=reason, hint="Run this as a user who may remove it.") from None

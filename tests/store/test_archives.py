@@ -11,6 +11,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
+from errno import EPERM
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,22 @@ def test_another_run_in_the_folder_of_a_packed_run_stays(runs: Path, run: Path, 
         assert store.archive(1, tmp_path, remove=True) == packed
         assert store.rebuild(lambda _path, error: pytest.fail(str(error))) == 1
     assert files(run) == before
+
+
+def test_a_folder_that_cannot_be_removed_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused removal, such as that of a folder in one of another user, is an error that names it."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(EPERM, "Operation not permitted", str(path))
+
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        store.add(run)
+        monkeypatch.setattr(archive, "remove_folder", refuse)
+        with pytest.raises(RecordError, match="cannot be removed \\(Operation not permitted"):
+            store.archive(1, tmp_path, remove=True)
+        monkeypatch.undo()
+        store.archive(1, tmp_path, remove=True)
+    assert not run.exists()
 
 
 def test_a_damaged_archive_removes_nothing(run: Path, tmp_path: Path) -> None:
