@@ -99,14 +99,17 @@ def spreads_of(values: Table) -> Iterator[tuple[tuple[Any, ...], Spread]]:
         yield key, spread(row[4:] for row in rows)
 
 
-def spread(values: Iterable[tuple[str, float, str]]) -> Spread:
-    """Return the spread over units; ``values``, one or more, are serial number, value, digest of the specification."""
-    runs: dict[str, list[float]] = {}
+def spread(values: Iterable[tuple[str, str, float, int]]) -> Spread:
+    """Return the spread over units.
+
+    ``values``, one or more, are serial number, digest of the specification, mean, and number of runs.
+    """
+    parts: dict[str, list[tuple[float, int]]] = {}
     specs = set()
-    for unit, value, spec in values:
-        runs.setdefault(unit, []).append(value)
+    for unit, spec, mean, runs in values:
+        parts.setdefault(unit, []).append((mean, runs))
         specs.add(spec)
-    means = {unit: statistics.fmean(numbers) for unit, numbers in runs.items()}
+    means = {unit: statistics.fmean(*zip(*numbers, strict=True)) for unit, numbers in parts.items()}
     return Spread(
         means=means,
         mean=statistics.fmean(means.values()),

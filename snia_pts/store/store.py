@@ -263,11 +263,16 @@ class Store:
         return _table("spread", values.title, [*list(values.columns)[:4], *_SPREAD, "outliers"], rows)
 
     def spread_values(self, model: str, *, metric: str | None = None, where: Filter | None = None) -> Table:
-        """Return the values of a spread: a row for each metric of each run, by metric.  Raises as ``spread`` does."""
-        columns = (METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, RUN.c.serial, FIGURE.c.value)
-        query = _steady(select(*columns, RUN.c.spec_sha256), metric).where(RUN.c.model == model, RUN.c.serial != "")
+        """Return the values of a spread: a row for each metric of each unit, by metric; ``mean`` is that of ``runs``.
+
+        A unit that was tested with several specifications of the test has a row for each.  Raises as ``spread`` does.
+        """
+        unit = (RUN.c.serial, RUN.c.spec_sha256)
+        query: Select[Any] = select(METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, *unit)
+        query = query.add_columns(func.avg(FIGURE.c.value).label("mean"), func.count().label("runs"))
+        query = _steady(query, metric).where(RUN.c.model == model, RUN.c.serial != "").group_by(METRIC.c.id, *unit)
         with self._reading() as connection:
-            found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, RUN.c.started))
+            found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, *unit))
             names, rows = tuple(found.keys()), found.all()
             if not rows:
                 models = connection.execute(select(RUN.c.model).distinct().order_by(RUN.c.model)).scalars().all()
@@ -411,8 +416,12 @@ def _verified_archive(run: Any) -> Path:
 
 
 def _of_metric(query: Select[Any], metric: str | None, at: str | None = None) -> Select[Any]:
-    """Return a query of figures with their runs and metrics, of one metric, and at one point, if these are given."""
-    query = query.join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id).join(METRIC, FIGURE.c.metric_id == METRIC.c.id)
+    """Return a query of figures with their runs and metrics, of one metric, and at one point, if these are given.
+
+    The tests of a run and its metrics are always equal; that they are lets the database look up only these metrics.
+    """
+    its_metric = and_(FIGURE.c.metric_id == METRIC.c.id, METRIC.c.test == RUN.c.test)
+    query = query.join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id).join(METRIC, its_metric)
     for column, value in ((METRIC.c.metric, metric), (METRIC.c.at, at)):
         query = query if value is None else query.where(column == value)
     return query

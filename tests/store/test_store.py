@@ -208,14 +208,30 @@ def test_the_groups_of_a_trend() -> None:
 
 def test_a_unit_far_from_the_others_is_an_outlier() -> None:
     """Each unit counts once; below five units none is an outlier; a difference of less than 5 % makes none."""
-    units = [(name, 100.0 + position, "x") for position, name in enumerate("abcd")]
-    assert spread([*((name, 100.0, "x") for name in "abcd"), ("z", 104.9, "x")]).outliers == ()
-    assert spread([*units, ("z", 1000.0, "x")]).outliers == ("z",)
-    assert spread([*units[:3], ("z", 1000.0, "x")]).outliers == ()
-    twice = spread([("a", 90.0, "x"), ("a", 110.0, "x"), ("b", 102.0, "x")])
-    assert (twice.units, twice.mean, twice.minimum) == (2, 101, 100)
+    units = [(name, "x", 100.0 + position, 1) for position, name in enumerate("abcd")]
+    assert spread([*((name, "x", 100.0, 1) for name in "abcd"), ("z", "x", 104.9, 1)]).outliers == ()
+    assert spread([*units, ("z", "x", 1000.0, 1)]).outliers == ("z",)
+    assert spread([*units[:3], ("z", "x", 1000.0, 1)]).outliers == ()
+    twice = spread([("a", "x", 90.0, 3), ("a", "y", 130.0, 1), ("b", "x", 102.0, 1)])
+    assert (twice.units, twice.mean, twice.minimum, twice.specifications) == (2, 101, 100, 2)
     assert twice.deviation_percent == pytest.approx(100 * 2**0.5 / 101)
-    assert spread([("a", 5.0, "x")]).deviation_percent is None
+    assert spread([("a", "x", 5.0, 1)]).deviation_percent is None
+
+
+def test_each_unit_of_a_spread_counts_with_the_mean_of_its_runs(store: Store, runs: Path) -> None:
+    """However many runs it has, and whatever their specifications are."""
+    base = rows_of(runs / "iops")
+    factors = {"A": (1.0, 2.0, 6.0), "B": (5.0,)}
+    put(store, *(like(base, day, factor, serial="A") for day, factor in enumerate(factors["A"][:2])))
+    put(
+        store, like(base, 2, factors["A"][2], serial="A", spec_sha256="other"), like(base, 3, *factors["B"], serial="B")
+    )
+    spread = store.spread(str(base.run["model"]), metric="iops").columns
+    value = pts.load(runs / "iops").figure("iops", at="RND 4 KiB 0/100").value
+    row = spread["at"].index("RND 4 KiB 0/100")
+    assert spread["minimum"][row] == pytest.approx(3 * value)
+    assert spread["maximum"][row] == pytest.approx(5 * value)
+    assert (spread["units"][row], spread["specifications"][row]) == (2, 2)
 
 
 def test_a_page_shows_the_trend(store: Store, runs: Path, tmp_path: Path, url: str) -> None:
