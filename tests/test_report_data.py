@@ -306,6 +306,34 @@ def test_a_wrapped_row_is_as_high_as_its_text() -> None:
     assert float(rows[place[1:]] or 0) >= 15 * len(" ".join(command)) / 28
 
 
+def test_the_workbook_of_a_file_matrix_is_readable() -> None:
+    """No key of its specification is cut, no chart by a page, and a time below 1 ms is not shown as 0."""
+    book = Book(xlsx.make(RESULTS["file matrix"]()))
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Specification') + 1}.xml")
+    widths = [float(column.get("width", "")) for column in sheet.iter(f"{{{NS['m']}}}col")]
+    keys = [text for place, text in book.texts("Specification").items() if place.startswith("A")]
+    matrices = book.part(f"xl/worksheets/sheet{book.names.index('Matrix MB per s') + 1}.xml")
+    breaks = [int(item.get("id", "")) for item in matrices.iterfind(".//m:rowBreaks/m:brk", NS)]
+    formats = {item.get("formatCode") for item in book.part("xl/styles.xml").iter(f"{{{NS['m']}}}numFmt")}
+
+    assert len(max(keys, key=len)) > 20
+    assert widths[0] > len(max(keys, key=len))
+    assert breaks == [40, 80, 120, 160]  # two matrices of 20 rows on each page
+    assert "#,##0.###" not in formats
+
+
+def test_a_matrix_without_a_rate_has_no_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all points of an operation were too short for a rate, its cells are #N/A; the response times have a chart."""
+    monkeypatch.setattr("snia_pts.model.measurement.SHORTEST_RATED_MS", 10**12)
+    book = Book(xlsx.make(RESULTS["file matrix"]()))
+    charts = ["".join(book.part(part).itertext()) for part in book.parts if part.startswith("xl/charts/chart")]
+    rates = [value for (sheet, _), value in book.formulas() if sheet == "Matrix MB per s"]
+    assert len(rates) > 50
+    assert all(map(math.isnan, rates))
+    assert len(charts) == 10
+    assert all("Matrix ART" in chart for chart in charts)
+
+
 def test_no_chart_has_a_single_point() -> None:
     """A time line of one sample, such as a stimulus without samples, has no chart; one of several has."""
     book = Book(xlsx.make(samples.result_of("wsat")))

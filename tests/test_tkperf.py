@@ -755,11 +755,14 @@ def test_tkperfs_own_writer_made_ten_files() -> None:
 def test_both_tests_of_a_disk_become_one_folder_and_one_file_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both runs export to the file of both; one of them to a file without the other, or with one from elsewhere."""
+    """Both have one summary and become the file of both; one becomes a file alone, or with one from elsewhere."""
     both, place = tkperf_files.hdd_of_both(), tmp_path / "wd"
     (tmp_path / "f.xml").write_bytes(both)
     assert main(["import", str(tmp_path / "f.xml"), "--run-dir", str(place), "--to", "none"]) == 0
-    assert sorted(folder.name for folder in place.iterdir()) == ["hdd-iops", "hdd-throughput"]
+    assert sorted(folder.name for folder in place.iterdir()) == ["hdd-iops", "hdd-throughput", "suite.json"]
+    printed = capsys.readouterr().out
+    assert "2 of 2 tests finished" in printed
+    assert "100/0, 1024 KiB: 204.7 MB/s, median of the zones" in printed
     assert main(["export", str(place), "--to", "tkperf"]) == 0
     assert (place / "wd.xml").read_bytes() == both
 
@@ -767,10 +770,10 @@ def test_both_tests_of_a_disk_become_one_folder_and_one_file_again(
     assert (place / "hdd-iops" / "wd.xml").read_bytes() == tkperf_files.hdd("iops")
 
     (tmp_path / "g.xml").write_bytes(tkperf_files.hdd("tp"))
-    shutil.rmtree(place / "hdd-throughput")
-    assert main(["import", str(tmp_path / "g.xml"), "--run-dir", str(place / "tp"), "--to", "none"]) == 0
+    assert main(["import", str(tmp_path / "g.xml"), "--run-dir", str(tmp_path / "of-one" / "tp"), "--to", "none"]) == 0
+    shutil.move(place / "hdd-iops", tmp_path / "of-one" / "iops")
     capsys.readouterr()
-    assert main(["export", str(place), "--to", "tkperf", "--out", str(tmp_path / "joined.xml")]) == 0
+    assert main(["export", str(tmp_path / "of-one"), "--to", "tkperf", "--out", str(tmp_path / "joined.xml")]) == 0
     assert matrices((tmp_path / "joined.xml").read_bytes()) == matrices(both)
     assert "not in the file: HDD Throughput: command line, other than of HDD IOPS" in capsys.readouterr().err
 

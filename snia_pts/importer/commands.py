@@ -32,8 +32,8 @@ from .runs import ImportedRun, SourceFile, entries_of, find_files, grouped, read
 def import_files(arguments: argparse.Namespace) -> int:
     """Create a run folder with its report for each run in files of another tool; a suite folder for several tests.
 
-    Runs of tests that are not part of the standard each get their own folder, and so do several files that are not one
-    result.  Raises RecordError for an invalid file, before anything is written.
+    Several files that are not one result each get their own folder.  Raises RecordError for an invalid file, before
+    anything is written.
     """
     formats = require_formats(formats_of(arguments))
     groups = grouped(read_files(find_files(arguments.files)))
@@ -58,16 +58,14 @@ def _import(files: Sequence[SourceFile], runs: Sequence[ImportedRun], path: Path
     """Create the folders of the runs in files that are imported together, and their reports."""
     if len(runs) == 1:
         _report(_create_runs(runs, [path], files), formats)
-    elif all(run.test in TESTS for run in runs):
-        suite = SuiteFolder.create(path, [run.test for run in runs])
-        try:
-            folders = _create_runs(runs, [suite.run_path(run.test) for run in runs], files)
-        finally:
-            suite.discard()  # does nothing if there are runs
-        _report(folders, formats)
-        _report_suite(suite, formats)
-    else:  # another import may add a run to the folder of a hard disk
-        _report(_create_runs(runs, [path / run.test for run in runs], files), formats)
+        return
+    suite = SuiteFolder.create(path, [run.test for run in runs])
+    try:
+        folders = _create_runs(runs, [suite.run_path(run.test) for run in runs], files)
+    finally:
+        suite.discard()  # does nothing if there are runs
+    _report(folders, formats)
+    _report_suite(suite, formats)
 
 
 def _create_runs(runs: Sequence[ImportedRun], paths: Sequence[Path], files: Sequence[SourceFile]) -> list[RunFolder]:

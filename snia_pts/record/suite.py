@@ -181,8 +181,11 @@ class SuiteFolder:
 
 
 def _is_name(name: object, options: RunOptions | None) -> bool:
-    """Return whether a run of a suite can have this name: that of a test of the standard, or of a profile."""
-    is_profile = options is not None and options.test in registries.SPECS
+    """Return whether a run of a suite can have this name: that of a test of the standard, or of a profile.
+
+    Imported runs have no options.
+    """
+    is_profile = options is None or options.test in registries.SPECS
     return str(name) in SPEC_TYPES or (is_profile and _PROFILE_NAME.fullmatch(str(name)) is not None)
 
 

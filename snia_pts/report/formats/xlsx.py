@@ -11,6 +11,7 @@ import io
 import math
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,8 @@ _LIMIT_HEADINGS = (
 )
 _FIGURE_FIELDS = ("metric", "at", "unit", "value", "steady")
 _NUMBER_FORMATS = {"iops": "#,##0.0", "mb_per_second": "#,##0.000"}
+#: The format of other numbers; below 1 with more digits, so that a short time is not shown as 0.
+_GENERAL_FORMAT = "[<1]0.######;#,##0.###"
 
 
 def make(result: TestResult) -> bytes:
@@ -159,11 +162,13 @@ class _WorkbookWriter:
         self._bold = book.add_format({"bold": True})
         self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
         self._name = book.add_format({"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"})
-        self._boolean = book.add_format({"num_format": '"TRUE";"TRUE";"FALSE"', "valign": "top", "align": "left"})
-        self._value_format = book.add_format({"num_format": "#,##0.###", "valign": "top", "align": "left"})
+        self._boolean = book.add_format(
+            {"num_format": '"TRUE";"TRUE";"FALSE"', "valign": "top", "align": "left", "indent": 1}
+        )
+        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top", "align": "left"})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
         self._formats = {name: book.add_format({"num_format": text}) for name, text in _NUMBER_FORMATS.items()}
-        self._number = book.add_format({"num_format": "#,##0.###"})
+        self._number = book.add_format({"num_format": _GENERAL_FORMAT})
         #: The row of each measurement in the sheet Measurements, by its identity.
         self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), _FIRST)}
         self._figures = key_figures(result)
@@ -231,8 +236,9 @@ class _WorkbookWriter:
         """Write data to a sheet with two frozen rows: headings, and the names of the columns."""
         widths = []
         for column, field in enumerate(data.fields):
-            longest = max((len(str(row[column])) for row in data.rows[:200]), default=0)
-            widths.append(min(60, max(11, len(field) + 1, longest + 1 if field == "value" else 0)))
+            texts = (row[column] for row in data.rows[:200])
+            longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+            widths.append(min(60, max(11, len(field) + 1, longest + 2)))
             sheet.set_column(column, column, widths[-1])
         self._row(sheet, 0, map(heading, data.fields), self._head, widths)
         self._row(sheet, 1, data.fields, self._name, widths)
@@ -342,10 +348,12 @@ class _WorkbookWriter:
         shown += [figure.at for figure in self._figures if figure.at not in names and figure.metric != "written_gb"]
         shown = list(dict.fromkeys(shown))
         cells = {(figure.at, figure.metric): (number, figure) for number, figure in enumerate(self._figures, _FIRST)}
-        metrics = list(dict.fromkeys(figure.metric for figure in self._figures if figure.at in shown))
+        count = Counter(figure.at for figure in self._figures)
+        fullest = [one for one in sorted(self._figures, key=lambda one: -count[one.at]) if one.at in shown]
+        common = dict(Counter(one.metric for one in fullest).most_common(len(_SUMMARY_WIDTHS) - 1))
+        metrics = [metric for metric in dict.fromkeys(one.metric for one in fullest) if metric in common]
         if not metrics:
             return row
-        metrics = metrics[: len(_SUMMARY_WIDTHS) - 1]
         headings = ("Point or phase", *map(heading, metrics))
         end = self._section(sheet, row, "Key figures", headings, [(at,) for at in shown])
         for line, at in enumerate(shown, row + 3):
@@ -364,6 +372,8 @@ class _WorkbookWriter:
         data = DataTable(name="key-figures", title="Key figures", fields=_FIGURE_FIELDS, rows=rows)
         self._table(sheet, data)
         sheet.set_column(0, 1, 34)
+        for row, figure in enumerate(self._figures, _FIRST):
+            self._write(sheet, row, data.column("value"), figure.value, self._number)
         points = self._data.get("points")
         if points is None:
             return
@@ -459,19 +469,26 @@ class _WorkbookWriter:
                 continue
             sheet, top = self._book.add_worksheet(name), 0
             cell_format = self._book.add_format({"num_format": number_format})
-            values = [
-                data.rows[row - _FIRST][data.column(field)] for matrix in matrices for row in matrix.rows.values()
-            ]
-            numbers = [value / divisor for value in values if isinstance(value, int | float)]
-            scale = _scale([number for number in numbers if math.isfinite(number)])
+            numbers = {matrix.title: self._finite(matrix, field) for matrix in matrices}
+            scale = _scale([value / divisor for values in numbers.values() for value in values])
             sheet.set_column(0, 0, 22)
             sheet.set_column(1, 40, 11)
+            tops = []
             for matrix in matrices:
+                tops.append(top)
                 self._matrix(sheet, top, matrix, field, divisor, title, cell_format)
-                if len(matrix.across) > 1:
+                if len(matrix.across) > 1 and numbers[matrix.title]:
                     chart = self._matrix_chart(sheet.get_name(), top, matrix, title, scale)
-                    sheet.insert_chart(top, len(matrix.across) + 2, chart, {"object_position": 2})
+                    place = {"object_position": 2, "y_offset": 5}  # its border is not on that of the page
+                    sheet.insert_chart(top, len(matrix.across) + 2, chart, place)
                 top += max(_BLOCK_ROWS, len(matrix.down) + 4)
+            sheet.set_h_pagebreaks(tops[2::2])
+
+    def _finite(self, matrix: _Matrix, field: str) -> list[float]:
+        """Return the numbers of a matrix's points; a point that was too short for a rate has none."""
+        data = self._data["points"]
+        values = (data.rows[row - _FIRST][data.column(field)] for row in matrix.rows.values())
+        return [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
 
     def _matrix(
         self, sheet: Worksheet, top: int, matrix: _Matrix, field: str, divisor: int, title: str, cell_format: Format
