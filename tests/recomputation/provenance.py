@@ -75,8 +75,8 @@ def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
 def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
     expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
-    fill = "Fill" if is_profile(run) else "WIPC"
-    expected |= {_label(fill, row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
+    for phase, name in (("WIPC", "WIPC"), ("fill", "Fill")):
+        expected |= {_label(name, row): _preconditioning(run, row) for row in measurements(run, phase)}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
     if not purges_and_gaps(run)[0]:
@@ -139,7 +139,7 @@ def _starts(run: Path) -> Expected:
     starts: dict[tuple[str, str], int] = {}
     for row in rows(run, "measurements"):
         phase = continuous_phase(run, row)
-        if phase not in ("WIPC", "round"):
+        if phase not in ("WIPC", "fill", "round"):
             starts[phase, row["part"]] = starts.get((phase, row["part"]), 0) + 1
     parts = Counter((phase, count) for (phase, _), count in starts.items())
     shown = (

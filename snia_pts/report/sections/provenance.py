@@ -15,7 +15,7 @@ from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
 from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
-from ...spec import RoundsSpec, loop_rule, settling_rule
+from ...spec import loop_rule, settling_rule
 from ...units import GB, counted, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
@@ -144,12 +144,15 @@ def _more(source: Imported) -> str:
 
 
 def _procedure(result: TestResult) -> Table:
-    continuous = [line for line in result.time_lines if line.phase != "WIPC"]
-    fill = "WIPC" if isinstance(result.facts.spec, RoundsSpec) else "Fill"  # only the standard calls it WIPC
+    fills = [line for line in result.time_lines if line.is_fill]
+    continuous = [line for line in result.time_lines if not line.is_fill]
     rows = [
         *([] if result.purges else [("Purge", none_or_not_reported(result))]),
         *_purges(result.purges),
-        *((_with_part(fill, line.part), _preconditioning(line)) for line in result.lines("WIPC")),
+        *(
+            (_with_part(f"{line.phase[0].upper()}{line.phase[1:]}", line.part), _preconditioning(line))
+            for line in fills
+        ),
         ("Idle gap between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
     ]
     requested = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
