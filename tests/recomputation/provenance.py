@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.recomputation import host
-from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
+from tests.recomputation.printed import Expected, PrintedTable, check_number, in_decimal_unit, labelled, text
 from tests.recomputation.record import (
     Row,
     continuous_phase,
@@ -103,10 +103,11 @@ def _preconditioning(run: Path, row: Row) -> Expected:
     """
     written, range_bytes, milliseconds = values(row, "write_bytes", "range_bytes", "write_runtime_ms")
     passes = 1.0 if is_profile(run) else 2 * float(facts(run)["dut.capacity_bytes"]) / range_bytes
-    figures = (passes, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
+    (size, size_unit), (amount, unit) = in_decimal_unit(range_bytes), in_decimal_unit(written)
+    figures = (passes, size, *values(row, "thread_count", "queue_depth"), amount, written)
     template = (
-        f"{row['point']}, {{}} pass{'es' * (passes != 1)} over {{}} GB, TC {{}}/QD {{}}: "
-        "{} GB written ({} bytes) in {time}, {} MB/s"
+        f"{row['point']}, {{}} pass{'es' * (passes != 1)} over {{}} {size_unit}, TC {{}}/QD {{}}: "
+        f"{{}} {unit} written ({{}} bytes) in {{time}}, {{}} MB/s"
     )
     return text(template, *figures, milliseconds / 1000, per_second(written / 1e6, milliseconds / 1000))
 

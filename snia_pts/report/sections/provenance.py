@@ -16,7 +16,7 @@ from ...model.time_series import TimeLine
 from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
 from ...spec import loop_rule, settling_rule
-from ...units import GB, counted, duration, number
+from ...units import capacity, counted, duration
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
 from ..header import none_or_not_reported, user_capacity, when
@@ -199,8 +199,8 @@ def _preconditioning(line: TimeLine) -> str:
     passes = f"{(stimulus.amount_bytes or 0) / stimulus.range_bytes:.3g}"
     return (
         f"{stimulus.label}, {passes} {'pass' if passes == '1' else 'passes'} over "
-        f"{number(stimulus.range_bytes / GB)} GB, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
-        f"{number(written / GB)} GB written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
+        f"{capacity(stimulus.range_bytes)}, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
+        f"{capacity(written)} written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
         f"{thousands(measured.mb_per_second, 1)} MB/s"
     )
 
