@@ -81,7 +81,9 @@ def block_size(size_bytes: int) -> str:
 
 
 def capacity(size_bytes: float) -> str:
-    """Return an amount of data in decimal units: ``960.2 GB``."""
+    """Return an amount of data in decimal units: ``960.2 GB``; ``n/a`` for nan and infinity."""
+    if not math.isfinite(size_bytes):
+        return "n/a"
     for factor, unit in ((10**15, "PB"), (10**12, "TB"), (GB, "GB"), (MB, "MB"), (10**3, "kB")):
         if size_bytes >= factor:
             return f"{size_bytes / factor:.4g} {unit}"

@@ -10,7 +10,7 @@ import pytest
 
 from snia_pts.cli.main import main
 from tests import tkperf_files
-from tests.recomputation.printed import Expected, Text, check, labelled, printed_tables, text
+from tests.recomputation.printed import Expected, Text, check, in_decimal_unit, labelled, printed_tables, text
 from tests.recomputation.record import column, facts, performed, samples
 from tests.recomputation.summaries import key_figures
 
@@ -89,15 +89,21 @@ def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
         run = runs[cells["Test"]]
         check(cells["Key figures"], _joined(key_figures(run)))
         capacity = float(facts(run)["dut.capacity_bytes"])
-        check(cells["Written (GB)"], written(run) / 1e9)
+        amount, unit = in_decimal_unit(written(run))
+        check(cells["Written"], "n/a" if math.isnan(amount) else text(f"{{}} {unit}", amount))
         check(cells["Drive fills"], written(run) / capacity)
         if facts(run)["dut.kind"] != "imported":
             check(cells["Duration"], text("{time}", seconds(run)))
     imported = any(facts(run)["dut.kind"] == "imported" for run in runs.values())
     total = sum(map(written, runs.values()))
     duration = "\N{EN DASH}" if imported else text("{time}", sum(map(seconds, runs.values())))
-    amount = "not reported" if math.isnan(total) else text("{} GB, {} x user capacity", total / 1e9, total / capacity)
-    expected: dict[str, Expected] = {"Duration": duration, "Data written, all tests": amount, "User capacity": None}
+    size, unit = in_decimal_unit(total)
+    all_written = text(f"{{}} {unit}, {{}} x user capacity", size, total / capacity)
+    expected: dict[str, Expected] = {
+        "Duration": duration,
+        "Data written, all tests": "not reported" if math.isnan(total) else all_written,
+        "User capacity": None,
+    }
     for printed, recomputed in zip(together.body, labelled(together, expected), strict=True):
         for cell, value in zip(printed, recomputed, strict=True):
             check(cell, value)

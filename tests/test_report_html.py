@@ -112,7 +112,7 @@ def test_the_contents_link_to_every_page() -> None:
     titles = {f"#{section.get('id')}": section.findtext("h2") for section in document.iterfind(".//section")}
     assert links == titles
     assert list(links.values()) == [item.title for item in build(result).pages]
-    stopped = suite.build(suite.overview([("latency", samples.result_of("latency"))]), "html")
+    stopped = suite.build(suite.overview([("latency", samples.result_of("latency"))]))
     assert b"<nav" not in html.make(stopped, rst.parse(rst.render(stopped)), {})
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from pypdf import PdfReader
 
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, ReportError, RunFolderError
+from snia_pts.model.annotations import SignOff
 from snia_pts.model.run_options import RunOptions
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import JournalReader
@@ -21,11 +23,13 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
 from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst
-from snia_pts.report.pages import Prose
+from snia_pts.report.pages import Figure, Prose
+from snia_pts.report.sections.summary import conditions
 from snia_pts.report.suite import build, key_figures, overview, write
 from snia_pts.report.tables import Link, Table
 from snia_pts.results.key_figures import key_figures as numbers
 from snia_pts.results.result import TestResult
+from snia_pts.results.tracked_series import convergence, shown_series
 from snia_pts.runner.suite import derive_seed
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit
@@ -291,7 +295,7 @@ def test_the_summary_has_lower_bounds_and_a_sum() -> None:
     """A stopped test's written bytes are a lower bound, a finished one's are exact; the durations have a sum."""
     stopped = samples.result_of("latency", ending="interrupted", stop_after=30)
     result_overview = overview([("throughput", samples.result_of("throughput")), ("latency", stopped)])
-    tests, together = (block for block in build(result_overview).pages[0].blocks if isinstance(block, Table))
+    tests, _, together = (block for block in build(result_overview).pages[0].blocks if isinstance(block, Table))
 
     facts = {row[0]: row[1] for row in together.rows}
     assert [row[5].startswith("at least ") for row in tests.rows] == [False, True]
@@ -320,7 +324,7 @@ def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
 
 
 def test_the_summary_links_to_the_reports(tmp_path: Path) -> None:
-    """Each test has a relative link to its report in the same format, else to its last one."""
+    """Each test has relative links to its reports as HTML and PDF; the PDF opens a PDF itself."""
     result_overview = overview(
         [("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
         {"latency": ["report.html", "report.pdf"], "wsat": ["report.pdf"]},
@@ -329,10 +333,12 @@ def test_the_summary_links_to_the_reports(tmp_path: Path) -> None:
 
     assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == [
         "latency/report.html",
+        "latency/report.pdf",
         "wsat/report.pdf",
     ]
     actions = [note.get_object()["/A"] for page in PdfReader(paths["pdf"]).pages for note in page.get("/Annots", ())]
-    assert [(action["/S"], action["/F"]) for action in actions] == [
+    assert [(action["/S"], action.get("/F", action.get("/URI"))) for action in actions] == [
+        ("/URI", "latency/report.html"),
         ("/GoToR", "latency/report.pdf"),
         ("/GoToR", "wsat/report.pdf"),
     ]
@@ -345,6 +351,32 @@ def test_a_link_is_a_relative_path(place: str) -> None:
     """Only a plain relative path becomes a link."""
     with pytest.raises(ValueError, match="not a simple relative path"):
         Link(place)
+
+
+def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests() -> None:
+    """It has each test's temperature and host verdict, a figure of its tracked variables, and the sign-off block."""
+    result = samples.result_of("latency")
+    about = replace(result.facts.about, sign_off=SignOff(approved_by="B. Approver", auditor="C. Auditor"))
+    signed = replace(result, facts=replace(result.facts, about=about))
+    blocks = build(overview([("latency", signed), ("hir", None)])).pages[0].blocks
+    tables = {block.title: block for block in blocks if isinstance(block, Table)}
+    assert [column.heading for column in tables["Conditions and reports"].columns] == [
+        "Test",
+        "Drive temperature",
+        "Host or drive?",
+    ]
+    assert [row[1:] for row in tables["Conditions and reports"].rows] == [
+        tuple(text for _, text in conditions(result)),
+        ("\N{EN DASH}", "\N{EN DASH}"),
+    ]
+    assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
+    (figure,) = (block for block in blocks if isinstance(block, Figure))
+    (axes,) = figure.draw().axes
+    assert axes.get_title() == result.facts.spec.title
+    tracked = convergence(shown_series(result))
+    assert tracked is not None
+    (percents,) = tracked.series.values()
+    assert np.array_equal(axes.lines[0].get_ydata(), list(percents.values()))
 
 
 def test_the_summary_has_the_id_of_all_evidence() -> None:

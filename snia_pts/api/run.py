@@ -253,8 +253,9 @@ class Run:
     def series(self, phase: Phase, part: str = "") -> Table:
         """Return the samples of a continuous stimulus over time, one row per sample, by its phase and part.
 
-        ``ended_seconds`` is the end of a sample since the start of the I/O.  Phases are ``WIPC``, ``PC``, ``stimulus``,
-        ``pre-write``, ``histogram``, ``access A`` and ``access C``.  Raises UsageError if the run has no such samples.
+        ``ended_seconds`` is the end of a sample since the start of the I/O.  Phases are ``WIPC``, ``fill``, ``PC``,
+        ``stimulus``, ``pre-write``, ``histogram``, ``access A`` and ``access C``.  Raises UsageError if the run has
+        no such samples.
         """
         return self._samples[one_of(f"{part} {phase}".strip(), tuple(self._samples), "series of samples")]
 

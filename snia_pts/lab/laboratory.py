@@ -175,7 +175,7 @@ class Laboratory:
                 yield self._configurator.prepare(step)
             case ContinuousStimulus() if step.sample_seconds is not None:
                 yield from self._engine.measure_continuous(step)
-            case ContinuousStimulus() if step.phase == "WIPC" and _overwrites_range(step.stimulus):
+            case ContinuousStimulus() if step.is_fill and _overwrites_range(step.stimulus):
                 yield from self._fill(step)
             case ContinuousStimulus() | Round():
                 yield from self._measure(step)
@@ -191,7 +191,7 @@ class Laboratory:
     def _measure(self, step: ContinuousStimulus | Round) -> Generator[Measurement, None, None]:
         """Measure the stimuli of a step; repeat one at most twice if its answer's rejection is ``repeatable``.
 
-        If the next stimulus has already started, it is stopped and restarted after the repeat.  WIPC is not repeated
+        If the next stimulus has already started, it is stopped and restarted after the repeat.  A fill is not repeated
         if fio loses count of a few I/Os, because its histogram is not reported.
         """
         count, rejected = 0, list[RejectedAttempt]()
@@ -199,7 +199,7 @@ class Laboratory:
             measurements = self._engine.measure(
                 step.stimuli[count:],
                 lambda stimulus: self._target.require_same(step.label, stimulus.label),
-                allow_uncounted=isinstance(step, ContinuousStimulus) and step.phase == "WIPC",
+                allow_uncounted=isinstance(step, ContinuousStimulus) and step.is_fill,
             )
             try:
                 for measurement in measurements:

@@ -40,8 +40,10 @@ _FILLING = (
 _RATES = ("rate", "rate_iops", "thinktime")
 
 #: The purpose of a continuous stimulus.  ``WIPC`` and ``PC`` precondition: workload independent, and with the test's
-#: own writes.
-Phase = Literal["WIPC", "PC", "stimulus", "pre-write", "histogram", "access A", "access C"]
+#: own writes.  ``fill`` writes the range of a profile once.
+Phase = Literal["WIPC", "fill", "PC", "stimulus", "pre-write", "histogram", "access A", "access C"]
+#: The phases that write the range before the test, and are no result of it.
+FILL_PHASES: frozenset[Phase] = frozenset({"WIPC", "fill"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,6 +369,11 @@ class ContinuousStimulus:
         if self.sample_seconds is None or self.stimulus.seconds is None:
             return 0
         return math.ceil(round(self.stimulus.seconds / self.sample_seconds, 6))
+
+    @property
+    def is_fill(self) -> bool:
+        """Whether it only fills the range before the test: WIPC, or the fill of a profile."""
+        return self.phase in FILL_PHASES
 
     @property
     def stimuli(self) -> tuple[Stimulus, ...]:

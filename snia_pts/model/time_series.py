@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ..units import MB
 from .histogram import Histogram, merge
 from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us, rate_per_second
-from .steps import ContinuousStimulus, Phase, Stimulus
+from .steps import FILL_PHASES, ContinuousStimulus, Phase, Stimulus
 from .telemetry import TelemetrySample
 
 #: The columns copied from a sample without conversion.
@@ -74,6 +74,11 @@ class TimeLine:
 
     def __len__(self) -> int:
         return len(self.seconds)
+
+    @property
+    def is_fill(self) -> bool:
+        """Whether it only fills the range before the test: WIPC, or the fill of a profile."""
+        return self.phase in FILL_PHASES
 
     @property
     def label(self) -> str:

@@ -101,9 +101,9 @@ class Estimate:
 class Plan:
     """The shortest and the longest course of a test.
 
-    ``preconditioning`` are the distinct stimuli of WIPC, ``stimuli`` all other distinct stimuli.  ``syncs`` is True if
-    an array synchronizes its redundancy after each purge, which takes an unknown time.  ``unwritten_reads`` are the
-    labels of stimuli that read addresses which no step before them writes.
+    ``preconditioning`` are the distinct stimuli that fill the range, ``stimuli`` all other distinct stimuli.
+    ``syncs`` is True if an array synchronizes its redundancy after each purge, which takes an unknown time.
+    ``unwritten_reads`` are the labels of stimuli that read addresses which no step before them writes.
     """
 
     assumptions: Assumptions
@@ -134,8 +134,8 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
 
         simulate(spec, dut, assumptions, observe, steady=steady)
         for step in steps:
-            is_wipc = isinstance(step, ContinuousStimulus) and step.phase == "WIPC"
-            (preconditioning if is_wipc else stimuli).update(dict.fromkeys(step.stimuli))
+            is_fill = isinstance(step, ContinuousStimulus) and step.is_fill
+            (preconditioning if is_fill else stimuli).update(dict.fromkeys(step.stimuli))
         return Estimate(
             steps=tuple(_cost(step, spec, dut, replace(assumptions, optimistic=steady)) for step in steps),
             rounds=sum(isinstance(step, Round) for step in steps),

@@ -216,7 +216,7 @@ def _fill(dut: Dut, all_points: tuple[Point, ...]) -> ContinuousStimulus:
     size = min(dut.capacity_bytes, -(-end // sector) * sector)
     block = min(_FILL_BYTES, size)
     return ContinuousStimulus(
-        phase="WIPC",
+        phase="fill",
         stimulus=Stimulus(
             access="SEQ",
             read_percent=0,

@@ -49,7 +49,7 @@ Block = Figure | Table | Prose
 #: A report of fewer pages has no table of contents.
 _LEAST_WITH_CONTENTS = 6
 #: Letters in a line of prose, and the most lines of a page that is short.
-_LINE_LETTERS, _SHORT_LINES = 130, 16
+_LINE_LETTERS, _SHORT_LINES = 130, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,21 +13,25 @@ from typing import TYPE_CHECKING
 from ..analysis import recovery
 from ..analysis.operating_points import demand_means, operating_points
 from ..errors import ReportError
+from ..model.annotations import SignOff
 from ..model.measurement import METRICS, average_response_us, rate_per_second
 from ..results.limit_checks import Judgement, judgements, untested
 from ..results.result import Loop, TestResult
+from ..results.tracked_series import Convergence, convergence, shown_series
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import read_specification, versions
-from ..units import GB, capacity, duration, number
+from ..units import capacity, duration, number
 from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
-from .pages import Header, Page, Prose, Report
+from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
     SIMULATED,
+    conditions,
     elapsed_seconds,
     limit_blocks,
     lower_bound_prefix,
     shortcomings,
+    sign_off_table,
     verdict,
     verdict_kind,
 )
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
     from .pages import Block
 
 NOT_RUN = "NOT RUN"
+#: The formats of reports to which the summary has links; without them, it has links to RST.
+_LINKED = ("html", "pdf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,7 @@ class TestLine:
     """A test's line in the summary; for a test that was not run, only that.
 
     ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.  ``reports`` are the
-    paths of its reports.
+    paths of its reports, ``conditions`` the drive's temperature and whether the host limited it.
     """
 
     test: str
@@ -62,6 +69,8 @@ class TestLine:
     lower_bound_prefix: str = ""
     reports: tuple[str, ...] = ()
     requires_steady_state: bool = True
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    convergence: Convergence | None = None
 
     @property
     def report(self) -> str:
@@ -85,6 +94,7 @@ class Overview:
     dut: str
     capacity_bytes: int
     limits: tuple[Judgement, ...] = ()
+    sign_off: SignOff | None = None
 
     def fills(self, written_bytes: float) -> float:
         """Return ``written_bytes`` as a multiple of the device's capacity; nan if the capacity is unknown."""
@@ -144,6 +154,7 @@ def overview(
         dut=dut.model or dut.name,
         capacity_bytes=dut.capacity_bytes,
         limits=tuple(judged),
+        sign_off=first.facts.about.sign_off,
     )
 
 
@@ -180,6 +191,8 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         lower_bound_prefix=lower_bound_prefix(result),
         reports=tuple(f"{test}/{report}" for report in reports),
         requires_steady_state=result.facts.spec.is_standard and not isinstance(result.facts.spec, CrossStimulusSpec),
+        conditions=dict(conditions(result)),
+        convergence=convergence(shown_series(result)),
     )
 
 
@@ -290,18 +303,18 @@ def _state(line: TestLine) -> str:
     return "achieved" if line.steady else NOT_ACHIEVED
 
 
-def build(summary: Overview, page_format: str = "") -> Report:
-    """Return the summary as a report of one page, with links to the tests' reports in ``page_format`` if they exist."""
+def build(summary: Overview) -> Report:
+    """Return the summary as a report of one page, with links to the tests' reports."""
     return Report(
         title=f"Summary of All Tests: {summary.dut}",
         author=summary.author,
         dated=max((line.finished for line in summary.lines), default=""),
         header=summary.header,
-        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary, page_format)), flows=True),),
+        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary)), flows=True),),
     )
 
 
-def _blocks(summary: Overview, page_format: str) -> Iterator[Block]:
+def _blocks(summary: Overview) -> Iterator[Block]:
     if summary.simulated:
         yield SIMULATED
     good = summary.finished and all(line.achieved for line in summary.lines)
@@ -317,21 +330,22 @@ def _blocks(summary: Overview, page_format: str) -> Iterator[Block]:
         yield Prose(text=text, kind="good" if conformant else "bad")
     yield from limit_blocks(summary.limits, tests=True)
     columns = (
-        Column(heading="Test", width=12),
-        Column(heading="Verdict", width=14),
-        Column(heading="Key figures", width=22),
-        Column(heading="PTS conformant", width=11),
+        Column(heading="Test", width=13),
+        Column(heading="Verdict", width=16),
+        Column(heading="Key figures", width=31),
+        Column(heading="PTS conformant", width=13),
         Column(heading="Duration", width=10),
-        Column(heading="Written (GB)", align="right", width=9),
-        Column(heading="Drive fills", align="right", width=6),
-        Column(heading="Report", width=18),
+        Column(heading="Written", align="right", width=10),
+        Column(heading="Drive fills", align="right", width=7),
     )
-    lines = tuple(_row(summary, line, page_format) for line in summary.lines)
+    lines = tuple(_row(summary, line) for line in summary.lines)
     yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
+    yield from _figures(summary)
+    yield from _conditions_and_reports(summary)
     written = sum(line.written_bytes for line in summary.lines)
     fills = thousands(summary.fills(written), 2)
     prefix = next((line.lower_bound_prefix for line in summary.lines if line.lower_bound_prefix), "")
-    amount = f"{prefix}{number(written / GB)} GB, {fills} x user capacity"
+    amount = f"{prefix}{capacity(written)}, {fills} x user capacity"
     seconds = [line.seconds for line in summary.lines if line.seconds is not None]
     rows = (
         ("Duration", duration(sum(seconds)) if seconds else UNKNOWN),
@@ -339,6 +353,52 @@ def _blocks(summary: Overview, page_format: str) -> Iterator[Block]:
         ("User capacity", _capacity(summary)),
     )
     yield facts(rows, title="All tests together")
+    if summary.sign_off:
+        yield sign_off_table(summary.author, summary.sign_off)
+
+
+def _figures(summary: Overview) -> Iterator[Figure]:
+    """Yield the figure of all tests with tracked variables."""
+    from .figures.dashboard import draw_panels, panels_height  # loads the libraries that draw
+
+    shown = {line.title: line.convergence for line in summary.lines if line.convergence}
+    if shown:
+        text = "Tracked variables over the rounds of each test, in percent of their averages"
+        yield Figure(
+            name="convergence",
+            caption=f"{text}. Dashed: the allowed band; shaded: the measurement window.",
+            alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
+            draw=partial(draw_panels, shown),
+            height=panels_height(len(shown)),
+        )
+
+
+def _conditions_and_reports(summary: Overview) -> Iterator[Table]:
+    """Yield the table of what may have affected each test, and of the links to its reports."""
+    shown = dict.fromkeys(name for line in summary.lines for name in line.conditions)
+    present = {path.rpartition(".")[2] for line in summary.lines for path in line.reports}
+    linked = [name for name in _LINKED if name in present] or sorted({"rst"} & present)
+    if not shown and not linked:
+        return
+    columns = (
+        Column(heading="Test", width=20),
+        *(Column(heading=name, width=20) for name in shown),
+        *(Column(heading=f"Report ({name.upper()})", width=20) for name in linked),
+    )
+    rows = tuple(
+        (
+            line.title,
+            *(line.conditions.get(name, UNKNOWN) for name in shown),
+            *(_report_in(line, name) or UNKNOWN for name in linked),
+        )
+        for line in summary.lines
+    )
+    yield Table(kind="texts", columns=columns, rows=rows, title="Conditions and reports" if shown else "Reports")
+
+
+def _report_in(line: TestLine, page_format: str) -> Link | None:
+    """Return the link to a test's report in a format; None if it does not exist."""
+    return next((Link(path) for path in line.reports if path.endswith(f".{page_format}")), None)
 
 
 def _capacity(summary: Overview) -> str:
@@ -346,15 +406,13 @@ def _capacity(summary: Overview) -> str:
     return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
 
 
-def _row(summary: Overview, line: TestLine, page_format: str) -> tuple[str, ...]:
+def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
-        written = line.lower_bound_prefix + number(line.written_bytes / GB)
+        written = line.lower_bound_prefix + capacity(line.written_bytes)
         fills = thousands(summary.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
-    report = next((path for path in line.reports if path.endswith(f".{page_format}")), line.report)
-    report = UNKNOWN if report == UNKNOWN else Link(report)
-    return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report
+    return line.title, line.verdict, figures, line.conformance, line.duration, written, fills
 
 
 def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
@@ -365,6 +423,6 @@ def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> di
     pages = tuple(name for name in formats if name in OUTPUTS)
     files: dict[str, bytes] = {}
     for name in pages:
-        files |= render(build(summary, name), (name,), stem="summary")
+        files |= render(build(summary), (name,), stem="summary")
     replace_files(folder, files)
     return {name: folder / f"summary.{name}" for name in pages}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..analysis.window import Judged, Window
+from ..model.measurement import mean
 from ..model.steps import Stimulus
 from ..spec import SteadyStateRule, Tracked, loop_rule, settling_rule
 from .result import Loop, Sampling, TestResult
@@ -38,6 +40,41 @@ class TrackedSeries:
         stimulus = self.stimuli[self.rule.tracked.index(tracked)]
         code = f"{stimulus.access}/{stimulus.block_label.replace(' ', '')} RW{stimulus.read_percent}"
         return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
+
+    @property
+    def averaged(self) -> tuple[int, ...]:
+        """The rounds whose average is 100 %: the window's, or all without a window."""
+        return self.window.numbers if self.window else tuple(judged.number for judged in self.rounds)
+
+    def percents(self) -> dict[str, dict[int, float]]:
+        """Return every tracked variable over all rounds in percent of its average, by label and round."""
+        series: dict[str, dict[int, float]] = {}
+        for variable in self.rule.tracked:
+            values = {judged.number: judged.value(variable) for judged in self.rounds}
+            average = mean(values[number] for number in self.averaged)
+            series[self.label(variable)] = {
+                number: 100 * value / average if average else math.nan for number, value in values.items()
+            }
+        return series
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The allowed band around the average, in percent."""
+        half = self.rule.data_excursion_percent / 2
+        return {f"{100 + half:g} %": 100 + half, f"{100 - half:g} %": 100 - half}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convergence:
+    """The tracked variables of a test in percent of their averages, by label and round, with the rounds of the window.
+
+    ``window`` is empty if there is none, or if the loops of the test have different ones.
+    """
+
+    series: Mapping[str, Mapping[int, float]]
+    window: tuple[int, ...]
+    steady: bool
+    bounds: Mapping[str, float]
 
 
 def tracked_series(result: TestResult, part: Loop | Sampling) -> TrackedSeries:
@@ -78,6 +115,25 @@ def evaluated_series(result: TestResult) -> Iterator[TrackedSeries]:
         series = tracked_series(result, part)
         if series.rounds and series.stimuli:
             yield series
+
+
+def shown_series(result: TestResult) -> list[TrackedSeries]:
+    """Return the series that a small figure shows: those of the loops; those of samples for a test without loops."""
+    evaluated = list(evaluated_series(result))
+    return [series for series in evaluated if not series.minutes] or evaluated
+
+
+def convergence(shown: Sequence[TrackedSeries]) -> Convergence | None:
+    """Return what a small figure shows of these series; None without any."""
+    if not shown:
+        return None
+    windows = {series.window.numbers if series.window else () for series in shown}
+    return Convergence(
+        series={label: line for series in shown for label, line in series.percents().items()},
+        window=windows.pop() if len(windows) == 1 else (),
+        steady=all(series.window is not None and series.window.steady for series in shown),
+        bounds=shown[0].bounds,
+    )
 
 
 def sample_minutes(part: Loop | Sampling | None) -> dict[int, float]:

@@ -76,7 +76,7 @@ def _host_limits(result: TestResult) -> Iterator[RunWarning]:
         if sentence := limited_points_sentence(points, suffix):
             yield RunWarning(what="host-limited", detail=f"{part}{sentence}")
     for line in result.separate_lines:
-        if line.phase != "WIPC" and line.measurements and result.host_limited(line.measurements):
+        if not line.is_fill and line.measurements and result.host_limited(line.measurements):
             where = f"{line.phase}, {line.part}" if line.part else line.phase
             detail = f"the host, not the drive, limited {line.stimulus.label} ({where})"
             yield RunWarning(what="host-limited", detail=detail)
@@ -130,7 +130,7 @@ def _long_samples(result: TestResult) -> Iterator[RunWarning]:
 
 def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
     """Yield a warning if points were too short for a rate."""
-    continuous = [point for line in result.separate_lines if line.phase != "WIPC" for point in line.measurements]
+    continuous = [point for line in result.separate_lines if not line.is_fill for point in line.measurements]
     points = [*continuous, *(point for loop in result.loops for round_ in loop.rounds for point in round_.measurements)]
     short = [point for point in points if point.ios and math.isnan(point.iops)]
     if short:

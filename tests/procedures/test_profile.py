@@ -161,7 +161,7 @@ def test_the_fill_covers_the_range_of_all_points() -> None:
     specification = spec(workload("a", range="22 MiB", block_size="2300", fio={"direct": 0}), workload("b", range="1M"))
     (fill,) = (step for step in steps(replace(specification, fill=True), dut()) if isinstance(step, ContinuousStimulus))
     end = 22 * MIB // 2300 * 2300
-    assert (fill.phase, fill.stimulus.range_bytes, fill.stimulus.amount_bytes) == ("WIPC", *[-(-end // 512) * 512] * 2)
+    assert (fill.phase, fill.stimulus.range_bytes, fill.stimulus.amount_bytes) == ("fill", *[-(-end // 512) * 512] * 2)
 
 
 def test_points_that_do_not_fit_the_target_are_refused() -> None:

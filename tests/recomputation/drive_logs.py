@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation.printed import Expected, PrintedTable, Text, labelled, text
+from tests.recomputation.printed import Expected, PrintedTable, Text, in_decimal_unit, labelled, text
 from tests.recomputation.record import column, journal, performed
 
 #: NVMe's unit of a log's bytes.
@@ -22,8 +21,8 @@ def _log(run: Path, *, after: bool) -> dict[str, Any]:
 
 
 def _amount(amount_bytes: float) -> Text:
-    power = int(math.log10(amount_bytes) // 3) if amount_bytes >= 1 else 0
-    return text(f"{{}} {('B', 'kB', 'MB', 'GB', 'TB', 'PB')[power]}", amount_bytes / 1000**power)
+    value, unit = in_decimal_unit(amount_bytes)
+    return text(f"{{}} {unit}", value)
 
 
 def counters(run: Path, table: PrintedTable) -> list[list[Expected]]:

@@ -222,7 +222,7 @@ def judged_points(run: Path) -> dict[tuple[str, str], Verdict]:
         demand = "" if len(demands) == 1 or is_profile(run) else f" T{row['thread_count']}Q{row['queue_depth']}"
         found[row.get("part", ""), row["point"] + demand] = window_of(run, row)
     for row in rows(run, "measurements"):
-        if row["phase"] not in ("WIPC", "round"):
+        if row["phase"] not in ("WIPC", "fill", "round"):
             place = "/" + ", ".join(filter(None, (row["phase"], row["part"])))
             found.setdefault((place, row["point"]), []).append(row)
     return {name: limited(run, measured) for name, measured in found.items()}
@@ -251,4 +251,4 @@ def reasons(run: Path) -> dict[Verdict, Counter[str]]:
 def _judged(run: Path) -> Iterator[Row]:
     for row in rows(run, "points"):
         yield from window_of(run, row)
-    yield from (row for row in rows(run, "measurements") if row["phase"] not in ("WIPC", "round"))
+    yield from (row for row in rows(run, "measurements") if row["phase"] not in ("WIPC", "fill", "round"))

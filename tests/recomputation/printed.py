@@ -144,3 +144,9 @@ def check_duration(cell: str, seconds: float) -> None:
     if len(pairs) == 1:
         smallest = 10.0 ** (math.floor(math.log10(shown)) - 2) if shown else 0.001
     assert abs(shown - seconds) <= smallest / 2 * (1 + 1e-9), f"printed {cell}, recomputed {seconds} s"
+
+
+def in_decimal_unit(amount_bytes: float) -> tuple[float, str]:
+    """Return an amount of data in its largest decimal unit of which it has at least one, and the unit."""
+    power = int(math.log10(amount_bytes) // 3) if amount_bytes >= 1 else 0
+    return amount_bytes / 1000**power, ("B", "kB", "MB", "GB", "TB", "PB")[power]

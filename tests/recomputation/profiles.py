@@ -229,11 +229,15 @@ def options(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the engine and the options of each workload: each is in the job of a point, and all values are listed."""
     cells: list[list[Expected]] = []
     for name in dict.fromkeys(map(_workload, points(run))):
-        own = [row["options"] for row in rows(run, "measurements") if row["phase"] != "WIPC" and _of(row, name)]
+        own = [
+            row["options"]
+            for row in rows(run, "measurements")
+            if row["phase"] not in ("WIPC", "fill") and _of(row, name)
+        ]
         given = sorted({option for text in own for option in text.split()})
         cells.append([name, partial(_check_options, given)])
         for row in rows(run, "measurements"):
-            if row["phase"] != "WIPC" and _of(row, name):
+            if row["phase"] not in ("WIPC", "fill") and _of(row, name):
                 job = answer_document(run / "evidence" / f"{row['evidence']}.json")["global options"]
                 assert all(
                     job[key] == value for key, _, value in (option.partition("=") for option in row["options"].split())

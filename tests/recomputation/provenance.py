@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.recomputation import host
-from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
+from tests.recomputation.printed import Expected, PrintedTable, check_number, in_decimal_unit, labelled, text
 from tests.recomputation.record import (
     Row,
     continuous_phase,
@@ -75,8 +75,8 @@ def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
 def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
     expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
-    fill = "Fill" if is_profile(run) else "WIPC"
-    expected |= {_label(fill, row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
+    for phase, name in (("WIPC", "WIPC"), ("fill", "Fill")):
+        expected |= {_label(name, row): _preconditioning(run, row) for row in measurements(run, phase)}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
     if not purges_and_gaps(run)[0]:
@@ -103,10 +103,11 @@ def _preconditioning(run: Path, row: Row) -> Expected:
     """
     written, range_bytes, milliseconds = values(row, "write_bytes", "range_bytes", "write_runtime_ms")
     passes = 1.0 if is_profile(run) else 2 * float(facts(run)["dut.capacity_bytes"]) / range_bytes
-    figures = (passes, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
+    (size, size_unit), (amount, unit) = in_decimal_unit(range_bytes), in_decimal_unit(written)
+    figures = (passes, size, *values(row, "thread_count", "queue_depth"), amount, written)
     template = (
-        f"{row['point']}, {{}} pass{'es' * (passes != 1)} over {{}} GB, TC {{}}/QD {{}}: "
-        "{} GB written ({} bytes) in {time}, {} MB/s"
+        f"{row['point']}, {{}} pass{'es' * (passes != 1)} over {{}} {size_unit}, TC {{}}/QD {{}}: "
+        f"{{}} {unit} written ({{}} bytes) in {{time}}, {{}} MB/s"
     )
     return text(template, *figures, milliseconds / 1000, per_second(written / 1e6, milliseconds / 1000))
 
@@ -139,7 +140,7 @@ def _starts(run: Path) -> Expected:
     starts: dict[tuple[str, str], int] = {}
     for row in rows(run, "measurements"):
         phase = continuous_phase(run, row)
-        if phase not in ("WIPC", "round"):
+        if phase not in ("WIPC", "fill", "round"):
             starts[phase, row["part"]] = starts.get((phase, row["part"]), 0) + 1
     parts = Counter((phase, count) for (phase, _), count in starts.items())
     shown = (

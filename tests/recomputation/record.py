@@ -312,7 +312,11 @@ def running_totals(path: Path) -> list[dict[str, Any]]:
 def window_of(run: Path, point: Row) -> list[Row]:
     """Return the measurements of a point's window, or all of a profile's point."""
     if is_profile(run):
-        return [row for row in rows(run, "measurements") if row["point"] == point["point"] and row["phase"] != "WIPC"]
+        return [
+            row
+            for row in rows(run, "measurements")
+            if row["point"] == point["point"] and row["phase"] not in ("WIPC", "fill")
+        ]
     first, last = int(point["first_round"]), int(point["last_round"])
     keys = ("part", "point", "thread_count", "queue_depth")
     return [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation.printed import Expected, PrintedTable, labelled, text
+from tests.recomputation.printed import Expected, PrintedTable, in_decimal_unit, labelled, text
 from tests.recomputation.record import (
     Array,
     Row,
@@ -97,12 +97,13 @@ def stimulus(run: Path, table: PrintedTable) -> list[list[Expected]]:
     if len(measured) > 1 and not is_imported(run):
         longest = float(column(measured[1:], "idle_gap_ms").max())
         starts = text("{}; longest idle gap between them: at most {} ms", float(len(measured)), longest)
+    amount, unit = in_decimal_unit(written)
     expected: dict[str, Expected] = {
         "Stimulus": None,
         "Alignment": None,
         "Ended by": _ended_by(run, written / capacity),
         "Time": text("{time}", float(kept[-1]["ended_seconds"])),
-        "Written by the stimulus": text("{} GB (TGBW), {} drive fills", written / 1e9, written / capacity),
+        "Written by the stimulus": text(f"{{}} {unit} (TGBW), {{}} drive fills", amount, written / capacity),
         "fio starts": starts,
     }
     return labelled(table, expected)

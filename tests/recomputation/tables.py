@@ -21,7 +21,7 @@ from tests.recomputation import (
     saturation,
     warnings,
 )
-from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
+from tests.recomputation.printed import Expected, PrintedTable, check, in_decimal_unit, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
     achieved,
@@ -201,8 +201,8 @@ def _interruption(run: Path, entry: dict[str, Any]) -> Expected:
             point,
             rounds.count(1),
         )
-    size = f"discarded: {{}} outcomes before it ({{}} {'TB' if written >= 1e12 else 'GB'} written)"
-    amount = written / (1e12 if written >= 1e12 else 1e9)
+    amount, unit = in_decimal_unit(written)
+    size = f"discarded: {{}} outcomes before it ({{}} {unit} written)"
     return text(times + "it continued with Purge; " + size + "{any}", entry["idle_seconds"], outcomes, amount)
 
 
@@ -273,18 +273,19 @@ def _amounts(run: Path, capacity: float) -> dict[str, Expected]:
     started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
     virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
     written, read = (float(column(performed(run), f"{side}_bytes").sum()) for side in ("write", "read"))
-    discarded_gb = discarded(run)[1] / 1e9
+    (amount, unit), (amount_read, read_unit) = in_decimal_unit(written), in_decimal_unit(read)
+    amount_discarded, discarded_unit = in_decimal_unit(discarded(run)[1])
     least = "at least " if any(entry["kind"] == "resume" for entry in journal(run)) else ""
-    more = "; plus {} GB in discarded measurements" if discarded_gb else ""
+    more = f"; plus {{}} {discarded_unit} in discarded measurements" if amount_discarded else ""
     return {
         "Duration": text("{time}" + virtual, (finished - started).total_seconds()),
         "Data written, whole run": text(
-            f"{least}{{}} GB, {{}} x user capacity{more}",
-            written / 1e9,
+            f"{least}{{}} {unit}, {{}} x user capacity{more}",
+            amount,
             written / capacity,
-            *([discarded_gb] if discarded_gb else []),
+            *([amount_discarded] if amount_discarded else []),
         ),
-        "Data read": text(least + "{} GB", read / 1e9),
+        "Data read": text(f"{least}{{}} {read_unit}", amount_read),
     }
 
 
@@ -293,8 +294,9 @@ def _reported_amounts(run: Path, capacity: float) -> dict[str, Expected]:
     if not (kept := samples(run, "", "stimulus")):
         return {"Duration": "\N{EN DASH}", "Data written, whole run": "not reported", "Data read": "not reported"}
     written = float(column(kept, "write_bytes").sum())
-    amount = text("{} GB, {} x user capacity", written / 1e9, written / capacity)
-    return {"Duration": "\N{EN DASH}", "Data written, whole run": amount, "Data read": text("{} GB", 0)}
+    amount, unit = in_decimal_unit(written)
+    cell = text(f"{{}} {unit}, {{}} x user capacity", amount, written / capacity)
+    return {"Duration": "\N{EN DASH}", "Data written, whole run": cell, "Data read": text("{} B", 0)}
 
 
 _UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}

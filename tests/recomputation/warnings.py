@@ -180,7 +180,7 @@ def _options_of_points(run: Path) -> dict[str, dict[str, str]]:
     """Return the options that fio had for each point of a profile; none for a run without fio."""
     found: dict[str, dict[str, str]] = {}
     for row in rows(run, "measurements"):
-        if is_profile(run) and row["phase"] != "WIPC":
+        if is_profile(run) and row["phase"] not in ("WIPC", "fill"):
             document = answer_document(run / "evidence" / f"{row['evidence']}.json")
             found[row["point"]] = document.get("global options", {})
     return found
@@ -338,7 +338,7 @@ def _mixes(run: Path) -> Iterator[Expected]:
 
 
 def _unrated(run: Path) -> Iterator[Expected]:
-    measured = [row for row in rows(run, "measurements") if row["phase"] != "WIPC"]
+    measured = [row for row in rows(run, "measurements") if row["phase"] not in ("WIPC", "fill")]
     short = [row for row in measured if max(values(row, "read_runtime_ms", "write_runtime_ms")) < 100]
     if short:
         first = f"{'the first is ' * (len(short) > 1)}{short[0]['point']} ({short[0]['evidence']})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_WIDTH
 from . import axes as ax
-from .figure import LEGEND_WIDTH, Grid, Series, Side, canvas, draw_rounds, legend_beside, plot
+from .figure import LEGEND_WIDTH, Grid, Side, canvas, draw_rounds, legend_beside, plot
 from .matrices import MARK, Marked
 from .style import INK
 from .timelines import Series as Curve
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ...results.tracked_series import Convergence
+
 #: In inches.
 HEIGHT = 1.8
 _BOTTOM, _TOP, _LEFT, _BETWEEN, _RIGHT = 0.45, 0.22, 0.62, 0.72, 0.2
 #: The width of a heat map or curve with the tracked variables beside it, in inches.
 _WIDTH = 2.75
+#: The plots of the tests in a summary of several, in inches.
+_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT = 4, 1.3, 0.42
 #: The most labelled rounds of the tracked variables, and the most cells that have their value.
 _MAX_ROUNDS, _MAX_COLUMNS, _MAX_ROWS = 6, 8, 9
 _FONT = 7
@@ -99,33 +103,58 @@ class Curves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """The tracked variables in percent of their averages, by label and round, with the rounds of the window."""
+    """The tracked variables in percent of their averages."""
 
     heading: str
-    series: Mapping[str, Series]
-    window: tuple[int, ...]
-    steady: bool
-    bounds: Mapping[str, float]
+    lines: Convergence
 
     def draw(self, axes: Axes) -> None:
         """Draw a line for each variable, with a legend beside it."""
-        draw_rounds(
-            axes,
-            self.series,
-            self.window,
-            heading="",
-            log=False,
-            steady=self.steady,
-            bounds=self.bounds,
-            most=_MAX_ROUNDS,
-        )
-        axes.tick_params(labelsize=_FONT)
-        axes.xaxis.label.set_fontsize(_FONT)
-        axes.xaxis.labelpad = 2
+        draw_lines(axes, self.lines)
         handles, labels = axes.get_legend_handles_labels()
-        shown = {label: handle for label, handle in zip(labels, handles, strict=True) if label not in self.bounds}
-        order = sorted(shown, key=lambda label: label not in self.series)
+        shown = {label: handle for label, handle in zip(labels, handles, strict=True) if label not in self.lines.bounds}
+        order = sorted(shown, key=lambda label: label not in self.lines.series)
         legend_beside(axes, "Tracked variable", [shown[label] for label in order], order)
+
+
+def draw_lines(axes: Axes, lines: Convergence) -> None:
+    """Draw a line for each tracked variable, without a legend."""
+    draw_rounds(
+        axes,
+        lines.series,
+        lines.window,
+        heading="",
+        log=False,
+        steady=lines.steady,
+        bounds=lines.bounds,
+        most=_MAX_ROUNDS,
+    )
+    axes.tick_params(labelsize=_FONT)
+    axes.xaxis.label.set_fontsize(_FONT)
+    axes.xaxis.labelpad = 2
+
+
+def panels_height(count: int) -> float:
+    """Return the height of ``draw_panels`` for this many tests, in inches."""
+    return _PANEL_HEIGHT * -(-count // _PANELS_PER_ROW)
+
+
+def draw_panels(tests: Mapping[str, Convergence]) -> Figure:
+    """Draw the tracked variables of each test, by its name, in a small plot without a legend."""
+    figure, height = canvas(height=panels_height(len(tests))), panels_height(len(tests))
+    width = FIGURE_WIDTH / _PANELS_PER_ROW
+    for place, (name, lines) in enumerate(tests.items()):
+        row, column = divmod(place, _PANELS_PER_ROW)
+        axes = plot(
+            figure,
+            left=column * width + _PANEL_LEFT,
+            right=FIGURE_WIDTH - (column + 1) * width + 0.1,
+            top=row * _PANEL_HEIGHT + _TOP,
+            bottom=height - (row + 1) * _PANEL_HEIGHT + _BOTTOM,
+        )
+        draw_lines(axes, lines)
+        axes.set_title(name, fontsize=_FONT + 0.5, pad=3)
+    return figure
 
 
 def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:

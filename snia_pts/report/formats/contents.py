@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from docutils import nodes
@@ -17,8 +18,8 @@ from .page_header import NumbersAtEnd
 from .placements import Sheet, title_anchor
 from .typesetter import NodeHandler
 
-#: The widths of a title and its page number: a share, and points.
-_TITLE_WIDTH, _NUMBER_WIDTH = "46%", 20
+#: The widths of a title and its page number: a share of a column, and points.
+_TITLE_WIDTH, _NUMBER_WIDTH = "90%", 20
 
 
 class contents_list(nodes.General, nodes.Element):
@@ -70,13 +71,20 @@ class ContentsHandler(NodeHandler, contents_list):  # type: ignore[misc]  # regi
         del style
         cell = client.styles["contents"]
         entries = [_entry(number, title, cell) for number, title in enumerate(node["titles"], start=1)]
-        half = (len(entries) + 1) // 2
-        rows = [[*left, *right] for left, right in zip(entries[:half], [*entries[half:], ["", ""]], strict=False)]
-        table = Table(rows, [_TITLE_WIDTH, _NUMBER_WIDTH] * 2, hAlign="LEFT")
-        padding = [(f"{side}PADDING", (0, 0), (-1, -1), 0) for side in ("TOP", "BOTTOM", "RIGHT", "LEFT")]
-        indents = [("LEFTPADDING", (column, 0), (column, -1), indent) for column, indent in ((0, 4), (2, 12))]
-        table.setStyle([("VALIGN", (0, 0), (-1, -1), "TOP"), *padding, *indents])
+        letters = list(accumulate(map(len, node["titles"])))
+        half = max(1, sum(2 * count <= letters[-1] for count in letters))  # long titles have two lines
+        # Two tables, because an entry of two lines in one column must not add space to the other.
+        columns = [_table(column, [_TITLE_WIDTH, _NUMBER_WIDTH]) for column in (entries[:half], entries[half:])]
+        table = _table([columns], ["50%", "50%"])
         return [KeepTogether([Paragraph(node["heading"], client.styles["table-title"]), table])]
+
+
+def _table(rows: list[list[Any]], widths: list[Any]) -> Table:
+    """Return a table without lines and padding."""
+    table = Table(rows, widths, hAlign="LEFT")
+    padding = [(f"{side}PADDING", (0, 0), (-1, -1), 0) for side in ("TOP", "BOTTOM", "RIGHT", "LEFT")]
+    table.setStyle([("VALIGN", (0, 0), (-1, -1), "TOP"), *padding])
+    return table
 
 
 def _entry(number: int, title: str, style: Any) -> list[Any]:

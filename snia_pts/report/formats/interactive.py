@@ -122,7 +122,7 @@ def _plots(result: TestResult) -> Iterator[Plot]:
         yield from _surfaces(result, loop)
     yield from _rounds(result)
     for line in result.time_lines:
-        if line.phase != "WIPC":
+        if not line.is_fill:
             yield from _over_time(line)
 
 

@@ -230,11 +230,7 @@ def _insert_nodes(report: Report, document: nodes.document, sheet: Sheet) -> Non
         title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page))
     for table in list(document.findall(nodes.table)):
         if table.first_child_matching_class(nodes.title) is not None:
-            following = table.next_node(siblings=True, descend=False)
-            height = _TITLE_AND_ROWS_HEIGHT
-            if isinstance(following, nodes.topic):  # no page has the contents alone
-                height = _LINE_HEIGHT * (6 + len(list(table.findall(nodes.row))) + len(report.pages) // 2)
-            table.parent.insert(table.parent.index(table), table_space(height=height))
+            table.parent.insert(table.parent.index(table), table_space(height=_TITLE_AND_ROWS_HEIGHT))
     for node in list(document.findall(nodes.figure)):
         image = next(iter(node.findall(nodes.image)))
         node.replace_self(planned_figure(sheet=sheet, figure=figures[image["uri"]]))
@@ -268,9 +264,10 @@ def _fit_cells(document: nodes.document) -> None:
 
 
 def _link_to_files(document: nodes.document) -> None:
-    """Make links open the files beside the report: some PDF readers open a URI in a web browser."""
+    """Make links open the PDFs beside the report: some PDF readers open a URI, which HTML needs, in a web browser."""
     for link in document.findall(nodes.reference):
-        link["refuri"] = f"pdf:{link['refuri']}"
+        if link["refuri"].endswith(".pdf"):
+            link["refuri"] = f"pdf:{link['refuri']}"
 
 
 def _replace_unprintable(document: nodes.document) -> None:

@@ -35,7 +35,7 @@ def _verdicts(result: TestResult) -> Iterator[bool | None]:
     for loop in result.loops:
         yield from result.host_limited_points(loop).values()
     for line in result.separate_lines:
-        if line.phase != "WIPC" and line.measurements:
+        if not line.is_fill and line.measurements:
             yield result.host_limited(line.measurements)
 
 
@@ -67,7 +67,7 @@ def _judged(result: TestResult) -> Iterator[Measurement]:
         for measured_round in result.evaluated_rounds(loop):
             yield from measured_round.measurements
     for line in result.separate_lines:
-        if line.phase != "WIPC":
+        if not line.is_fill:
             yield from line.measurements
 
 

@@ -15,8 +15,8 @@ from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
 from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
-from ...spec import RoundsSpec, loop_rule, settling_rule
-from ...units import GB, counted, duration, number
+from ...spec import loop_rule, settling_rule
+from ...units import capacity, counted, duration
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
 from ..header import none_or_not_reported, user_capacity, when
@@ -144,12 +144,15 @@ def _more(source: Imported) -> str:
 
 
 def _procedure(result: TestResult) -> Table:
-    continuous = [line for line in result.time_lines if line.phase != "WIPC"]
-    fill = "WIPC" if isinstance(result.facts.spec, RoundsSpec) else "Fill"  # only the standard calls it WIPC
+    fills = [line for line in result.time_lines if line.is_fill]
+    continuous = [line for line in result.time_lines if not line.is_fill]
     rows = [
         *([] if result.purges else [("Purge", none_or_not_reported(result))]),
         *_purges(result.purges),
-        *((_with_part(fill, line.part), _preconditioning(line)) for line in result.lines("WIPC")),
+        *(
+            (_with_part(f"{line.phase[0].upper()}{line.phase[1:]}", line.part), _preconditioning(line))
+            for line in fills
+        ),
         ("Idle gap between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
     ]
     requested = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
@@ -196,8 +199,8 @@ def _preconditioning(line: TimeLine) -> str:
     passes = f"{(stimulus.amount_bytes or 0) / stimulus.range_bytes:.3g}"
     return (
         f"{stimulus.label}, {passes} {'pass' if passes == '1' else 'passes'} over "
-        f"{number(stimulus.range_bytes / GB)} GB, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
-        f"{number(written / GB)} GB written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
+        f"{capacity(stimulus.range_bytes)}, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
+        f"{capacity(written)} written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
         f"{thousands(measured.mb_per_second, 1)} MB/s"
     )
 

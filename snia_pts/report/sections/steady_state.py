@@ -13,10 +13,16 @@ from itertools import pairwise
 
 from ...analysis.steady_state import SteadyState, determine
 from ...analysis.window import Judged, Window, consecutive_rounds, interruption_marks, rounds_since_interruption
-from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric, mean
+from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tracked_series import TrackedSeries, evaluated_series, span, tracked_series
+from ...results.tracked_series import (
+    TrackedSeries,
+    convergence,
+    shown_series,
+    span,
+    tracked_series,
+)
 from ...spec import SteadyStateRule, Tracked
 from ...units import distinct_decimals
 from ..figures import figure as figures
@@ -110,9 +116,9 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
 
     Without a window, the average is that of all rounds.
     """
-    numbers, series = _averaged(tracked), _percents(tracked)
+    numbers, series = tracked.averaged, tracked.percents()
     half = tracked.rule.data_excursion_percent / 2
-    bounds = _bounds(tracked)
+    bounds = tracked.bounds
     low, _ = figures.padded([*bounds.values(), *(value for line in series.values() for value in line.values())])
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
     return Figure(
@@ -141,43 +147,11 @@ def _percent_heading(shown: Sequence[TrackedSeries]) -> str:
     return f"{' and '.join(labels)} (% of average)"
 
 
-def _averaged(tracked: TrackedSeries) -> tuple[int, ...]:
-    """Return the rounds whose average is 100 %: the window's, or all without a window."""
-    return tracked.window.numbers if tracked.window else tuple(judged.number for judged in tracked.rounds)
-
-
-def _percents(tracked: TrackedSeries) -> dict[str, dict[int, float]]:
-    """Return every tracked variable over all rounds in percent of its average, by label and round."""
-    series: dict[str, dict[int, float]] = {}
-    for variable in tracked.rule.tracked:
-        values = {judged.number: judged.value(variable) for judged in tracked.rounds}
-        average = mean(values[number] for number in _averaged(tracked))
-        series[tracked.label(variable)] = {
-            number: 100 * value / average if average else math.nan for number, value in values.items()
-        }
-    return series
-
-
-def _bounds(tracked: TrackedSeries) -> dict[str, float]:
-    """Return the allowed band around the average, in percent."""
-    half = tracked.rule.data_excursion_percent / 2
-    return {f"{100 + half:g} %": 100 + half, f"{100 - half:g} %": 100 - half}
-
-
 def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Figure]:
     """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
-    evaluated = list(evaluated_series(result))
-    shown = [series for series in evaluated if not series.minutes] or evaluated  # the loops, else the samples
-    tracked, about = None, [left.heading] if left else []
-    if shown:
-        windows = {series.window.numbers if series.window else () for series in shown}
-        tracked = TrackedLines(
-            heading=_percent_heading(shown),
-            series={label: line for series in shown for label, line in _percents(series).items()},
-            window=windows.pop() if len(windows) == 1 else (),
-            steady=all(series.window is not None and series.window.steady for series in shown),
-            bounds=_bounds(shown[0]),
-        )
+    shown, tracked, about = shown_series(result), None, [left.heading] if left else []
+    if lines := convergence(shown):
+        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines)
         basis = "window" if all(series.window for series in shown) else "rounds"
         about.append(f"tracked variables over all rounds, in percent of the average of the {basis}")
     if not about:

@@ -14,7 +14,7 @@ from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
-from ...units import GB, counted, distinct_decimals, distinct_digits, duration, number
+from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
 from ..header import user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
@@ -64,10 +64,10 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     yield from figures
     yield _run_facts(result)
     if sign_off := result.facts.about.sign_off:
-        yield _sign_off_table(result.facts.about.operator, sign_off)
+        yield sign_off_table(result.facts.about.operator, sign_off)
 
 
-def _sign_off_table(operator: str, sign_off: SignOff) -> Table:
+def sign_off_table(operator: str, sign_off: SignOff) -> Table:
     """Return the block for signatures."""
     headings = {"": 16, "Name": 34, "Date": 18, "Signature": 32}
     roles = (("Tested by", operator), ("Approved by", sign_off.approved_by), ("Auditor", sign_off.auditor))
@@ -244,12 +244,12 @@ def _run_facts(result: TestResult) -> Table:
         ),
         ("Data read", _amount(result, result.read_bytes)),
         ("User capacity", user_capacity(dut, exact=True)),
-        *_conditions(result),
+        *conditions(result),
     )
     return facts(rows, title="The run", label_width=32)
 
 
-def _conditions(result: TestResult) -> Iterator[tuple[str, str]]:
+def conditions(result: TestResult) -> Iterator[tuple[str, str]]:
     """Yield the range of the drive's temperatures, and how many points the host limited; none without telemetry."""
     if result.facts.dut.simulated or result.facts.imported:
         return
@@ -262,13 +262,13 @@ def _conditions(result: TestResult) -> Iterator[tuple[str, str]]:
 
 def _discarded(result: TestResult) -> str:
     discarded_bytes = sum(interruption.discarded_bytes for interruption in result.interruptions)
-    return f"; plus {number(discarded_bytes / GB)} GB in discarded measurements" if discarded_bytes else ""
+    return f"; plus {capacity(discarded_bytes)} in discarded measurements" if discarded_bytes else ""
 
 
 def _amount(result: TestResult, amount_bytes: float, suffix: str = "") -> str:
     if not math.isfinite(amount_bytes):
         return "not reported"
-    return f"{lower_bound_prefix(result)}{number(amount_bytes / GB)} GB{suffix}"
+    return f"{lower_bound_prefix(result)}{capacity(amount_bytes)}{suffix}"
 
 
 def _windows(result: TestResult) -> Iterator[tuple[str, str]]:

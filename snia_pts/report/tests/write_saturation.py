@@ -19,7 +19,7 @@ from ...model.steps import mix
 from ...model.time_series import TimeLine
 from ...results.result import Sampling, TestResult, saturation_end
 from ...spec import WriteSaturationSpec
-from ...units import GB, MB, block_size, duration, number
+from ...units import GB, MB, block_size, capacity, duration
 from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.timelines import IOPS, Along, Quantity
@@ -126,10 +126,10 @@ def _restart_note(result: Result) -> str:
     discarded = [stop for stop in result.interruptions if stop.policy == "continue" and stop.discarded_outcomes]
     if not discarded:
         return ""
-    written = number(sum(stop.discarded_bytes for stop in discarded) / GB)
+    written = capacity(sum(stop.discarded_bytes for stop in discarded))
     return (
         f" The stimulus was interrupted and restarted without a purge: its first sample is not FOB. TGBW and drive "
-        f"fills count from the restart and are lower bounds; at least {written} GB were written before it."
+        f"fills count from the restart and are lower bounds; at least {written} were written before it."
     )
 
 
@@ -147,8 +147,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
         ("Time", duration(line.ended_seconds[-1])),
         (
             "Written by the stimulus",
-            f"{bound}{number(written / GB)} GB (TGBW), "
-            f"{bound}{thousands(result.facts.dut.fills(written), 2)} drive fills",
+            f"{bound}{capacity(written)} (TGBW), {bound}{thousands(result.facts.dut.fills(written), 2)} drive fills",
         ),
         ("fio starts", f"{line.engine_starts}{longest}"),
     )
@@ -282,7 +281,7 @@ def _axis(along: Along, capacity_bytes: int) -> str:
     return {
         "time": "time",
         "written": "total host writes",
-        "fills": f"total host writes in drive fills (user capacity, {number(capacity_bytes / GB)} GB)",
+        "fills": f"total host writes in drive fills (user capacity, {capacity(capacity_bytes)})",
     }[along]
 
 
