@@ -15,6 +15,7 @@ import pytest
 from snia_pts.model.health import Health, HealthText
 from snia_pts.model.health import HealthValue as Told
 from snia_pts.model.measurement import Measurement
+from snia_pts.model.telemetry import PowerReadings
 from snia_pts.model.time_series import TELEMETRY_COLUMNS, TimeLine
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Figure, Page
@@ -42,6 +43,7 @@ def _warm_point(measurement: Measurement) -> Measurement:
         busiest_cpu_percent=61.0,
         block=block_statistics(queue=queue),
         celsius=heating_drive(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
+        power=PowerReadings(source="Bench meter", watts=11.5, readings=60),
     )
     return replace(measurement, telemetry=outcome)
 
@@ -54,6 +56,7 @@ def _warm_line(line: TimeLine) -> TimeLine:
         "busiest_cpu_percent": [55 + 9 * math.sin(place / 7) for place in range(len(line))],
         "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
         "busy_percent": [99.0] * len(line),
+        "watts": [11 + math.sin(place / 5) for place in range(len(line))],
     }
     values: dict[str, Any] = {name: array("d", columns[name]) for name in TELEMETRY_COLUMNS}
     return replace(line, **values)

@@ -1,7 +1,8 @@
 """Read the kernel's counters around a measurement: the drive's I/O and temperature, and how busy the host is.
 
-This needs no extra program or thread: the suite wakes at every outcome anyway, and about once a second.  Files are
-opened once and kept open for repeated reads.  Nothing is read while the test leaves the drive idle.
+Only a power meter needs an extra program, and nothing a thread: the suite wakes at every outcome anyway, and about
+once a second.  Files are opened once and kept open for repeated reads.  Nothing is read while the test leaves the drive
+idle.
 
 The numbers read at an outcome are counters of the kernel.  For the temperature, however, the kernel has to query the
 drive, so it is read only while the drive does I/O, and at longer intervals.
@@ -28,6 +29,7 @@ from ..device.identity import ROOT, attribute, block_directory
 from ..device.mounts import mount_of
 from ..device.storage import devices_of_mount
 from .interval_files import IntervalFiles
+from .power import PowerMeter, PowerObserver
 from .process_io import ProcessObserver
 
 _SECTOR_BYTES = 512
@@ -128,8 +130,18 @@ class Observer:
     and ``total`` at its end.  ``start_idle`` begins an idle time that does not follow a stimulus.
     """
 
-    def __init__(self, block: Path | None, root: Path = ROOT, *, underlying: Path | None = None) -> None:
-        """Observe the host and the drive with the sysfs folder ``block``; for a file its ``underlying`` device."""
+    def __init__(
+        self,
+        block: Path | None,
+        root: Path = ROOT,
+        *,
+        underlying: Path | None = None,
+        meter: PowerMeter | None = None,
+    ) -> None:
+        """Observe the host, the drive with the sysfs folder ``block``, and the power ``meter``.
+
+        For a file, ``underlying`` is the device below its file system.
+        """
         self._cpus = CounterFile(root / "proc/stat", _CPU_LINE_BYTES * (2 + (os.cpu_count() or 1)))
         self._throttle_files = [CounterFile(path) for path in _throttle_counts(root)]
         counted = block or underlying
@@ -139,6 +151,7 @@ class Observer:
         self._queue = block / "queue" if self._block is not None and block is not None else None
         self._is_target = block is not None
         self._processes = ProcessObserver(root)
+        self._power = PowerObserver(meter)
         self._intervals: IntervalFiles | None = None
         self._interval_start_ns, self._interval_block = 0, tuple[int, ...]()
         self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
@@ -175,6 +188,7 @@ class Observer:
         """
         self._first = self._last = self._read()
         self._processes.start(self._first.taken_ns + 1e9 * seconds)
+        self._power.start()
         self._intervals = intervals
         self._interval_start_ns, self._interval_block = self._first.taken_ns, self._first.block
         idle_start, self._idle_start = self._idle_start, None
@@ -193,11 +207,17 @@ class Observer:
         processes = self._processes.tick()
         if self._intervals is not None:
             self._intervals.add_processes(processes)
+        self._read_power()
         if self._sensor is None or self._celsius_age_ns(now) < self._interval_ns:
             return
         self._celsius, self._celsius_read_ns = _celsius(self._sensor.read()), now
         self._max_celsius = _greater(self._max_celsius, self._celsius)
         self._lap_max_celsius = _greater(self._lap_max_celsius, self._celsius)
+
+    def _read_power(self) -> None:
+        watts = self._power.tick(ramp=self._intervals is not None and self._intervals.in_ramp)
+        if self._intervals is not None:
+            self._intervals.add_power(watts)
 
     def _celsius_age_ns(self, now_ns: int) -> float:
         return math.inf if self._celsius_read_ns is None else now_ns - self._celsius_read_ns
@@ -214,16 +234,19 @@ class Observer:
         """Return the telemetry since the last lap, or since the start."""
         previous, self._last = self._last, self._read()
         max_celsius, self._lap_max_celsius = self._lap_max_celsius, self._celsius
-        return self._difference(previous, self._last, max_celsius)
+        self._read_power()
+        return replace(self._difference(previous, self._last, max_celsius), power=self._power.lap())
 
     def total(self) -> TelemetrySample:
         """Return the telemetry since the start; the idle time after the stimulus starts now."""
         self._idle_start = self._read()
         self._end_interval(self._idle_start.taken_ns, self._idle_start.block)
+        self._read_power()
         self._intervals = None
         processes, unreadable = self._processes.total()
         telemetry = self._difference(self._first, self._idle_start, self._max_celsius)
-        return replace(telemetry, processes=processes, unreadable_processes=unreadable)
+        power = self._power.total()
+        return replace(telemetry, processes=processes, unreadable_processes=unreadable, power=power)
 
     def _difference(self, before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
         busy = {name: busy_percent(before.cpus.get(name, ZERO_CPU_TIMES), times) for name, times in after.cpus.items()}
@@ -253,15 +276,15 @@ class Observer:
         )
 
 
-def observe(path: str, root: Path = ROOT) -> Observer:
+def observe(path: str, root: Path = ROOT, *, meter: PowerMeter | None = None) -> Observer:
     """Return an observer of the target at ``path``."""
     try:
         status = Path(path).stat()
         if stat.S_ISBLK(status.st_mode):
-            return Observer(block_directory(status.st_rdev, root), root)
-        return Observer(None, root, underlying=underlying_device(Path(path).resolve(), root))
+            return Observer(block_directory(status.st_rdev, root), root, meter=meter)
+        return Observer(None, root, underlying=underlying_device(Path(path).resolve(), root), meter=meter)
     except OSError:
-        return Observer(None, root)
+        return Observer(None, root, meter=meter)
 
 
 def underlying_device(path: Path, root: Path = ROOT) -> Path | None:
