@@ -28,8 +28,10 @@ from snia_pts.record.replay import assess
 from snia_pts.runner.resume import ResumeOptions, resumed_options
 from tests.purge.test_cli import SHORT
 from tests.test_process import gone, lives
+from tests.test_telemetry import Clock, clock
 
 ROOT = Path(__file__).parent.parent
+__all__ = ["clock"]
 #: A recorded file of a meter.
 RECORDING = "# Bench meter 3\n\n7.25\n  8.5 \n+9\n1.1e1\r\n# range changed\n.5\n"
 
@@ -168,6 +170,67 @@ def test_without_a_power_command_there_is_no_power(tmp_path: Path) -> None:
     with power_meter(None) as meter:
         assert meter is None
     assert Observer(None, tmp_path).total().power is None
+
+
+# -- RAPL -------------------------------------------------------------------------------------------------------------
+
+
+def write_zones(root: Path, *counters: int) -> None:
+    """Write the counters of a host with two packages, as a recorded host has them: also their parts, and psys."""
+    names = ("package-0", "package-1")
+    parts = (("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram"), ("intel-rapl:2", "psys"))
+    zones = [(f"intel-rapl:{number}", name, uj) for number, (name, uj) in enumerate(zip(names, counters, strict=False))]
+    for folder, name, uj in (*zones, *((folder, name, sum(counters)) for folder, name in parts)):
+        zone = root / "sys/class/powercap" / folder
+        zone.mkdir(parents=True, exist_ok=True)
+        (zone / "name").write_text(f"{name}\n")
+        (zone / "max_energy_range_uj").write_text("262143328850\n")
+        (zone / "energy_uj").write_text(f"{uj}\n")
+
+
+def test_the_power_of_the_host_is_that_of_all_packages(tmp_path: Path, clock: Clock) -> None:
+    """The parts of a package, and psys, count the same energy again."""
+    write_zones(tmp_path, 1_000_000, 500_000_000)
+    observer = Observer(None, tmp_path)
+    observer.start()
+    clock.now_ns += 2 * 10**9
+    write_zones(tmp_path, 61_000_000, 540_000_000)
+    assert observer.lap().host_watts == 50.0
+    clock.now_ns += 2 * 10**9
+    assert observer.lap().host_watts == 0.0
+    assert observer.total().host_watts == 25.0
+
+
+def test_an_energy_counter_continues_after_its_wrap(tmp_path: Path, clock: Clock) -> None:
+    """At 200 W it wraps after 22 minutes; the tick of each second sees every wrap."""
+    write_zones(tmp_path, 262_143_000_000)
+    observer = Observer(None, tmp_path)
+    observer.start()
+    for counter in (99_671_150, 262_143_000_000, 99_671_150):  # two wraps
+        clock.now_ns += 1000 * 10**9
+        write_zones(tmp_path, counter)
+        observer.tick()
+
+    assert observer.total().host_watts == pytest.approx((262_143_328_850 + 100_000_000) / 1e6 / 3000)
+
+
+@pytest.mark.parametrize("change", ["nothing", "no counter", "no range", "garbage"])
+def test_an_unreadable_counter_has_no_power(tmp_path: Path, clock: Clock, change: str) -> None:
+    """Only root may read it; the power of one package is not that of the host."""
+    if change != "nothing":
+        write_zones(tmp_path, 1, 2)
+    zone = tmp_path / "sys/class/powercap/intel-rapl:1"
+    if change == "no counter":
+        (zone / "energy_uj").unlink()
+    if change == "no range":
+        (zone / "max_energy_range_uj").unlink()
+    if change == "garbage":
+        (zone / "energy_uj").write_text("x\n")
+    observer = Observer(None, tmp_path)
+    observer.start()
+    clock.now_ns += 10**9
+
+    assert observer.total().host_watts is None
 
 
 # -- a program that fails ---------------------------------------------------------------------------------------------

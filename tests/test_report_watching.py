@@ -44,6 +44,7 @@ def _warm_point(measurement: Measurement) -> Measurement:
         block=block_statistics(queue=queue),
         celsius=heating_drive(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
         power=PowerReadings(source="Bench meter", watts=11.5, readings=60),
+        host_watts=96.5,
     )
     return replace(measurement, telemetry=outcome)
 
@@ -56,6 +57,7 @@ def _warm_line(line: TimeLine) -> TimeLine:
         "busiest_cpu_percent": [55 + 9 * math.sin(place / 7) for place in range(len(line))],
         "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
         "busy_percent": [99.0] * len(line),
+        "host_watts": [95 + math.sin(place) for place in range(len(line))],
         "watts": [11 + math.sin(place / 5) for place in range(len(line))],
     }
     values: dict[str, Any] = {name: array("d", columns[name]) for name in TELEMETRY_COLUMNS}

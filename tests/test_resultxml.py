@@ -167,6 +167,7 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
             processes=(ProcessIo(pid="7", name="rsync", read_bytes=1, written_bytes=2_000_000),),
             unreadable_processes=3,
             power=PowerReadings(source="Bench meter", watts=11.5, readings=60),
+            host_watts=96.5,
         ),
     )
     line = replace(result.time_lines[0], measurements=[first, *result.time_lines[0].measurements[1:]])
@@ -192,6 +193,7 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
         "watts": "11.5",
         "power_readings": "60",
         "power_source": "Bench meter",
+        "host_watts": "96.5",
     }
     underlying, process = outcome
     assert (underlying.get("device"), underlying.get("discarded_bytes"), underlying.get("write_ms")) == (

@@ -116,7 +116,8 @@ class TelemetrySample:
     that the drive's PCIe function reported.  Values that the kernel does not report are None.  ``block`` is also None
     for a file; ``underlying`` is then the device below its file system, which also does the I/O of all other files.
     ``processes`` are the other processes with the most I/O in a point, on any device; ``unreadable_processes`` could
-    not be examined, None if none was.  ``power`` are the readings of a power meter, without those in a ramp.
+    not be examined, None if none was.  ``power`` are the readings of a power meter, without those in a ramp;
+    ``host_watts`` is the mean power of the CPU packages (RAPL).
     """
 
     seconds: Quantity
@@ -131,6 +132,7 @@ class TelemetrySample:
     processes: tuple[ProcessIo, ...] = ()
     unreadable_processes: Amount | None = None
     power: PowerReadings | None = None
+    host_watts: Quantity | None = None
 
     @property
     def watts(self) -> float | None:

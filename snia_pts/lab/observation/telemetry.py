@@ -52,6 +52,8 @@ _TIMES = itemgetter(3, 7, 9, 10)
 _DISCARDED = 13
 #: The kernel's millisecond counters wrap to 0 at this value: with 512 I/Os in flight, after two hours.
 _WRAP_MS = 1 << 32
+#: CPUs update their energy counters about every millisecond.
+_MIN_POWER_SECONDS = 0.1
 
 
 class CpuTimes(NamedTuple):
@@ -112,6 +114,36 @@ class _Statistics:
         return (*_COLUMNS(numbers), discarded, *map(add, times, self._wrapped_ms))
 
 
+class _PackageEnergy:
+    """The energy of all CPU packages (RAPL); corrects for the wrap of each counter.
+
+    The zone ``psys`` and the parts of a package count the same energy again.  Only root may read the counters.
+    """
+
+    def __init__(self, root: Path) -> None:
+        zones = [
+            zone
+            for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:[0-9]*"))
+            if attribute(zone / "name").startswith("package")
+        ]
+        self._files = [CounterFile(zone / "energy_uj", 64) for zone in zones]
+        self._wraps_uj = [_single_number(attribute(zone / "max_energy_range_uj").encode()) for zone in zones]
+        self._previous = [0] * len(zones)
+        self._wrapped_uj = 0
+
+    def read(self) -> int | None:
+        """Return the microjoules of all packages since their counters started; None unless all can be read."""
+        current = [_single_number(file.read()) for file in self._files]
+        if not current or None in current or None in self._wraps_uj:
+            return None
+        counters = [counter for counter in current if counter is not None]
+        for counter, previous, wrap_uj in zip(counters, self._previous, self._wraps_uj, strict=True):
+            if counter < previous:
+                self._wrapped_uj += wrap_uj or 0
+        self._previous = counters
+        return sum(counters) + self._wrapped_uj
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     """The counters at one moment; ``cpus`` are the times of each CPU, and of all CPUs together (key ``cpu``)."""
@@ -121,6 +153,7 @@ class _Reading:
     block: tuple[int, ...]
     throttlings: int | None
     link_errors: int | None
+    energy_uj: int | None
 
 
 class Observer:
@@ -152,6 +185,7 @@ class Observer:
         self._is_target = block is not None
         self._processes = ProcessObserver(root)
         self._power = PowerObserver(meter)
+        self._energy = _PackageEnergy(root)
         self._intervals: IntervalFiles | None = None
         self._interval_start_ns, self._interval_block = 0, tuple[int, ...]()
         self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
@@ -208,6 +242,7 @@ class Observer:
         if self._intervals is not None:
             self._intervals.add_processes(processes)
         self._read_power()
+        self._energy.read()  # This detects each wrap of a counter.
         if self._sensor is None or self._celsius_age_ns(now) < self._interval_ns:
             return
         self._celsius, self._celsius_read_ns = _celsius(self._sensor.read()), now
@@ -262,6 +297,7 @@ class Observer:
             celsius=celsius,
             throttlings=_increase(before.throttlings, after.throttlings),
             link_errors=_increase(before.link_errors, after.link_errors),
+            host_watts=_watts(_increase(before.energy_uj, after.energy_uj), seconds),
             stolen_percent=_percent(all_after.stolen - all_before.stolen, all_after.total - all_before.total),
             underlying=None if self._is_target else statistics,
         )
@@ -273,6 +309,7 @@ class Observer:
             block=self._block.read() if self._block is not None else (),
             throttlings=_sum(_single_number(file.read()) for file in self._throttle_files),
             link_errors=_sum(_total_errors(file.read()) for file in self._error_files),
+            energy_uj=self._energy.read(),
         )
 
 
@@ -410,6 +447,10 @@ def _percent(part: int, total: int) -> float | None:
 def _increase(before: int | None, after: int | None) -> int | None:
     """Return the increase of a counter; 0 if it was reset (a CPU was removed, or a controller came back)."""
     return None if before is None or after is None else min(MAX_QUANTITY, max(0, after - before))
+
+
+def _watts(energy_uj: int | None, seconds: float) -> float | None:
+    return energy_uj / 1e6 / seconds if energy_uj is not None and seconds >= _MIN_POWER_SECONDS else None
 
 
 def _block(device: str, before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> BlockStatistics | None:
