@@ -15,11 +15,13 @@ import pytest
 from snia_pts.model.health import Health, HealthText
 from snia_pts.model.health import HealthValue as Told
 from snia_pts.model.measurement import Measurement
+from snia_pts.model.telemetry import PowerReadings
 from snia_pts.model.time_series import TELEMETRY_COLUMNS, TimeLine
 from snia_pts.report.figures import render as drawing
-from snia_pts.report.pages import Figure, Page
+from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
+from snia_pts.results.attributes import window_points
 from snia_pts.results.result import TestResult
 from snia_pts.results.warnings import run_warnings
 from tests import profiles, samples
@@ -42,6 +44,8 @@ def _warm_point(measurement: Measurement) -> Measurement:
         busiest_cpu_percent=61.0,
         block=block_statistics(queue=queue),
         celsius=heating_drive(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
+        power=PowerReadings(source="Bench meter", watts=11.5, readings=60),
+        host_watts=96.5,
     )
     return replace(measurement, telemetry=outcome)
 
@@ -54,6 +58,8 @@ def _warm_line(line: TimeLine) -> TimeLine:
         "busiest_cpu_percent": [55 + 9 * math.sin(place / 7) for place in range(len(line))],
         "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
         "busy_percent": [99.0] * len(line),
+        "host_watts": [95 + math.sin(place) for place in range(len(line))],
+        "watts": [11 + math.sin(place / 5) for place in range(len(line))],
     }
     values: dict[str, Any] = {name: array("d", columns[name]) for name in TELEMETRY_COLUMNS}
     return replace(line, **values)
@@ -137,8 +143,45 @@ def test_telemetry_is_plotted_over_the_time_of_the_run(test: str, changes: dict[
     """Every test has one page with IOPS, temperature, queue and CPU above one another; no texts overlap."""
     text = words(page(watched(samples.result_of(test, **changes)), COURSE))
 
-    assert {"°C", "in flight", "CPU (%)", "all CPUs", "busiest CPU"} <= set(text)
+    assert {"°C", "in flight", "CPU (%)", "all CPUs", "busiest CPU", "W", "power meter", "CPU packages"} <= set(text)
     assert any(word.startswith("IOPS") for word in text)
+
+
+def test_the_rates_per_watt_are_shown_for_each_source() -> None:
+    """A table for the meter, with its name, and one for the CPU packages: means over the window, divided."""
+    result = watched(samples.result_of("iops", rounds=7))
+    shown = page(result, "IOPS per Watt")
+    assert shown
+    prose = [block.text for block in shown.blocks if isinstance(block, Prose)]
+    tables = {block.title: block for block in shown.blocks if isinstance(block, Table)}
+
+    assert prose[:2] == ["Source: Bench meter.", "Source: RAPL, the energy counters of the host's CPU packages."]
+    for title, watts in (("Per watt of the power meter", 11.5), ("Per watt of the CPU packages", 96.5)):
+        lines = {row[0]: [float(re.sub(r"\s", "", cell)) for cell in row[1:]] for row in tables[title].rows}
+        window = result.loops[0].window_rounds
+        points = [item for turn in window for item in turn.measurements if item.stimulus.label == "RND 4 KiB 0/100"]
+        iops = sum(point.iops for point in points) / len(points)
+        shown_iops, _, shown_watts, per_watt, _ = lines[f"RND 4 KiB 0/100 {points[0].stimulus.demand.label}"]
+        assert shown_iops == pytest.approx(iops, abs=1)
+        assert shown_watts == watts
+        assert per_watt == pytest.approx(iops / watts, rel=1e-2)
+
+
+def test_a_point_without_power_in_a_round_has_none() -> None:
+    """A mean over a part of the window is not that of the window; without any power there is no page."""
+    result = watched(samples.result_of("iops", rounds=7))
+    (loop,) = result.loops
+    (*others, last) = loop.rounds
+    first, *more = last.measurements
+    assert first.telemetry
+    silent = replace(first, telemetry=replace(first.telemetry, power=None))
+    changed = replace(result, loops=(replace(loop, rounds=(*others, replace(last, measurements=(silent, *more)))),))
+    figures = dict(window_points(changed, changed.loops[0]))
+    watts = {stimulus.label: values["watts"] for stimulus, values in figures.items()}
+
+    assert watts[first.stimulus.label] is None
+    assert {value for label, value in watts.items() if label != first.stimulus.label} == {11.5}
+    assert page(samples.result_of("iops", rounds=7), "IOPS per Watt") is None
 
 
 def test_without_telemetry_there_is_no_page() -> None:

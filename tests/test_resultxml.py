@@ -20,7 +20,7 @@ from snia_pts.analysis.steady_state import determine
 from snia_pts.errors import RecordError
 from snia_pts.model.health import HealthText
 from snia_pts.model.measurement import average_response_us, percentile_response_us
-from snia_pts.model.telemetry import ProcessIo
+from snia_pts.model.telemetry import PowerReadings, ProcessIo
 from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from snia_pts.record import result_xml as result_xml_module
 from snia_pts.record.document import parse
@@ -166,6 +166,8 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
             underlying=block_statistics(device="dm-3", discarded_bytes=512),
             processes=(ProcessIo(pid="7", name="rsync", read_bytes=1, written_bytes=2_000_000),),
             unreadable_processes=3,
+            power=PowerReadings(source="Bench meter", watts=11.5, readings=60),
+            host_watts=96.5,
         ),
     )
     line = replace(result.time_lines[0], measurements=[first, *result.time_lines[0].measurements[1:]])
@@ -188,6 +190,10 @@ def test_telemetry_of_drive_and_host_is_stored() -> None:
         "busy_percent": "99",
         "device": "sda",
         "unreadable_processes": "3",
+        "watts": "11.5",
+        "power_readings": "60",
+        "power_source": "Bench meter",
+        "host_watts": "96.5",
     }
     underlying, process = outcome
     assert (underlying.get("device"), underlying.get("discarded_bytes"), underlying.get("write_ms")) == (

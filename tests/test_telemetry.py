@@ -362,7 +362,12 @@ def test_discards_are_counted(tmp_path: Path) -> None:
 def test_any_value_of_the_kernel_can_be_stored(stat: bytes, cpus: bytes, sensor: bytes) -> None:
     """No content of any of the files is an error, and no number exceeds what a journal accepts."""
     before = telemetry._Reading(
-        taken_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 11, throttlings=0, link_errors=0
+        taken_ns=0,
+        cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"),
+        block=(0,) * 11,
+        throttlings=0,
+        link_errors=0,
+        energy_uj=0,
     )
     after = telemetry._Reading(
         taken_ns=1,
@@ -370,11 +375,13 @@ def test_any_value_of_the_kernel_can_be_stored(stat: bytes, cpus: bytes, sensor:
         block=telemetry._numbers(stat + b" 1" * 11)[:11],
         throttlings=telemetry._single_number(stat),
         link_errors=telemetry._total_errors(b"TOTAL_ERR_COR " + stat),
+        energy_uj=telemetry._single_number(stat),
     )
     reading = Observer(Path("/sys/block/missing"))._difference(before, after, telemetry._celsius(sensor))
 
     queue = reading.block.queue if reading.block else None
-    for value in (reading.cpu_percent, reading.stolen_percent, reading.throttlings, reading.link_errors, queue):
+    counts = (reading.throttlings, reading.link_errors, reading.host_watts)
+    for value in (reading.cpu_percent, reading.stolen_percent, *counts, queue):
         assert value is None or 0 <= value <= MAX_QUANTITY
     for value in reading.block.iostat(reading.seconds).values() if reading.block else ():
         assert math.isnan(value) or value >= 0

@@ -31,6 +31,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         member_run=arguments.member_run,
         purge=arguments.purge,
         purge_command=arguments.purge_command,
+        power_command=arguments.power_command,
         allow_unpurged=arguments.allow_unpurged,
         keep_write_cache=arguments.keep_write_cache,
         engine=arguments.engine,
@@ -57,6 +58,7 @@ def resume_options(arguments: argparse.Namespace) -> ResumeOptions:
         overwrite=arguments.overwrite,
         discard_data=arguments.discard_data,
         purge_command=arguments.purge_command,
+        power_command=arguments.power_command,
         plugins=tuple(arguments.plugin),
     )
 

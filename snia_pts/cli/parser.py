@@ -234,6 +234,7 @@ def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> Non
         default=120.0,
         help="time without I/O after which the drive counts as failed (120)",
     )
+    _power(run)
     run.add_argument(
         "--seed", metavar="N", help="seed of the random offsets (default: a new seed for each run, which is recorded)"
     )
@@ -246,6 +247,14 @@ def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> Non
     _mail(run)
     _store(run)
     _progress(run)
+
+
+def _power(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--power-command",
+        metavar="CMD",
+        help="a program that prints the watts of a power meter, one number a line, about once a second",
+    )
 
 
 def _progress(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -385,6 +394,7 @@ def _resume(parser: argparse.ArgumentParser) -> None:
         help="allow the loss of data that was written to the drive since the run stopped",
     )
     parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was started with one")
+    _power(parser)
     add_plugins(parser)
     _mail(parser)
     _store(parser)

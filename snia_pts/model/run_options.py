@@ -35,6 +35,7 @@ _OPTIONS = {
     "tune": "--tune",
     "refill_buffers": "--refill-buffers",
     "stall_seconds": "--stall-seconds",
+    "power_command": "--power-command",
     "seed": "--seed",
     "assumed_mb_per_second": "--assume",
 }
@@ -70,11 +71,12 @@ _REAL_TARGET_OPTIONS = (
     "engine",
     "refill_buffers",
     "stall_seconds",
+    "power_command",
     "keep_write_cache",
     "tune",
 )
 #: Options that let a run destroy data or start a program: the operator must give them for each run.
-_NEVER_STORED = ("serial", "overwrite", "discard_data", "purge_command")
+_NEVER_STORED = ("serial", "overwrite", "discard_data", "purge_command", "power_command")
 #: Options whose effect is stored elsewhere in a run folder.
 _STORED_ELSEWHERE = ("limits", "limits_source", "about", "seed", "member_run", "run_folder", "plugins")
 
@@ -94,7 +96,8 @@ class RunOptions:
     the folder of an IOPS run of one member of an array, used for predictions.
 
     ``purge`` is ``auto``, ``none`` or a method of docs/purge.rst; ``purge_command`` is a vendor's command instead.
-    ``stall_seconds`` is the maximum time without a completed I/O.  ``seed`` is the seed of the random offsets, below
+    ``stall_seconds`` is the maximum time without a completed I/O.  ``power_command`` is a program that prints the
+    readings of a power meter (docs/telemetry.rst).  ``seed`` is the seed of the random offsets, below
     2^63; None draws one.  ``formats`` are the formats of the report; None means the default ones.  ``limits_source``
     names the limits in messages.  ``assumed_mb_per_second`` is for estimates.  ``run_folder`` is the path of the run
     folder; None creates one in ``runs``.  ``plugins`` are the plugins to load: modules, or paths of ``.py`` files.
@@ -119,6 +122,7 @@ class RunOptions:
     tune: bool = False
     refill_buffers: bool = False
     stall_seconds: float = 120.0
+    power_command: str | None = None
     seed: int | None = None
     limits: tuple[Limit, ...] = ()
     limits_source: str = "limits"

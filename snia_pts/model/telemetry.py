@@ -97,6 +97,15 @@ class ProcessIo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PowerReadings:
+    """The mean of the ``readings`` of a power meter; None without any.  ``source`` is the meter's name."""
+
+    source: str
+    watts: Quantity | None
+    readings: Amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySample:
     """Drive and host between two readings, ``seconds`` apart, which enclose the measurement.
 
@@ -107,7 +116,8 @@ class TelemetrySample:
     that the drive's PCIe function reported.  Values that the kernel does not report are None.  ``block`` is also None
     for a file; ``underlying`` is then the device below its file system, which also does the I/O of all other files.
     ``processes`` are the other processes with the most I/O in a point, on any device; ``unreadable_processes`` could
-    not be examined, None if none was.
+    not be examined, None if none was.  ``power`` are the readings of a power meter, without those in a ramp;
+    ``host_watts`` is the mean power of the CPU packages (RAPL).
     """
 
     seconds: Quantity
@@ -121,3 +131,10 @@ class TelemetrySample:
     underlying: BlockStatistics | None = None
     processes: tuple[ProcessIo, ...] = ()
     unreadable_processes: Amount | None = None
+    power: PowerReadings | None = None
+    host_watts: Quantity | None = None
+
+    @property
+    def watts(self) -> float | None:
+        """The mean of the power meter's readings."""
+        return self.power.watts if self.power else None

@@ -26,7 +26,7 @@ _COPIED = (
 #: Columns with missing values, which are nan.
 _PERCENTILES = ("three_nines_us", "four_nines_us", "five_nines_us")
 #: Columns of the kernel's telemetry, also with missing values.
-TELEMETRY_COLUMNS = ("celsius", "cpu_percent", "busiest_cpu_percent", "queue", "busy_percent")
+TELEMETRY_COLUMNS = ("celsius", "cpu_percent", "busiest_cpu_percent", "queue", "busy_percent", "watts", "host_watts")
 #: All columns of measured values, in file order.
 COLUMNS = ("ended_seconds", *_COPIED, *_PERCENTILES)
 
@@ -65,6 +65,8 @@ class TimeLine:
     busiest_cpu_percent: array[float] = field(default_factory=_column)
     queue: array[float] = field(default_factory=_column)
     busy_percent: array[float] = field(default_factory=_column)
+    watts: array[float] = field(default_factory=_column)
+    host_watts: array[float] = field(default_factory=_column)
     counted_bytes: array[float] = field(default_factory=_column)
     measurements: list[Measurement] = field(default_factory=list)
     engine_starts: int = 0
@@ -169,6 +171,8 @@ def _telemetry_row(telemetry: TelemetrySample | None) -> tuple[float | None, ...
         telemetry.busiest_cpu_percent,
         block.queue if block else None,
         block.busy_percent if block else None,
+        telemetry.watts,
+        telemetry.host_watts,
     )
 
 

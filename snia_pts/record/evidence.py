@@ -21,7 +21,16 @@ from .folder import RunFolder
 #: Valid names of evidence files: ASCII without spaces, at most one folder deep.
 _NAME = re.compile(r"[!-.0-~]+(/[!-.0-~]+)?")
 #: Suffixes of the files of a measurement.
-_SUFFIXES = (".fio", ".json", ".process.json", ".fallen.process.json", ".samples.json.gz", ".iostat.csv", ".iotop.csv")
+_SUFFIXES = (
+    ".fio",
+    ".json",
+    ".process.json",
+    ".fallen.process.json",
+    ".samples.json.gz",
+    ".iostat.csv",
+    ".iotop.csv",
+    ".power.csv",
+)
 _MOVED = "All earlier measurements are there. Do not move the folder of a run before the run has ended."
 #: Maximum number of names in a message.
 _MAX_LISTED = 5

@@ -406,7 +406,9 @@ def _telemetry(parent: Element, telemetry: TelemetrySample) -> None:
     fields = asdict(telemetry)
     block, underlying = (_block(fields.pop(name)) for name in ("block", "underlying"))
     processes = fields.pop("processes")
-    element = _element(parent, "telemetry", {**fields, **block})
+    power = fields.pop("power") or {}
+    meter = {"watts": power.get("watts"), "power_readings": power.get("readings"), "power_source": power.get("source")}
+    element = _element(parent, "telemetry", {**fields, **meter, **block})
     if underlying:
         _element(element, "underlying", underlying)
     for process in processes:

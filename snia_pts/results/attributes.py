@@ -266,7 +266,28 @@ def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
         "mean_maximum_response_us": finite_or_none(mean(maxima)),
         **percentiles(measured),
         "host_cpu_percent": mean(cpu_loads) if len(cpu_loads) == len(measured) else None,
+        **power_figures(measured),
     }
+
+
+def power_figures(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """Return the mean power of a point, of the power meter and of the host's CPU packages, and the rates per watt.
+
+    None if a measurement has no power.
+    """
+    telemetry = [point.telemetry for point in measured]
+    iops, mb_per_second = mean(point.iops for point in measured), mean(point.mb_per_second for point in measured)
+    figures: dict[str, float | None] = {}
+    for name, values in (
+        ("watts", [sample.watts if sample else None for sample in telemetry]),
+        ("host_watts", [sample.host_watts if sample else None for sample in telemetry]),
+    ):
+        watts = mean(value for value in values if value is not None) if None not in values else math.nan
+        unit = name.removesuffix("s")
+        figures[name] = finite_or_none(watts)
+        figures[f"iops_per_{unit}"] = finite_or_none(iops / watts) if watts else None
+        figures[f"mb_per_second_per_{unit}"] = finite_or_none(mb_per_second / watts) if watts else None
+    return figures
 
 
 def finite_or_none(value: float) -> float | None:
@@ -308,6 +329,7 @@ def measurement_figures(result: TestResult, measurement: Measurement) -> dict[st
         "idle_bytes": timing.idle_bytes,
         "thread_spread_ms": timing.thread_spread_ms,
         "host_cpu_percent": measurement.host_cpu_percent,
+        **power_figures([measurement]),
         "engine_cpu_percent": measurement.engine_cpu_percent,
         "host_limited": share.limited if share else None,
         "evidence": measurement.evidence or None,

@@ -40,6 +40,12 @@ _UNITS = {
     "mb_per_second": "MB/s",
     "ios": "I/Os",
     "seconds": "s",
+    "watts": "W",
+    "host_watts": "W",
+    "iops_per_watt": "IOPS/W",
+    "mb_per_second_per_watt": "MB/s/W",
+    "iops_per_host_watt": "IOPS/W",
+    "mb_per_second_per_host_watt": "MB/s/W",
     "celsius": "\N{DEGREE SIGN}C",
     **dict.fromkeys(("r/s", "w/s", "rrqm/s", "wrqm/s"), "1/s"),
     **dict.fromkeys(("rkB/s", "wkB/s"), "KiB/s"),
@@ -59,6 +65,12 @@ _HEADINGS = {
     "seconds": "Duration",
     "ended_seconds": "End of the sample",
     "iops": "IOPS",
+    "watts": "Power",
+    "host_watts": "Power of the CPU packages",
+    "iops_per_watt": "IOPS per watt",
+    "mb_per_second_per_watt": "Throughput per watt",
+    "iops_per_host_watt": "IOPS per watt of the CPU packages",
+    "mb_per_second_per_host_watt": "Throughput per watt of the CPU packages",
 }
 _HEADING_PARTS = {
     "two_nines": "99 %",
@@ -312,6 +324,7 @@ def _measurements(result: TestResult) -> Iterator[Row]:
             "stolen_percent": telemetry.stolen_percent if telemetry else None,
             "celsius": telemetry.celsius if telemetry else None,
             "queue": telemetry.block.queue if telemetry and telemetry.block else None,
+            "power_source": telemetry.power.source if telemetry and telemetry.power else None,
         }
 
 

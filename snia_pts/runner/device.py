@@ -40,6 +40,7 @@ from ..lab.host.tuning.control_group import Throttling, read_throttling, throttl
 from ..lab.host.tuning.direct_io import direct_io
 from ..lab.laboratory import Laboratory, PurgeStrategy, target_deviations
 from ..lab.link_speed import assumed_speed
+from ..lab.observation.power import PowerMeter, power_command, power_meter
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
 from ..lab.settings.write_cache import WriteCache
@@ -88,6 +89,7 @@ class DeviceSetup:
             )
         self._target: Target | None = None
         self._conditions: Conditions | None = None
+        self._meter: PowerMeter | None = None
 
     @property
     def subject(self) -> str:
@@ -133,6 +135,8 @@ class DeviceSetup:
     def require_tools(self) -> None:
         """See TargetSetup."""
         find("fio")
+        if self._options.power_command is not None:
+            power_command(self._options.power_command)
         with temporary_folder() as folder:
             fio_version(folder)
         if self._options.tune and os.geteuid() != 0:
@@ -227,24 +231,27 @@ class DeviceSetup:
         """See TargetSetup."""
         options = self._options
         keep = options.keep_write_cache or write_cache == AS_FOUND
-        with conditions_applied(
-            self._claimed(),
-            folder.path,
-            folder.evidence,
-            write_cache=write_cache,
-            keep=keep,
-            tune=options.tune,
-            report=self._tell,
-            varied=tuple(spec.varied_settings),
-            cache=self._cache(write_cache, keep=keep),
-        ) as conditions:
+        with (
+            conditions_applied(
+                self._claimed(),
+                folder.path,
+                folder.evidence,
+                write_cache=write_cache,
+                keep=keep,
+                tune=options.tune,
+                report=self._tell,
+                varied=tuple(spec.varied_settings),
+                cache=self._cache(write_cache, keep=keep),
+            ) as conditions,
+            power_meter(options.power_command) as self._meter,
+        ):
             self._conditions = conditions
             if _configures_host(spec):
                 _require_configurable(spec, conditions.configurator)
             try:
                 yield conditions.settings
             finally:
-                self._conditions = None
+                self._conditions = self._meter = None
 
     def set_clock(self, at: datetime) -> None:
         """See TargetSetup: a real target uses the wall clock."""
@@ -268,9 +275,10 @@ class DeviceSetup:
             fixed_buffers=fixed_buffers,
             stall_seconds=options.stall_seconds,
             tick=tick,
+            meter=self._meter,
             descriptor=target.descriptor,
         )
-        conditions, throttling = self._conditions, read_throttling(ROOT)
+        conditions, throttling, meter = self._conditions, read_throttling(ROOT), self._meter
         if conditions is None:
             raise RuntimeError("the conditions are not applied")
         laboratory = Laboratory(
@@ -299,6 +307,7 @@ class DeviceSetup:
                 *_changes(conditions, evidence),
                 *_other_runs(target),
                 *_throttling(throttling),
+                *_power_problems(meter),
             ),
             calibrate=calibration.ceilings,
             read_content=lambda: read_content_state(target.descriptor),
@@ -341,6 +350,14 @@ def _changes(conditions: Conditions, evidence: Path) -> tuple[RunWarning, ...]:
 def _throttling(before: Throttling) -> tuple[RunWarning, ...]:
     sentence = throttling_sentence(before, read_throttling(ROOT))
     return (RunWarning(what="control group", detail=sentence),) if sentence else ()
+
+
+def _power_problems(meter: PowerMeter | None) -> tuple[RunWarning, ...]:
+    """End the program of a power meter, and return a warning for each problem with it."""
+    if meter is None:
+        return ()
+    meter.end()
+    return tuple(RunWarning(what="power meter", detail=sentence) for sentence in meter.problems())
 
 
 def _other_runs(target: Target) -> tuple[RunWarning, ...]:

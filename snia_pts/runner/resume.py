@@ -69,6 +69,7 @@ class ResumeOptions:
     overwrite: bool = False
     discard_data: bool = False
     purge_command: str | None = None
+    power_command: str | None = None
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -172,7 +173,7 @@ def resumed_options(facts: RunFacts, path: Path, options: ResumeOptions) -> RunO
             detail="resume --overwrite needs --target FILE: the journal does not decide which file is overwritten.",
             hint=f"For this run: --overwrite --target {shell_quoted(Path(facts.dut.path))}",
         )
-    given_again = ("serial", "overwrite", "discard_data", "purge_command", "plugins")
+    given_again = ("serial", "overwrite", "discard_data", "purge_command", "power_command", "plugins")
     overridden = {name: getattr(options, name) for name in given_again}
     target = stored.target if facts.dut.array else facts.dut.path
     return replace(

@@ -177,6 +177,7 @@ def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) ->
                 "overwrite",
                 "discard_data",
                 "purge_command",
+                "power_command",
                 "limits",
                 "about",
                 "plugins",

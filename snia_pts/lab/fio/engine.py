@@ -27,6 +27,7 @@ from ..engine import Guard, allow
 from ..evidence import last_number
 from ..observation.clocks import Moment, read_moment
 from ..observation.interval_files import IntervalFiles
+from ..observation.power import PowerMeter
 from ..observation.telemetry import Observer, observe
 from ..process import program as process
 from ..process.staged import StagedProgram
@@ -64,6 +65,7 @@ class FioEngine:
         tick: process.Tick | None = None,
         clock: Callable[[], Moment] = read_moment,
         observer: Observer | None = None,
+        meter: PowerMeter | None = None,
         descriptor: int | None = None,
     ) -> None:
         """Run on ``path``, write evidence to the folder ``evidence``, and derive each stimulus's seed from ``seed``.
@@ -74,8 +76,8 @@ class FioEngine:
 
         Existing evidence stays; new evidence is numbered after it.  From now on ``clock`` is read before and after each
         stimulus, and about once a second, to detect a suspended host.  ``observer`` (by default of the target at
-        ``path``) reads telemetry of drive and host only while fio runs.  A drive that stalls for longer than
-        ``stall_seconds`` has failed.
+        ``path``, and of the power ``meter``) reads telemetry of drive and host only while fio runs.  A drive that
+        stalls for longer than ``stall_seconds`` has failed.
         """
         self.io_engine = describe_io_engine(io_engine, refill=refill, fixed_buffers=fixed_buffers)
         self._io_engine, self._fixed_buffers = io_engine, fixed_buffers
@@ -96,7 +98,8 @@ class FioEngine:
         self._clock = clock
         self._moment = clock()
         self._node = None if observer else _node(path)
-        self._observer = observe(path) if observer is None else observer
+        self._meter = meter
+        self._observer = observe(path, meter=meter) if observer is None else observer
 
     def measure(
         self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
@@ -198,7 +201,7 @@ class FioEngine:
     def _reattach_observer(self) -> None:
         """Create a new observer if the device node was recreated since the last check (an array, or after a purge)."""
         if self._node is not None and (node := _node(self._path)) != self._node:
-            self._node, self._observer = node, observe(self._path)
+            self._node, self._observer = node, observe(self._path, meter=self._meter)
 
     def _on_tick(self, seconds: float, written_bytes: int) -> None:
         """Read telemetry and check the host, about once a second while fio runs."""

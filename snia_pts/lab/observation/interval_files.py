@@ -49,13 +49,15 @@ class _LineFile:
 class IntervalFiles:
     """The files of a point with a line for each interval of about a second; those of the ramp are marked.
 
-    ``.iostat.csv`` has the columns of ``iostat -x``, ``.iotop.csv`` the other processes that did I/O, on any device.
+    ``.iostat.csv`` has the columns of ``iostat -x``, ``.iotop.csv`` the other processes that did I/O, on any device,
+    ``.power.csv`` the readings of a power meter.
     """
 
     def __init__(self, job: Path, ramp_seconds: float) -> None:
         self._iostat = _LineFile(job.with_suffix(".iostat.csv"), ("time", "device", "part", "seconds", *IOSTAT_COLUMNS))
         columns = ("time", "part", "process", "read_bytes", "written_bytes")
         self._iotop = _LineFile(job.with_suffix(".iotop.csv"), columns)
+        self._power = _LineFile(job.with_suffix(".power.csv"), ("time", "part", "watts"))
         self._ramp_end = time.monotonic() + ramp_seconds
 
     def add(self, statistics: BlockStatistics, seconds: float) -> None:
@@ -69,6 +71,16 @@ class IntervalFiles:
             counts = (str(process.read_bytes), str(process.written_bytes))
             self._iotop.add((_now(), self._part(0.0), f"{process.pid} {process.name}", *counts))
 
+    def add_power(self, watts: Sequence[float]) -> None:
+        """Add the readings of a power meter since the previous call."""
+        for value in watts:
+            self._power.add((_now(), self._part(0.0), _text(value)))
+
+    @property
+    def in_ramp(self) -> bool:
+        """Whether the ramp has not ended yet."""
+        return self._part(0.0) == "ramp"
+
     def _part(self, seconds: float) -> str:
         """Return the part of the point in which an interval of ``seconds`` that ends now started."""
         return "ramp" if time.monotonic() - seconds < self._ramp_end else "measured"
@@ -77,6 +89,7 @@ class IntervalFiles:
         """Write the lines that are not written yet."""
         self._iostat.close()
         self._iotop.close()
+        self._power.close()
 
 
 def _now() -> str:

@@ -1,7 +1,8 @@
 """Read the kernel's counters around a measurement: the drive's I/O and temperature, and how busy the host is.
 
-This needs no extra program or thread: the suite wakes at every outcome anyway, and about once a second.  Files are
-opened once and kept open for repeated reads.  Nothing is read while the test leaves the drive idle.
+Only a power meter needs an extra program, and nothing a thread: the suite wakes at every outcome anyway, and about
+once a second.  Files are opened once and kept open for repeated reads.  Nothing is read while the test leaves the drive
+idle.
 
 The numbers read at an outcome are counters of the kernel.  For the temperature, however, the kernel has to query the
 drive, so it is read only while the drive does I/O, and at longer intervals.
@@ -28,6 +29,7 @@ from ..device.identity import ROOT, attribute, block_directory
 from ..device.mounts import mount_of
 from ..device.storage import devices_of_mount
 from .interval_files import IntervalFiles
+from .power import PowerMeter, PowerObserver
 from .process_io import ProcessObserver
 
 _SECTOR_BYTES = 512
@@ -50,6 +52,8 @@ _TIMES = itemgetter(3, 7, 9, 10)
 _DISCARDED = 13
 #: The kernel's millisecond counters wrap to 0 at this value: with 512 I/Os in flight, after two hours.
 _WRAP_MS = 1 << 32
+#: CPUs update their energy counters about every millisecond.
+_MIN_POWER_SECONDS = 0.1
 
 
 class CpuTimes(NamedTuple):
@@ -110,6 +114,36 @@ class _Statistics:
         return (*_COLUMNS(numbers), discarded, *map(add, times, self._wrapped_ms))
 
 
+class _PackageEnergy:
+    """The energy of all CPU packages (RAPL); corrects for the wrap of each counter.
+
+    The zone ``psys`` and the parts of a package count the same energy again.  Only root may read the counters.
+    """
+
+    def __init__(self, root: Path) -> None:
+        zones = [
+            zone
+            for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:[0-9]*"))
+            if attribute(zone / "name").startswith("package")
+        ]
+        self._files = [CounterFile(zone / "energy_uj", 64) for zone in zones]
+        self._wraps_uj = [_single_number(attribute(zone / "max_energy_range_uj").encode()) for zone in zones]
+        self._previous = [0] * len(zones)
+        self._wrapped_uj = 0
+
+    def read(self) -> int | None:
+        """Return the microjoules of all packages since their counters started; None unless all can be read."""
+        current = [_single_number(file.read()) for file in self._files]
+        if not current or None in current or None in self._wraps_uj:
+            return None
+        counters = [counter for counter in current if counter is not None]
+        for counter, previous, wrap_uj in zip(counters, self._previous, self._wraps_uj, strict=True):
+            if counter < previous:
+                self._wrapped_uj += wrap_uj or 0
+        self._previous = counters
+        return sum(counters) + self._wrapped_uj
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     """The counters at one moment; ``cpus`` are the times of each CPU, and of all CPUs together (key ``cpu``)."""
@@ -119,6 +153,7 @@ class _Reading:
     block: tuple[int, ...]
     throttlings: int | None
     link_errors: int | None
+    energy_uj: int | None
 
 
 class Observer:
@@ -128,8 +163,18 @@ class Observer:
     and ``total`` at its end.  ``start_idle`` begins an idle time that does not follow a stimulus.
     """
 
-    def __init__(self, block: Path | None, root: Path = ROOT, *, underlying: Path | None = None) -> None:
-        """Observe the host and the drive with the sysfs folder ``block``; for a file its ``underlying`` device."""
+    def __init__(
+        self,
+        block: Path | None,
+        root: Path = ROOT,
+        *,
+        underlying: Path | None = None,
+        meter: PowerMeter | None = None,
+    ) -> None:
+        """Observe the host, the drive with the sysfs folder ``block``, and the power ``meter``.
+
+        For a file, ``underlying`` is the device below its file system.
+        """
         self._cpus = CounterFile(root / "proc/stat", _CPU_LINE_BYTES * (2 + (os.cpu_count() or 1)))
         self._throttle_files = [CounterFile(path) for path in _throttle_counts(root)]
         counted = block or underlying
@@ -139,6 +184,8 @@ class Observer:
         self._queue = block / "queue" if self._block is not None and block is not None else None
         self._is_target = block is not None
         self._processes = ProcessObserver(root)
+        self._power = PowerObserver(meter)
+        self._energy = _PackageEnergy(root)
         self._intervals: IntervalFiles | None = None
         self._interval_start_ns, self._interval_block = 0, tuple[int, ...]()
         self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
@@ -175,6 +222,7 @@ class Observer:
         """
         self._first = self._last = self._read()
         self._processes.start(self._first.taken_ns + 1e9 * seconds)
+        self._power.start()
         self._intervals = intervals
         self._interval_start_ns, self._interval_block = self._first.taken_ns, self._first.block
         idle_start, self._idle_start = self._idle_start, None
@@ -193,11 +241,18 @@ class Observer:
         processes = self._processes.tick()
         if self._intervals is not None:
             self._intervals.add_processes(processes)
+        self._read_power()
+        self._energy.read()  # This detects each wrap of a counter.
         if self._sensor is None or self._celsius_age_ns(now) < self._interval_ns:
             return
         self._celsius, self._celsius_read_ns = _celsius(self._sensor.read()), now
         self._max_celsius = _greater(self._max_celsius, self._celsius)
         self._lap_max_celsius = _greater(self._lap_max_celsius, self._celsius)
+
+    def _read_power(self) -> None:
+        watts = self._power.tick(ramp=self._intervals is not None and self._intervals.in_ramp)
+        if self._intervals is not None:
+            self._intervals.add_power(watts)
 
     def _celsius_age_ns(self, now_ns: int) -> float:
         return math.inf if self._celsius_read_ns is None else now_ns - self._celsius_read_ns
@@ -214,16 +269,19 @@ class Observer:
         """Return the telemetry since the last lap, or since the start."""
         previous, self._last = self._last, self._read()
         max_celsius, self._lap_max_celsius = self._lap_max_celsius, self._celsius
-        return self._difference(previous, self._last, max_celsius)
+        self._read_power()
+        return replace(self._difference(previous, self._last, max_celsius), power=self._power.lap())
 
     def total(self) -> TelemetrySample:
         """Return the telemetry since the start; the idle time after the stimulus starts now."""
         self._idle_start = self._read()
         self._end_interval(self._idle_start.taken_ns, self._idle_start.block)
+        self._read_power()
         self._intervals = None
         processes, unreadable = self._processes.total()
         telemetry = self._difference(self._first, self._idle_start, self._max_celsius)
-        return replace(telemetry, processes=processes, unreadable_processes=unreadable)
+        power = self._power.total()
+        return replace(telemetry, processes=processes, unreadable_processes=unreadable, power=power)
 
     def _difference(self, before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
         busy = {name: busy_percent(before.cpus.get(name, ZERO_CPU_TIMES), times) for name, times in after.cpus.items()}
@@ -239,6 +297,7 @@ class Observer:
             celsius=celsius,
             throttlings=_increase(before.throttlings, after.throttlings),
             link_errors=_increase(before.link_errors, after.link_errors),
+            host_watts=_watts(_increase(before.energy_uj, after.energy_uj), seconds),
             stolen_percent=_percent(all_after.stolen - all_before.stolen, all_after.total - all_before.total),
             underlying=None if self._is_target else statistics,
         )
@@ -250,18 +309,19 @@ class Observer:
             block=self._block.read() if self._block is not None else (),
             throttlings=_sum(_single_number(file.read()) for file in self._throttle_files),
             link_errors=_sum(_total_errors(file.read()) for file in self._error_files),
+            energy_uj=self._energy.read(),
         )
 
 
-def observe(path: str, root: Path = ROOT) -> Observer:
+def observe(path: str, root: Path = ROOT, *, meter: PowerMeter | None = None) -> Observer:
     """Return an observer of the target at ``path``."""
     try:
         status = Path(path).stat()
         if stat.S_ISBLK(status.st_mode):
-            return Observer(block_directory(status.st_rdev, root), root)
-        return Observer(None, root, underlying=underlying_device(Path(path).resolve(), root))
+            return Observer(block_directory(status.st_rdev, root), root, meter=meter)
+        return Observer(None, root, underlying=underlying_device(Path(path).resolve(), root), meter=meter)
     except OSError:
-        return Observer(None, root)
+        return Observer(None, root, meter=meter)
 
 
 def underlying_device(path: Path, root: Path = ROOT) -> Path | None:
@@ -387,6 +447,10 @@ def _percent(part: int, total: int) -> float | None:
 def _increase(before: int | None, after: int | None) -> int | None:
     """Return the increase of a counter; 0 if it was reset (a CPU was removed, or a controller came back)."""
     return None if before is None or after is None else min(MAX_QUANTITY, max(0, after - before))
+
+
+def _watts(energy_uj: int | None, seconds: float) -> float | None:
+    return energy_uj / 1e6 / seconds if energy_uj is not None and seconds >= _MIN_POWER_SECONDS else None
 
 
 def _block(device: str, before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> BlockStatistics | None:

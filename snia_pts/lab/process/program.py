@@ -167,6 +167,7 @@ class Program:
     On exit ``evidence``.process.json is written: command, exit code, times and output.  With ``listen`` the standard
     output is available through ``iter_stdout`` only, and not kept; ``stdout_file`` creates a file of it instead, for
     binary output.  An exception in the block (such as Ctrl-C) ends the program, keeps the evidence, and propagates.
+    Without ``evidence`` no file is written.
     """
 
     finished: Finished
@@ -181,7 +182,7 @@ class Program:
         self,
         argv: Sequence[str],
         *,
-        evidence: Path,
+        evidence: Path | None,
         listen: bool = False,
         stdout_file: Path | None = None,
         child_signals: ChildSignalListener | None = None,
@@ -199,7 +200,7 @@ class Program:
         self._unkillable_pid: int | None = None
         self._read_bytes: int | None = None
         self._written_bytes: int | None = None
-        self._ready = self._stopped = self.timed_out = False
+        self._ready = self._stopped = self._has_started = self.timed_out = False
         with ExitStack() as cleanup:
             self._stdout_pipe, self._stdout = _create_stdout(listen, stdout_file)
             self._keep_stdout = not listen and stdout_file is None
@@ -255,9 +256,11 @@ class Program:
         try:
             self._cleanup.enter_context(self._child_signals.listening(self._check_stopped))
             self._start()
-            # Create the file now, while the program runs: any time spent after its end leaves the device idle.
-            record = create(self._evidence.with_suffix(".process.json"), replace=True)
-            self._record = self._cleanup.enter_context(record)
+            if self._evidence is not None:
+                # Create the file now, while the program runs: any time spent after its end leaves the device idle.
+                record = create(self._evidence.with_suffix(".process.json"), replace=True)
+                self._record = self._cleanup.enter_context(record)
+            self._has_started = True
         except BaseException:
             self._cleanup.close()
             raise
@@ -267,7 +270,11 @@ class Program:
             self._control_socket.settimeout(_GRACE_SECONDS)
             self._ready = bool(self._control_socket.recv(1))
         self._send_go_ahead(1)
-        _LOGGER.debug("%s started, evidence %s", self._argv[0], self._evidence.name)
+        _LOGGER.debug("%s started, evidence %s", self._argv[0], self._evidence_name)
+
+    @property
+    def _evidence_name(self) -> str:
+        return self._evidence.name if self._evidence is not None else "none"
 
     def _send_go_ahead(self, count: int) -> None:
         """Record the start, and let ``count`` start gates of the program pass."""
@@ -280,8 +287,9 @@ class Program:
         """End the program if it still runs; sets ``finished`` if the program was started."""
         with self._cleanup:
             self._terminate()
-            if self._record is None or self._record.closed:
+            if not self._has_started:
                 return
+            self._has_started = False
             ended = time.monotonic_ns()
             if self._stopped_since is not None:
                 self._stopped_ns += ended - self._stopped_since
@@ -302,9 +310,10 @@ class Program:
                 descriptors={f"{DESCRIPTORS}{number}": name for name, number in self._descriptors.items()},
                 environment=self._environment,
             )
-            content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
-            self._record.write(json.dumps(content).encode())
-            _log_end(self.finished, self._evidence.name)
+            if self._record is not None:
+                content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
+                self._record.write(json.dumps(content).encode())
+            _log_end(self.finished, self._evidence_name)
 
     def iter_stdout(
         self, timeout_seconds: float, tick: Tick | None = None, *, reports: Reports | None = None
@@ -318,6 +327,22 @@ class Program:
         readable = {descriptor for descriptor in (self._stdout_pipe,) if descriptor is not None}
         for descriptor in self._wait(readable, timeout_seconds, tick, reports):
             yield os.read(descriptor, CHUNK_BYTES)
+
+    def read_stdout(self) -> bytes:
+        """Return the standard output that can be read without waiting, at most a chunk, if ``listen`` was set."""
+        poll = select.poll()
+        if self._stdout_pipe is not None:
+            poll.register(self._stdout_pipe, select.POLLIN)
+        return b"".join(os.read(descriptor, CHUNK_BYTES) for descriptor, _ in poll.poll(0))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the program itself has ended; ``end`` still ends the programs that it started."""
+        if self._process.returncode is not None:
+            return True
+        with suppress(ChildProcessError):
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return True
 
     def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
         """Wait until the program's I/O has ended, as ``iter_stdout`` does; return the time (monotonic ns).

@@ -29,7 +29,7 @@ from ...model.measurement import (
     Transfers,
 )
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step, Stimulus
-from ...model.telemetry import TelemetrySample
+from ...model.telemetry import PowerReadings, TelemetrySample
 from ..fio.seeds import stimulus_seed
 from .drive import SimulatedDrive, SimulatedFault, Slice
 from .preset import Preset
@@ -166,7 +166,7 @@ class SimulatedLaboratory:
             total.read.merge(result.read)
             total.write.merge(result.write)
             remaining_bytes -= result.read.transferred_bytes + result.write.transferred_bytes
-            yield _sample(number, total.seconds, result, _telemetry(result.seconds, self._drive.celsius))
+            yield _sample(number, total.seconds, result, self._telemetry(result, self._drive.celsius))
             if remaining_bytes <= 0:
                 break
         yield self._measurement(stimulus, total, started_ns)
@@ -212,8 +212,36 @@ class SimulatedLaboratory:
             ),
             evidence=evidence,
             evidence_sha256=digest,
-            telemetry=_telemetry(result.seconds, self._max_celsius),
+            telemetry=self._telemetry(result, self._max_celsius),
             stream_bytes=stimulus.even_streams(sides["read"].transferred_bytes + sides["write"].transferred_bytes),
+        )
+
+    def _telemetry(self, result: Slice, celsius: float) -> TelemetrySample | None:
+        """Return the temperature in whole degrees, as drives report it, and the power; None if the drive has neither.
+
+        The power is a reading of the model.
+        """
+        power = self._preset.power
+        if math.isnan(celsius) and power is None:
+            return None
+        read, write = result.read, result.write
+        return TelemetrySample(
+            seconds=result.seconds,
+            cpu_percent=None,
+            busiest_cpu_percent=None,
+            block=None,
+            celsius=None if math.isnan(celsius) else float(round(celsius)),
+            throttlings=None,
+            link_errors=None,
+            power=PowerReadings(
+                source="simulated power",
+                watts=power.watts(
+                    result.seconds, read.ios + write.ios, read.transferred_bytes, write.transferred_bytes
+                ),
+                readings=1,
+            )
+            if power
+            else None,
         )
 
     def _write_evidence(self, what: str, content: dict[str, Any]) -> tuple[str, str]:
@@ -256,21 +284,6 @@ def simulated_dut(name: str, preset: Preset) -> Dut:
         write_cache=drive.write_cache,
         discard=True,
         write_cache_source="simulated",
-    )
-
-
-def _telemetry(seconds: float, celsius: float) -> TelemetrySample | None:
-    """Return the temperature in whole degrees, as drives report it; None without sensors."""
-    if math.isnan(celsius):
-        return None
-    return TelemetrySample(
-        seconds=seconds,
-        cpu_percent=None,
-        busiest_cpu_percent=None,
-        block=None,
-        celsius=float(round(celsius)),
-        throttlings=None,
-        link_errors=None,
     )
 
 

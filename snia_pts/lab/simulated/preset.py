@@ -13,7 +13,7 @@ from ...files import data_folder
 from ...model.dut import AssumedSpeed
 from ...model.raid import LINKS, fabric_mb_per_second
 from ...spec.toml_file import read_file
-from ...units import KIB, MB
+from ...units import GB, KIB, MB
 
 PRESETS = data_folder("specs") / "drives"
 
@@ -152,10 +152,27 @@ class Sensors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """The power of the drive: ``idle_watts``, and the energy of each I/O and of each decimal gigabyte."""
+
+    __pydantic_config__ = _STRICT
+    idle_watts: Annotated[float, Ge(0), Le(1000)]
+    microjoules_per_io: Annotated[float, Ge(0), Le(1e9)]
+    joules_per_read_gb: Annotated[float, Ge(0), Le(1e6)]
+    joules_per_written_gb: Annotated[float, Ge(0), Le(1e6)]
+
+    def watts(self, seconds: float, ios: int, read_bytes: float, written_bytes: float) -> float:
+        """Return the mean power of a time with this I/O."""
+        joules = self.microjoules_per_io * ios / 1e6
+        joules += (self.joules_per_read_gb * read_bytes + self.joules_per_written_gb * written_bytes) / GB
+        return self.idle_watts + joules / seconds if seconds > 0 else self.idle_watts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """A simulated drive.  ``sources`` documents its figures; ``noise_percent`` is the noise of its speed.
 
-    A drive without ``sensors`` reports nothing of itself.
+    A drive without ``sensors`` reports nothing of itself, and one without ``power`` has no power.
     """
 
     __pydantic_config__ = _STRICT
@@ -167,6 +184,7 @@ class Preset:
     controller: Controller
     faults: Faults = Faults()
     sensors: Sensors | None = None
+    power: Power | None = None
 
     def __post_init__(self) -> None:
         if self.drive.capacity_bytes < _MIN_FILL_SECONDS * self.controller.write_mb_per_second * MB:

@@ -150,6 +150,8 @@ def _by_time(name: str, label: str, unit: str, colour: str) -> Quantity:
 QUEUE = _by_time("queue", "I/Os in flight", "I/Os in flight", "#009e73")
 CPU = _by_time("cpu_percent", "all CPUs", "%", "#222222")
 BUSIEST = _by_time("busiest_cpu_percent", "busiest CPU", "%", "#e69f00")
+POWER = _by_time("watts", "power meter", "W", "#cc79a7")
+HOST_POWER = _by_time("host_watts", "CPU packages", "W", "#222222")
 
 
 def places(line: TimeLine, along: Along, capacity_bytes: int = 0) -> Numbers:

@@ -38,6 +38,8 @@ _BETWEEN = 0.12
 _DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 #: Right margin of panels, for their legends.
 _LEGEND_MARGIN = 1.05
+#: A figure of usual height has room for this many stacked panels; each further one adds this height in inches.
+_USUAL_PANELS, _PANEL_HEIGHT = 4, 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,16 +214,22 @@ def _values(shown: Sequence[Series]) -> list[float]:
     return [value for series in shown for part in (series.curve.low, series.curve.high) for value in part.tolist()]
 
 
+def stacked_height(panels: Sequence[Panel]) -> float:
+    """Return the height of stacked panels in inches; more than the usual number of panels need more."""
+    return FIGURE_HEIGHT + _PANEL_HEIGHT * max(0, len(panels) - _USUAL_PANELS)
+
+
 def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float = 0.0) -> Drawing:
     """Draw stacked panels over one time axis, the first on top; the axis starts at ``begin`` seconds."""
-    figure = canvas()
+    height = stacked_height(panels)
+    figure = canvas(height=height)
     bottom, top, between = _BOTTOM, 0.42 if marks else 0.2, 0.14
-    room = (FIGURE_HEIGHT - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
+    room = (height - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
     end = max(float(series.curve.x[-1]) for panel in panels for series in panel.shown if len(series.curve.x))
-    above = FIGURE_HEIGHT - top
+    above = height - top
     for place, panel in enumerate(panels):
         below = max(bottom, above - room * panel.share)
-        axes = plot(figure, left=_LEFT, right=_LEGEND_MARGIN, bottom=below, top=FIGURE_HEIGHT - above)
+        axes = plot(figure, left=_LEFT, right=_LEGEND_MARGIN, bottom=below, top=height - above)
         above = below - between
         ax.dress(axes)
         factor = set_places(axes, begin, end, "time")

@@ -1,4 +1,4 @@
-"""Telemetry pages: temperature, queue and CPU use over the run, and the health of the drive."""
+"""Telemetry pages: temperature, queue, CPU use and power over the run, and the health of the drive."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...units import capacity
 from ..figures import timelines, timeplots
-from ..figures.timelines import BUSIEST, CELSIUS, CPU, IOPS, QUEUE, Quantity, Series
+from ..figures.timelines import BUSIEST, CELSIUS, CPU, HOST_POWER, IOPS, POWER, QUEUE, Quantity, Series
 from ..figures.timeplots import Mark, Panel
 from ..header import when
 from ..pages import Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
+from .power import power_page
 from .summary import lower_bound_prefix
 
 #: Reads a quantity from a telemetry sample.
@@ -27,6 +28,8 @@ _READERS: Mapping[str, Callable[[TelemetrySample], float | None]] = {
     QUEUE.name: lambda telemetry: telemetry.block.queue if telemetry.block else None,
     CPU.name: lambda telemetry: telemetry.cpu_percent,
     BUSIEST.name: lambda telemetry: telemetry.busiest_cpu_percent,
+    POWER.name: lambda telemetry: telemetry.watts,
+    HOST_POWER.name: lambda telemetry: telemetry.host_watts,
 }
 #: The continuous stimuli of these phases are short, with other steps between them.
 _SHORT_PHASES = ("access A", "pre-write")
@@ -39,12 +42,16 @@ _NOTE = (
     "maximum that was read. I/Os in flight: the mean, as counted by the block layer. Interruptions of the run are "
     "omitted."
 )
-_SIMULATED_NOTE = "The temperature is that of the model, at the end of each sample and the maximum of each point."
+_SIMULATED_NOTE = (
+    "Temperature and power are those of the model: the temperature at the end of each sample, and the maximum of each "
+    "point; the mean power."
+)
 
 
 def telemetry_pages(result: TestResult) -> Iterator[Page]:
     """Yield the telemetry pages; none if there is no telemetry of the drive."""
     yield from _over_run(result)
+    yield from power_page(result)
     if result.facts.health is not None or result.health_after is not None:
         yield Page(title="Drive Health", blocks=tuple(_health(result)), flows=True)
 
@@ -55,9 +62,10 @@ def telemetry_pages(result: TestResult) -> Iterator[Page]:
 def _over_run(result: TestResult) -> Iterator[Page]:
     curves = {
         quantity.name: timelines.with_values(_series(result, quantity))
-        for quantity in (IOPS, CELSIUS, QUEUE, CPU, BUSIEST)
+        for quantity in (IOPS, CELSIUS, QUEUE, CPU, BUSIEST, POWER, HOST_POWER)
     }
-    if not curves[CELSIUS.name] and not curves[QUEUE.name]:
+    powers = [*curves[POWER.name], *curves[HOST_POWER.name]]
+    if not curves[CELSIUS.name] and not curves[QUEUE.name] and not powers:
         return
     panels = [
         Panel(
@@ -70,6 +78,7 @@ def _over_run(result: TestResult) -> Iterator[Page]:
         Panel(shown=curves[CELSIUS.name], ylabel=CELSIUS.unit, span=_around(curves[CELSIUS.name])),
         Panel(shown=curves[QUEUE.name], ylabel="in flight", span=(0.0,)),
         Panel(shown=[*curves[CPU.name], *curves[BUSIEST.name]], ylabel="CPU (%)", span=(0.0, 100.0)),
+        Panel(shown=powers, ylabel=POWER.unit, span=(0.0,)),
     ]
     panels = [panel for panel in panels if panel.shown]
     names = [
@@ -77,6 +86,7 @@ def _over_run(result: TestResult) -> Iterator[Page]:
         for name, quantity in (("drive temperature", CELSIUS), ("I/Os in flight", QUEUE), ("CPU time", CPU))
         if curves[quantity.name]
     ]
+    names += ["power"] if powers else []
     content = f"IOPS, {', '.join(names)}"
     shown = [series for panel in panels for series in panel.shown]
     figure = Figure(
@@ -84,6 +94,7 @@ def _over_run(result: TestResult) -> Iterator[Page]:
         caption=f"{content}, over the run.{timelines.reduction(shown)}",
         alt=f"Stacked plots with a common time axis: {content}.",
         draw=partial(timeplots.stacked, panels, marks=_marks(result)),
+        height=timeplots.stacked_height(panels),
     )
     yield Page(
         title="Drive and Host vs Time",

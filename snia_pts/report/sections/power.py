@@ -1,0 +1,79 @@
+"""The page on power: the rates per watt of each point, by source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...model.measurement import Measurement, mean
+from ...results.attributes import power_figures, repeated_points, window_points
+from ...results.result import TestResult
+from ..pages import Block, Page, Prose
+from ..tables import Column, Table, aligned
+
+_HOST = "RAPL, the energy counters of the host's CPU packages"
+_NOTE = (
+    "Watts: the mean over the same measurements as the rates, so over the measurement window for its points. They are "
+    "those of all that the source measures, idle power included."
+)
+_SIMULATED_NOTE = "The power is that of the model of the simulated drive."
+
+Figures = Mapping[str, float | None]
+
+
+def sources(result: TestResult) -> list[str]:
+    """Return the names of the power meters of a run; usually one, or none."""
+    telemetry = (measurement.telemetry for measurement in result.measurements)
+    return list(dict.fromkeys(sample.power.source for sample in telemetry if sample and sample.power))
+
+
+def power_page(result: TestResult) -> Iterator[Page]:
+    """Yield a page with a table for each source of power; none if no point has a power."""
+    points = list(_points(result))
+    blocks: list[Block] = []
+    for title, source, unit in (
+        ("Per watt of the power meter", ", ".join(sources(result)), "watt"),
+        ("Per watt of the CPU packages", _HOST, "host_watt"),
+    ):
+        powered = [(label, figures) for label, figures in points if figures[f"{unit}s"] is not None]
+        if powered:
+            blocks += [Prose(text=f"Source: {source}."), _table(title, powered, unit)]
+    if blocks:
+        note = _SIMULATED_NOTE if result.facts.dut.simulated else _NOTE
+        yield Page(title="IOPS per Watt", blocks=(*blocks, Prose(text=note)), flows=True)
+
+
+def _points(result: TestResult) -> Iterator[tuple[str, Figures]]:
+    """Yield the label and the figures of each point over its window, and of each continuous stimulus."""
+    for line in result.separate_lines:
+        if line.measurements:
+            where = ", ".join(filter(None, (line.phase, line.part)))
+            yield f"{line.stimulus.label} {line.stimulus.demand.label} ({where})", _figures(line.measurements)
+    if result.facts.spec.rounds_are_repeats:
+        yield from ((point.name, point.figures) for point in repeated_points(result))
+        return
+    for loop in result.loops:
+        for stimulus, figures in window_points(result, loop):
+            yield f"{stimulus.label} {stimulus.demand.label}", figures
+
+
+def _figures(measured: Sequence[Measurement]) -> Figures:
+    return {
+        "iops": mean(point.iops for point in measured),
+        "mb_per_second": mean(point.mb_per_second for point in measured),
+        **power_figures(measured),
+    }
+
+
+def _table(title: str, points: list[tuple[str, Figures]], unit: str) -> Table:
+    columns = (
+        Column(heading="Point", width=36),
+        Column(heading="IOPS", align="right", width=13),
+        Column(heading="MB/s", align="right", width=12),
+        Column(heading="W", align="right", width=11),
+        Column(heading="IOPS/W", align="right", width=14),
+        Column(heading="MB/s/W", align="right", width=14),
+    )
+    names = ("iops", "mb_per_second", f"{unit}s", f"iops_per_{unit}", f"mb_per_second_per_{unit}")
+    cells = (aligned([figures[name] for _, figures in points]) for name in names)
+    rows = tuple(zip((label for label, _ in points), *cells, strict=True))
+    return Table(kind="numbers", columns=columns, rows=rows, title=title)
