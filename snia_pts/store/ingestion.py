@@ -96,7 +96,7 @@ def _started(path: Path) -> str:
     try:
         with opened(path) as folder:
             return in_utc(read_ends(folder.journal).facts.started)
-    except (RecordError, ValueError):
+    except (RecordError, ValueError, OverflowError):
         return ""
 
 
