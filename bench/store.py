@@ -9,10 +9,10 @@ PostgreSQL server, which does not sync its files, if that is chosen, and prints:
   with other starts, units, firmwares and scattered figures: the size, and the CPU time of this process for the newest
   runs, a trend, a spread, and the judgement of a new run.
 
-Measured on two busy cores: 1000 runs added, 5.2 ms CPU each beyond reading and judging with SQLite, 8.1 ms with
+Measured on two busy cores: 1000 runs added, 5.2 ms CPU each beyond reading and judging with SQLite, 8.1 to 11.0 ms with
 PostgreSQL; of all again none changed.  With 10 000 runs (1 633 332 figures; 129 MB with SQLite, 268 with PostgreSQL),
-the CPU time of this process with SQLite and with PostgreSQL: 1.8 and 2.1 ms for the newest runs, 15.4 and 3.7 ms for a
-trend, 122 and 54 ms for a spread of one metric at 56 points over 30 units, 3.4 and 7.2 ms for the judgement of a new
+the CPU time of this process with SQLite and with PostgreSQL: 1.7 and 2.0 ms for the newest runs, 8.5 and 4.2 ms for a
+trend, 38.9 and 10.3 ms for a spread of one metric at 56 points over 30 units, 4.1 and 7.6 ms for the judgement of a new
 run.  At the same bytes a run, 1 M runs need 13 GB with SQLite and 27 GB with PostgreSQL.
 """
 

@@ -76,8 +76,8 @@ def failures_named(url: str) -> Iterator[None]:
 
 
 def cause(error: Exception) -> str:
-    """Return what the database says about a failure, on one line."""
-    return " ".join(str(error.orig if isinstance(error, DBAPIError) and error.orig else error).split())
+    """Return what the database says about a failure, on one line, without a full stop."""
+    return " ".join(str(error.orig if isinstance(error, DBAPIError) and error.orig else error).split()).rstrip(".")
 
 
 @contextmanager

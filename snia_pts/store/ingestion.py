@@ -126,7 +126,10 @@ def read(path: Path, is_stored: Callable[[Identity], bool]) -> tuple[Identity, R
                 return identity, None
             run = read_run(folder)
             require_trusted(run)
-    return identity, rows(run, identity, source(path))
+    try:
+        return identity, rows(run, identity, source(path))
+    except ValueError as error:
+        raise RecordError(path=path, reason=f"the store cannot have its values ({error})", hint="") from None
 
 
 def source(path: Path) -> dict[str, str]:
@@ -285,5 +288,11 @@ def _numbered(table_rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], 
 
 
 def in_utc(time: str) -> str:
-    """Return a time in ISO 8601 with its time zone in UTC, so that texts sort as times; unknown ones stay empty."""
-    return datetime.fromisoformat(time).astimezone(UTC).isoformat(timespec="milliseconds") if time else ""
+    """Return a time in ISO 8601 with its time zone in UTC, so that texts sort as times; unknown ones stay empty.
+
+    Raises ValueError for another text, and for a time before the year 1 or after the year 9999 in UTC.
+    """
+    try:
+        return datetime.fromisoformat(time).astimezone(UTC).isoformat(timespec="milliseconds") if time else ""
+    except OverflowError:
+        raise ValueError(f"{time} is outside the years 1 to 9999") from None

@@ -45,6 +45,7 @@ _REGRESSION = (
     "finding",
 )
 _AGAIN = "Add it again."
+_NUMBER_BITS = 64
 #: The columns that say where a run is.
 _SOURCE = ("folder", "archive", "archive_sha256")
 _ONE_SELECT = "Give one SELECT statement; snia_pts/store/schema.py has the tables."
@@ -71,6 +72,12 @@ class Filter:
     since: str | None = None
     before: str | None = None
     labels: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a number that no run can have: databases refuse integers of more than 64 bits."""
+        for number in (self.number, self.like):
+            if number is not None and number.bit_length() >= _NUMBER_BITS:
+                raise _no_run(number)
 
 
 class Store:
@@ -369,8 +376,9 @@ class Store:
 
         Raises UsageError if the store has no such run.
         """
+        its = Filter(number=number)
         with self._reading() as connection:
-            found = connection.execute(select(RUN).where(RUN.c.id == number))
+            found = connection.execute(_filtered(select(RUN), its))
             tables = {"run": _table("run", "Run", tuple(found.keys()), found.all())}
             if not len(tables["run"]):
                 raise _no_run(number)
@@ -378,8 +386,8 @@ class Store:
                 columns = [column for column in table.c if column.name not in ("run_id", "number")]
                 query = select(*columns).where(table.c.run_id == number).order_by(*table.primary_key.columns)
                 tables[name] = _table(name, title, [column.name for column in columns], connection.execute(query).all())
-        tables["figures"] = self.figures(Filter(number=number))
-        checks = self.regressions(Filter(number=number)).columns
+        tables["figures"] = self.figures(its)
+        checks = self.regressions(its).columns
         judged = {name: checks[name] for name in _REGRESSION if checks["finding"] != (None,)}
         tables["regressions"] = Table(name="regressions", title="Regressions and improvements", columns=judged)
         return tables

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, RegressionUnknown, SniaPtsError
 from snia_pts.record.entries import AFTER, BEFORE, line
-from snia_pts.store.ingestion import rows
+from snia_pts.store.ingestion import in_order, rows
 from snia_pts.store.schema import METADATA
 from snia_pts.store.store import Filter, Store
 from tests.store.stored_runs import like, put, rows_of
@@ -218,6 +218,19 @@ def forge(journal: Path, number: int, choice: int, value: Any) -> None:
         checksum = zlib.crc32(text, checksum)
         lines.append(line(checksum, text))
     journal.write_bytes(b"".join(lines))
+
+
+def test_a_start_before_the_year_1_is_refused(store: Store, runs: Path, tmp_path: Path) -> None:
+    """UTC has no such time; the run neither ends the program nor keeps the others out."""
+    folder = tmp_path / "run"
+    shutil.copytree(runs / "hir", folder)
+    places = values_in(json.loads((folder / "journal.jsonl").read_bytes().splitlines(keepends=True)[0][BEFORE:-AFTER]))
+    choice = places[1:].index(("facts", "started"))
+    forge(folder / "journal.jsonl", 0, choice, "0001-01-01T00:00:00+14:00")
+    assert in_order([runs / "hir", folder]) == [folder, runs / "hir"]
+    with pytest.raises(RecordError, match="outside the years"):
+        store.add(folder)
+    assert store.add(runs / "hir") == "added"
 
 
 _JSON = st.one_of(

@@ -166,8 +166,13 @@ def test_runs_are_filtered(store: Store, runs: Path) -> None:
     assert len(tests(since=first)) == 3
     assert tests(like=1) == {str(store.run(1)["run"].columns["test"][0])}
     assert tests(like=99) == set()
-    with pytest.raises(UsageError, match="not a time in ISO 8601"):
-        store.runs(Filter(since="yesterday"))
+    for time in ("yesterday", "0001-01-01T00:00:00+14:00"):
+        with pytest.raises(UsageError, match="not a time in ISO 8601"):
+            store.runs(Filter(since=time))
+    for query in (lambda: store.run(2**63), lambda: store.runs(Filter(like=-(2**64)))):
+        with pytest.raises(UsageError, match="has no run"):
+            query()
+    assert tests(like=2**63 - 1) == set()
     assert tests(serial="' OR 1=1 --") == set()
     metrics = store.figures(Filter(test="iops"), metric="iops", at="RND 4 KiB 0/100")
     assert metrics.columns["value"] == (pts.load(runs / "iops").figure("iops", at="RND 4 KiB 0/100").value,)
