@@ -11,6 +11,8 @@ import pytest
 
 from snia_pts.errors import TargetMissing, TargetUnfit
 from snia_pts.lab.device.identity import block_directory, block_dut, direct_sector_bytes, read_dut
+from snia_pts.lab.device.mounts import Mount
+from snia_pts.lab.device.storage import devices_of_mount
 from tests.drives import MIB, filled, loop_device
 
 NVME = {
@@ -61,6 +63,22 @@ def identified(root: Path, place: str, attributes: Mapping[str, str | bytes]) ->
     return {
         name: getattr(dut, name) for name in dut.__slots__ if name not in ("write_cache_source", "instance", "array")
     }
+
+
+def test_a_device_is_found_where_podman_hides_its_number(tmp_path: Path) -> None:
+    """In a container, sys/dev/block is empty, and only root may open it; the names of devices are still there."""
+    place = "devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1"
+    (tmp_path / "sys/class/block").mkdir(parents=True)
+    (tmp_path / "sys/class/block/nvme0n1").symlink_to(tmp_path / "sys" / place)
+    tree(tmp_path, place, {"dev": "259:0\n"}, "259:0")
+    (tmp_path / "sys/dev/block/259:0").unlink()
+    (tmp_path / "sys/dev/block").chmod(0)
+    mount = Mount(number="259:0", part="/", point="/volume", kind="ext4", source="/dev/root", options=())
+
+    assert block_directory(os.makedev(259, 0), tmp_path) == (tmp_path / "sys" / place).resolve()
+    assert devices_of_mount(mount, tmp_path) == [(tmp_path / "sys" / place).resolve()]
+    assert not block_directory(os.makedev(0, 45), tmp_path).exists()
+    (tmp_path / "sys/dev/block").chmod(0o700)
 
 
 def test_nvme(tmp_path: Path) -> None:

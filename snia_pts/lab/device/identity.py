@@ -11,6 +11,7 @@ import re
 import stat
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -165,8 +166,19 @@ def require_kernel_files(root: Path = ROOT) -> None:
 
 
 def block_directory(device_number: int, root: Path = ROOT) -> Path:
-    """Return the sysfs folder of a block device number."""
-    return (root / f"sys/dev/block/{os.major(device_number)}:{os.minor(device_number)}").resolve()
+    """Return the sysfs folder of a block device number; a path that does not exist if no block device has it."""
+    number = f"{os.major(device_number)}:{os.minor(device_number)}"
+    return block_with_number(number, root) or root / "sys/class/block" / number
+
+
+def block_with_number(number: str, root: Path = ROOT) -> Path | None:
+    """Return the sysfs folder of the block device with a number, such as 8:0; None if there is none."""
+    by_number = root / "sys/dev/block" / number
+    with suppress(PermissionError):  # Podman hides this folder in its containers
+        if by_number.exists():
+            return by_number.resolve()
+    folders = (root / "sys/class/block").glob("*")
+    return next((folder.resolve() for folder in folders if attribute(folder / "dev") == number), None)
 
 
 def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:

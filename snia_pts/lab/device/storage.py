@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .identity import ROOT, CachedStatus, attribute, block_directory, cached_status
+from .identity import ROOT, CachedStatus, attribute, block_directory, block_with_number, cached_status
 from .mounts import Mount
 
 _LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
@@ -138,9 +138,8 @@ def devices_of_mount(mount: Mount, root: Path = ROOT) -> list[Path]:
     They are looked up by the number of the file system, else by the names that it reports: bcachefs reports all of its
     devices, btrfs one of them.
     """
-    by_number = root / "sys/dev/block" / mount.number
-    if _NUMBER.fullmatch(mount.number) and by_number.exists():
-        return [by_number.resolve()]
+    if _NUMBER.fullmatch(mount.number) and (block := block_with_number(mount.number, root)):
+        return [block]
     named = [block for name in mount.source.split(":") if (block := block_of(name, root))]
     for folder in root.glob("sys/fs/btrfs/*/devices") if named else ():
         devices = sorted(device.resolve() for device in folder.glob("*"))
