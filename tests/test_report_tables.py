@@ -31,7 +31,7 @@ from snia_pts.report.tables import Column, Table, aligned, thousands
 from snia_pts.results.result import Loop, RunWarning, TestResult
 from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
 from snia_pts.spec.reader import read_specification
-from snia_pts.units import number
+from snia_pts.units import capacity
 from tests import samples
 
 SPEC = cast("IopsSpec", read_specification("iops", "2.0.2", "enterprise").spec)
@@ -349,7 +349,7 @@ def test_written_data_counts_everything_since_the_purge() -> None:
     written = sum(item.write.transferred_bytes for item in (conditioned, *measured))
     assert len(measured) == 56 + 3
     rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
-    assert rows["Data written, whole run"].startswith(f"at least {number(written / 1e9)} GB")
+    assert rows["Data written, whole run"].startswith(f"at least {capacity(written)}, ")
 
 
 def test_a_simulated_drive_s_time_is_called_virtual() -> None:
