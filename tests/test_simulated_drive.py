@@ -389,3 +389,16 @@ def test_presets_cite_their_sources(name: str) -> None:
     """Every preset lists the sources of its figures."""
     assert all(source.strip() for source in read_preset(name).sources)
     assert read_preset(name).sources
+
+
+def test_the_power_of_a_preset_is_its_idle_power_and_the_energy_of_its_io() -> None:
+    """Computed by hand for two seconds; a preset without power has none, and an idle time has the idle power."""
+    power = read_preset("enterprise-nvme-sensors").power
+    assert power is not None
+    changed = dataclasses.replace(
+        power, idle_watts=5.0, microjoules_per_io=3.0, joules_per_read_gb=2.0, joules_per_written_gb=4.0
+    )
+
+    assert changed.watts(2.0, 1_000_000, 10e9, 5e9) == pytest.approx(5.0 + (3.0 + 20.0 + 20.0) / 2)
+    assert changed.watts(2.0, 0, 0.0, 0.0) == changed.watts(0.0, 0, 0.0, 0.0) == 5.0
+    assert read_preset("enterprise-nvme").power is None
