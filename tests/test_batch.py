@@ -1,0 +1,242 @@
+"""Several drives, each tested by a process of its own: started, killed, resumed and stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.batch.folder import BatchFolder
+from snia_pts.batch.start import confirm_all, present_target, require_distinct
+from snia_pts.errors import NotConfirmed, UsageError
+from snia_pts.lab.simulated.laboratory import simulated_dut
+from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.runner.caller import Caller
+from snia_pts.runner.confirmation import ConfirmDestruction, ConfirmRestart, ThreatenedDrive
+from tests import samples
+from tests.command_line import opened_files, snia_pts
+
+_DRIVE = "sim:enterprise-nvme"
+_DEADLINE_SECONDS = 120
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + _DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _processes(folder: Path) -> dict[str, int]:
+    """Return the processes of a batch by the file of it that each has locked, and that alone they have open."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        for name in opened_files(int(path.name)):
+            if name == str(folder / "batch.json") or (name.startswith(f"{folder}/") and name.endswith(".process")):
+                found[Path(name).name] = int(path.name)
+    return found
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Iterator[Path]:
+    """The path of a batch; what still runs at the end is killed."""
+    path = tmp_path / "batch"
+    yield path
+    for pid in _processes(path).values():
+        _kill(pid)
+
+
+def _start(folder: Path, count: int, *options: str, test: str = "wsat") -> subprocess.CompletedProcess[str]:
+    words = [test, *[_DRIVE] * count, "--detach", "--run-dir", str(folder), "--to", "none"]
+    return snia_pts(folder.parent, *words, *options)
+
+
+def _status(folder: Path) -> list[dict[str, Any]]:
+    statuses: list[dict[str, Any]] = json.loads(snia_pts(folder.parent, "status", str(folder), "--json").stdout)
+    return statuses
+
+
+def _all_ended(folder: Path) -> bool:
+    return not _processes(folder)
+
+
+def _journal_kinds(run: Path) -> list[str]:
+    return [json.loads(line)["entry"]["kind"] for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def _require_one_fresh_start_each(folder: Path, count: int) -> None:
+    """Each drive has one journal with one start entry, and its test is finished."""
+    journals = sorted(folder.rglob("journal.jsonl"))
+    assert len(journals) == count
+    for journal in journals:
+        kinds = _journal_kinds(journal.parent)
+        assert kinds.count("start") == 1
+        assert kinds[-1] == "end"
+    assert {drive["state"] for drive in _status(folder)} == {"finished"}
+
+
+def test_a_batch_tests_each_drive_once_within_its_limit(batch: Path) -> None:
+    """The command returns when the first has begun; the others follow without it."""
+    output = _start(batch, 3, "--side-by-side", "2").stdout
+    most = 0
+
+    def ended() -> bool:
+        nonlocal most
+        names = _processes(batch)
+        most = max(most, sum(name.endswith(".process") for name in names))
+        return not names
+
+    _wait_until(ended)
+
+    assert output.count("begun") == 2
+    assert output.count("waits until another drive is finished") == 1
+    assert most <= 2
+    _require_one_fresh_start_each(batch, 3)
+
+
+def test_after_a_power_failure_every_drive_ends_with_a_verdict(batch: Path) -> None:
+    """Killing all processes at once leaves interrupted and unstarted drives, which resume finishes."""
+    _start(batch, 3, "--side-by-side", "2", test="iops")
+    for pid in _processes(batch).values():
+        _kill(pid)
+    _wait_until(lambda: _all_ended(batch))
+    states = [drive["state"] for drive in _status(batch)]
+    assert states == ["stopped", "stopped", "not started"]
+
+    snia_pts(batch.parent, "resume", str(batch))
+    _wait_until(lambda: _all_ended(batch))
+
+    _require_one_fresh_start_each(batch, 3)
+    refused = snia_pts(batch.parent, "resume", str(batch), check=False)
+    assert refused.returncode == 16
+    assert "each of its drives is finished" in refused.stderr
+
+
+def test_runs_survive_the_process_that_starts_the_others(batch: Path) -> None:
+    """Resume starts the drive that waited; the one that is being tested is left alone."""
+    _start(batch, 2, "--side-by-side", "1", test="iops")
+    processes = _processes(batch)
+    os.kill(processes["01-sim-enterprise-nvme.process"], signal.SIGSTOP)
+    _kill(processes["batch.json"])
+    _wait_until(lambda: "batch.json" not in _processes(batch))
+
+    output = snia_pts(batch.parent, "resume", str(batch)).stdout
+    assert "waits until another drive is finished" in output
+    assert _processes(batch)["01-sim-enterprise-nvme.process"] == processes["01-sim-enterprise-nvme.process"]
+    os.kill(processes["01-sim-enterprise-nvme.process"], signal.SIGCONT)
+    _wait_until(lambda: _all_ended(batch))
+
+    _require_one_fresh_start_each(batch, 2)
+
+
+def test_a_process_killed_before_its_test_began_is_started_again(batch: Path) -> None:
+    """Its empty run folder does not stand in the way."""
+    _start(batch, 1, test="iops")
+    for pid in _processes(batch).values():
+        _kill(pid)
+    _wait_until(lambda: _all_ended(batch))
+    (batch / "01-sim-enterprise-nvme" / "journal.jsonl").unlink()
+    for path in (batch / "01-sim-enterprise-nvme" / "evidence").iterdir():
+        path.unlink()
+
+    snia_pts(batch.parent, "resume", str(batch))
+    _wait_until(lambda: _all_ended(batch))
+
+    _require_one_fresh_start_each(batch, 1)
+
+
+def test_stop_waits_and_starts_no_further_drive(batch: Path) -> None:
+    """Afterwards nothing runs, and status names the command that continues the batch."""
+    _start(batch, 3, "--side-by-side", "1", test="iops")
+    snia_pts(batch.parent, "stop", str(batch))
+
+    assert _all_ended(batch)
+    output = snia_pts(batch.parent, "status", str(batch)).stdout
+    assert f"snia-pts resume {batch}" in output
+    assert snia_pts(batch.parent, "stop", str(batch), check=False).returncode == 17
+
+
+def test_several_targets_need_detach(tmp_path: Path) -> None:
+    """Nothing is started without it."""
+    refused = snia_pts(tmp_path, "wsat", _DRIVE, _DRIVE, check=False)
+    assert refused.returncode == 2
+    assert "--detach" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_refused_target_starts_none(tmp_path: Path) -> None:
+    """All targets are checked before the first test."""
+    refused = snia_pts(tmp_path, "wsat", _DRIVE, "sim:no-such-drive", "--detach", check=False)
+    assert refused.returncode == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_names_of_a_file_are_refused(tmp_path: Path) -> None:
+    """Symlinks and hard links lead to the same file."""
+    target = tmp_path / "target"
+    target.write_bytes(bytes(1 << 20))
+    (tmp_path / "symlink").symlink_to(target)
+    refused = snia_pts(tmp_path, "wsat", "target", "symlink", "--overwrite", "--detach", check=False)
+    assert refused.returncode == 2
+    assert "are the same target" in refused.stderr
+
+
+def test_two_names_of_a_drive_are_refused() -> None:
+    """Two paths of a drive, or two namespaces, have one serial number."""
+    one = samples.dut()
+    with pytest.raises(UsageError, match="are the same drive"):
+        require_distinct([one, samples.dut(path="/dev/nvme0n2")])
+    require_distinct([one, samples.dut(path="/dev/nvme1n1", serial="another")])
+    simulated = simulated_dut("enterprise-nvme", read_preset("enterprise-nvme"))
+    require_distinct([simulated, simulated])
+
+
+def _threatened(number: int) -> ThreatenedDrive:
+    return ThreatenedDrive(path=f"/dev/nvme{number}n1", model="M", serial=f"S{number}", capacity_bytes=1, signatures=())
+
+
+def test_all_drives_are_confirmed_by_one_answer() -> None:
+    """The question lists every drive; an answer without one of them confirms none."""
+    asked: list[ConfirmDestruction | ConfirmRestart] = []
+
+    def answer(request: ConfirmDestruction | ConfirmRestart) -> str:
+        asked.append(request)
+        return "S2, S1"
+
+    confirm_all([_threatened(1), _threatened(2)], None, Caller(confirm=answer))
+    assert [request.expected for request in asked] == ["S1,S2"]
+    for typed in ("S1", "S1,S1", "S1,S2,S3", ""):
+        with pytest.raises(NotConfirmed):
+            confirm_all([_threatened(1), _threatened(2)], typed, Caller(confirm=answer))
+    assert len(asked) == 1
+
+
+def test_options_that_destroy_data_or_start_programs_are_not_stored(batch: Path) -> None:
+    """batch.json lists the drives and the tests only."""
+    _start(batch, 1, "--seed", "7")
+    stored = BatchFolder.existing(batch)
+    assert stored is not None
+    (options,) = stored.drives[0].options
+    assert (options.seed, options.serial, options.purge_command, options.plugins) == (7, None, None, ())
+    assert present_target(stored.drives[0]) == _DRIVE
+
+
+def test_a_damaged_list_of_drives_is_an_error(tmp_path: Path) -> None:
+    """A name that leads out of the batch is refused."""
+    (tmp_path / "batch.json").write_text('{"format": 1, "side_by_side": 1, "drives": [{"name": "../01-x"}]}')
+    refused = snia_pts(tmp_path, "status", str(tmp_path), check=False)
+    assert refused.returncode == 14
+    assert "batch.json has" in refused.stderr
