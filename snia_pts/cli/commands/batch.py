@@ -12,7 +12,7 @@ from ...batch.folder import BatchDrive, BatchFolder
 from ...batch.processes import DriveOrder, Order, StartedDrive, start_drives, wait_until_begun
 from ...batch.resume import prepare_resume
 from ...batch.start import BatchRequest, default_side_by_side, prepare_batch
-from ...errors import BatchIncomplete, UsageError
+from ...errors import BatchIncomplete, Interrupted, UsageError, stop_cause
 from ...files import shell_quoted
 from ...model.run_options import RunOptions
 from ...runner.caller import Caller
@@ -95,8 +95,12 @@ def _start(batch: BatchFolder, orders: Sequence[DriveOrder], lock: int | None = 
             started = start_drives(batch, order, file.fileno())
     else:
         started = start_drives(batch, order, lock)
-    wait_until_begun(batch, started)
     path = shell_quoted(batch.path)
+    try:
+        wait_until_begun(batch, started)
+    except KeyboardInterrupt as stop:
+        hint = f"The tests go on; snia-pts status {path} shows them, snia-pts stop {path} stops them."
+        raise Interrupted(cause=stop_cause(stop), step="start of the batch", what=batch.path, hint=hint) from None
     print_lines(_start_lines(batch, orders, started))
     commands = f"snia-pts status {path} shows the drives, snia-pts stop {path} stops them."
     print_lines(("", f"batch folder: {batch.path}", commands))

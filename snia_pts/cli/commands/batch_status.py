@@ -113,7 +113,9 @@ def batch_lines(batch: BatchFolder, drives: Sequence[DriveStatus]) -> Iterator[s
     width = max(len(Path(drive.run).name) for drive in drives)
     for drive in drives:
         where = ", ".join(filter(None, (drive.test, drive.position)))
-        left = "" if drive.most_seconds_left is None else f"at most {duration(drive.most_seconds_left)} left"
+        left = (
+            "" if drive.most_seconds_left is None else f"at most {duration(drive.most_seconds_left)} left by its plan"
+        )
         text = "; ".join(filter(None, (where, left, drive.detail)))
         yield f"{Path(drive.run).name:{width}}  {drive.state:11}  {text}".rstrip()
     counts = {state: sum(drive.state == state for drive in drives) for state in dict.fromkeys(d.state for d in drives)}
