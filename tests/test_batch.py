@@ -10,16 +10,20 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from snia_pts.batch.folder import BatchFolder
+from snia_pts.batch import start
+from snia_pts.batch.folder import BatchDrive, BatchFolder, drive_name
 from snia_pts.batch.start import confirm_all, present_target, require_distinct
+from snia_pts.cli.commands import batch as commands
 from snia_pts.cli.main import main
-from snia_pts.errors import NotConfirmed, UsageError
+from snia_pts.errors import BatchIncomplete, NotConfirmed, UsageError
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.confirmation import ConfirmDestruction, ConfirmRestart, ThreatenedDrive
 from tests import samples
@@ -249,3 +253,44 @@ def test_a_damaged_list_of_drives_is_an_error(tmp_path: Path) -> None:
     """A name that leads out of the batch is refused."""
     (tmp_path / "batch.json").write_text('{"format": 1, "side_by_side": 1, "drives": [{"name": "../01-x"}]}')
     assert "batch.json has" in _snia_pts("status", str(tmp_path), code=14)
+
+
+def test_a_drive_is_found_under_its_new_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a reboot, the drive with the stored serial number is tested, whatever its name; a unique one only."""
+    before, now = samples.dut(path="/dev/nvme98n1"), samples.dut(path="/dev/nvme99n1")
+    other = samples.dut(path="/dev/nvme97n1", serial="another")
+    drive = BatchDrive(
+        name=drive_name(1, before.identity),
+        model=before.model,
+        serial=before.serial,
+        suite=False,
+        options=(RunOptions(test="iops", target=before.path),),
+        longest_seconds=(1.0,),
+    )
+    for duts, expected in (((other, now), now.path), ((other,), before.path), ((now, now), before.path)):
+        devices = [SimpleNamespace(path=dut.path, dut=dut) for dut in duts]
+        monkeypatch.setattr(start, "read_inventory", lambda devices=devices: devices)
+        assert present_target(drive) == expected
+
+
+def test_a_process_that_ends_before_its_test_begins_is_reported(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command fails, and resume starts the drive; the folder of the batch keeps its output."""
+    with monkeypatch.context() as broken:
+        broken.setattr(commands, "_TEST_DRIVE", "snia_pts.cli.commands.batch_drive:missing")
+        words = ("wsat", _DRIVE, "--detach", "--run-dir", str(batch), "--to", "none")
+        assert "ended before a test began" in _snia_pts(*words, code=BatchIncomplete.exit_code)
+    assert [drive["state"] for drive in _status(batch)] == ["not started"]
+    assert "missing" in (batch / "01-sim-enterprise-nvme.out").read_text()
+
+    _snia_pts("resume", str(batch))
+    _wait_until(lambda: _all_ended(batch))
+
+    _require_one_fresh_start_each(batch, 1)
+
+
+def test_invalid_options_of_the_processes_are_refused(tmp_path: Path) -> None:
+    """Each process would refuse them; no folder is created."""
+    words = ("wsat", _DRIVE, _DRIVE, "--detach", "--run-dir", str(tmp_path / "batch"))
+    _snia_pts(*words, "--mail-to", "a@example.org", code=UsageError.exit_code)
+    _snia_pts(*words, "--side-by-side", "0", code=UsageError.exit_code)
+    assert not list(tmp_path.iterdir())

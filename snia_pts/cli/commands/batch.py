@@ -19,6 +19,7 @@ from ...runner.caller import Caller
 from ...units import counted, whole_number
 from ..mail.config import load_mail_config
 from ..options import resume_options
+from ..storing import stored_on_exit
 from ..text.terminal import Terminal, print_lines, say
 
 #: Tests one drive of a batch, in a process of its own.
@@ -65,8 +66,11 @@ def resume_batch(batch: BatchFolder, arguments: argparse.Namespace) -> int:
 
 
 def _caller(arguments: argparse.Namespace) -> Caller:
-    load_mail_config(arguments)  # refuses invalid options before any test starts
+    """Return the caller of the checks; raises the error of invalid options of each process."""
+    load_mail_config(arguments)
     terminal = Terminal(arguments.progress)
+    with stored_on_exit(arguments.store, terminal.on_event):
+        pass
     return Caller(on_event=terminal.on_event, confirm=terminal.confirm)
 
 
