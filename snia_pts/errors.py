@@ -32,6 +32,7 @@ that of its parent::
      |- StoreError         23   a store of results cannot be used
      |- RegressionFound    24   a key figure is worse than those of the last like runs
      |- RegressionUnknown  25   a key figure has no basis for a judgement
+     |- BatchIncomplete    26   no test began on some drives of a batch
     Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
 """
 
@@ -385,6 +386,17 @@ class RegressionUnknown(SniaPtsError):
     hint: str = "docs/store.rst says what a judgement needs; add more runs, or select other ones with the filters."
     unknown: int
     total: int
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchIncomplete(SniaPtsError):
+    """The processes of some drives of a batch ended before a test began; the other drives are being tested."""
+
+    exit_code = 26
+    message = "No test began on {drives} of {path}."
+    hint: str = "The file NAME.out in that folder says why; snia-pts resume {path} tries again."
+    path: Path | str
+    drives: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from snia_pts.api.run import load_many
-from snia_pts.cli.commands import status
+from snia_pts.cli.commands import run_status
 from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, RecordError, SniaPtsError
 from snia_pts.model.measurement import Outcome
@@ -155,8 +155,8 @@ def test_each_line_is_printed_at_once(many: Path, monkeypatch: pytest.MonkeyPatc
         opened.append(path)
         return read_ends(path)
 
-    monkeypatch.setattr(status, "read_ends", noted)
-    lines: Iterator[str] = status._lines(status._read_statuses(many), 10)
+    monkeypatch.setattr(run_status, "read_ends", noted)
+    lines: Iterator[str] = run_status.status_lines(run_status.read_statuses(many), 10)
 
     assert next(lines).startswith(str(many / "1"))
     assert opened == [many / "1/journal.jsonl", many / "2/journal.jsonl"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from ..errors import HostFailed, SniaPtsError, UsageError
-from ..lab.process.detached import DetachedProcess
+from ..lab.process.detached import DetachedProcess, order_file, python_program
 from ..model.run_options import RunOptions
 from ..record.folder import RunFolder
 from ..runner.events import Event
@@ -23,11 +23,6 @@ from ..runner.resume import ResumeOptions
 from .job_process import FINISHED, FOLDER_DESCRIPTOR, OUTCOME_DESCRIPTOR, error_from_json
 from .run import Run, load
 
-#: Reads the order from its standard input, which is not on any disk, and imports as this process does.
-_PROGRAM = (
-    "import json, sys; order = json.load(sys.stdin); sys.path[:] = order['sys_path']; "
-    "from snia_pts.api.job_process import main; main(order)"
-)
 #: The most of an outcome or of the output that is read.
 _MAX_BYTES = 1 << 20
 
@@ -90,11 +85,10 @@ def start(options: RunOptions | ResumeOptions, path: str | os.PathLike[str] | No
         detail = "start: expected RunOptions, or ResumeOptions and the path of a stopped run."
         raise UsageError(detail=detail, hint="The path of a new run folder is RunOptions.run_folder.")
     order = {
-        "sys_path": [str(Path(entry).absolute()) for entry in sys.path],
         "options": TypeAdapter(type(options)).dump_python(options, mode="json"),
         "path": None if path is None else os.fspath(path),
     }
-    process, folder = _start_process(json.dumps(order).encode())
+    process, folder = _start_process(order)
     if folder is None:
         raise process.error() or HostFailed(
             step="start of the job", what=sys.executable, reason="it ended without a run and without an error"
@@ -130,7 +124,7 @@ class _JobProcess(DetachedProcess):
             FOLDER_DESCRIPTOR: folder,
             OUTCOME_DESCRIPTOR: self._outcome,
         }
-        super().__init__((sys.executable, "-P", "-c", _PROGRAM), descriptors)
+        super().__init__(python_program("snia_pts.api.job_process:main"), descriptors)
 
     def error(self) -> SniaPtsError | None:
         """Wait for the end of the process, and return the error that ended its run; None if it finished."""
@@ -144,15 +138,13 @@ class _JobProcess(DetachedProcess):
         return HostFailed(step="process of the run", what=f"process {self.pid}", reason=reason)
 
 
-def _start_process(order: bytes) -> tuple[_JobProcess, Path | None]:
+def _start_process(order: Mapping[str, Any]) -> tuple[_JobProcess, Path | None]:
     """Start a process with an order; return it, and its run folder once its target is confirmed, None if it ended."""
     with ExitStack() as opened:
         reader, writer = os.pipe()
         folder = opened.enter_context(os.fdopen(reader, "rb"))
-        with os.fdopen(writer, "wb"), os.fdopen(os.memfd_create("order"), "w+b", 0) as file:
-            file.write(order)
-            file.seek(0)
-            process = _JobProcess(file.fileno(), writer)
+        with os.fdopen(writer, "wb"), order_file(order) as file:
+            process = _JobProcess(file, writer)
         try:
             path = folder.read()
         except BaseException:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from .. import errors
 from ..errors import HostFailed, SniaPtsError, stopped_before_start
+from ..lab.process.detached import close_order
 from ..model.run_options import RunOptions
 from ..runner.events import CalibrationStarted, Event, FolderCreated, RunStarted
 from ..runner.resume import ResumeOptions
@@ -29,8 +30,7 @@ def main(order: Mapping[str, Any]) -> None:
     """Run or resume a test; writes FINISHED, or the error as JSON, to OUTCOME_DESCRIPTOR."""
     for descriptor in (FOLDER_DESCRIPTOR, OUTCOME_DESCRIPTOR):
         os.set_inheritable(descriptor, False)
-    with Path(os.devnull).open("rb") as nothing:  # instead of the order, which may have a serial number
-        os.dup2(nothing.fileno(), 0)
+    close_order()
     try:
         with stopped_by_signals():
             _run(order)

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, TextIO, cast
 
 from ..errors import HostFailed, SniaPtsError, UsageError, stopped_before_start
@@ -23,25 +24,37 @@ def console() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
+    return run_reported(partial(_run, argv))
+
+
+def run_reported(run: Callable[[list[Callable[[], None]]], int]) -> int:
+    """Call ``run`` and return its exit code; print an error as a sentence, and return its code.
+
+    ``run`` may append functions to its argument, which are called after the last output.
+    """
     _open_streams()
     _replace_unencodable()
     afterwards: list[Callable[[], None]] = []
     with _printable_streams():
         try:
-            return _run(argv, afterwards)
+            return _report_errors(partial(run, afterwards))
         finally:
             for call in afterwards:
                 call()
 
 
 def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
-    """Parse ``argv`` and call its verb, which may append to ``afterwards`` functions to call after the last output."""
+    """Parse ``argv`` and call its verb."""
+    _require_text(argv)
+    arguments = build_parser().parse_args(argv)
+    arguments.command_line, arguments.afterwards = ("snia-pts", *argv), afterwards
+    with _log_on_terminal(arguments):
+        return int(arguments.verb(arguments))
+
+
+def _report_errors(run: Callable[[], int]) -> int:
     try:
-        _require_text(argv)
-        arguments = build_parser().parse_args(argv)
-        arguments.command_line, arguments.afterwards = ("snia-pts", *argv), afterwards
-        with _log_on_terminal(arguments):
-            code = int(arguments.verb(arguments))
+        code = run()
         sys.stdout.flush()
         return code
     except SniaPtsError as error:

@@ -17,9 +17,12 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
     """Return the options of a verb that runs a test; raises UsageError or SpecError."""
     if arguments.json and not arguments.plan:
         raise UsageError(detail="--json needs --plan.", hint="After a run, snia-pts assess RUN --json.")
+    if arguments.side_by_side is not None and not arguments.detach:
+        raise UsageError(detail="--side-by-side needs --detach.", hint="Omit it, or add --detach.")
+    several = arguments.detach or len(arguments.targets) > 1
     return RunOptions(
         test=arguments.test,
-        target=str(arguments.target),
+        target=str(arguments.targets[0]),
         specification=None if arguments.spec is None else str(arguments.spec),
         test_class=arguments.test_class,
         pts=arguments.pts,
@@ -27,7 +30,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         size_bytes=None if arguments.size is None else parse_size(arguments.size),
         overwrite=arguments.overwrite,
         discard_data=arguments.discard_data,
-        serial=arguments.serial,
+        serial=None if several else arguments.serial,
         member_run=arguments.member_run,
         purge=arguments.purge,
         purge_command=arguments.purge_command,

@@ -165,7 +165,11 @@ def _all(parser: Parser) -> None:
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Add TARGET and the options of its preparation, which ``options.run_options`` reads."""
     parser.add_argument(
-        "target", metavar="TARGET", type=_path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
+        "targets",
+        metavar="TARGET",
+        type=_path,
+        nargs="+",
+        help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE; several with --detach",
     )
     target = parser.add_argument_group("target")
     target.add_argument("--size", metavar="SIZE", help="size of the file to create, for example 1G")
@@ -240,6 +244,16 @@ def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> Non
     )
     add_plugins(run)
     run.add_argument("--run-dir", metavar="DIR", type=_path, help=f"the run folder (default: {default_folder})")
+    run.add_argument(
+        "--detach",
+        action="store_true",
+        help="test each TARGET in a process of its own that outlives this command (docs/batch.rst)",
+    )
+    run.add_argument(
+        "--side-by-side",
+        metavar="N",
+        help="with --detach: the number of drives to test at a time (default: one per 2 CPUs)",
+    )
     _limits(run)
     _about(run)
     add_formats(run)
@@ -368,12 +382,14 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 
 def _resume(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Continues a stopped run, or several tests. Rounds continue where they stopped, and only a window after the "
-        "interruption counts; if a step was interrupted that the standard requires without a break, the run starts "
-        "again at the last purge."
+        "Continues a stopped run, several tests, or a batch of drives. Rounds continue where they stopped, and only a "
+        "window after the interruption counts; if a step was interrupted that the standard requires without a break, "
+        "the run starts again at the last purge."
     )
     parser.set_defaults(verb=_verb("resume:resume"), policy="rule")
-    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
+    parser.add_argument(
+        "run", metavar="RUN", type=_path, help="the folder of a run, of several tests (all), or of a batch"
+    )
     policies = parser.add_mutually_exclusive_group()
     policies.add_argument(
         "--continue",
@@ -403,11 +419,13 @@ def _resume(parser: argparse.ArgumentParser) -> None:
 
 def _stop(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Asks a run to stop after its current point or sample, and does not wait until it stops. Measurements are "
-        "kept; snia-pts resume RUN continues the run."
+        "Asks a run to stop after its current point or sample, and does not wait until it stops. Stops all runs of a "
+        "batch, and waits until they have stopped. Measurements are kept; snia-pts resume RUN continues the run."
     )
     parser.set_defaults(verb=_verb("status:stop"))
-    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of several tests (all)")
+    parser.add_argument(
+        "run", metavar="RUN", type=_path, help="the folder of a run, of several tests (all), or of a batch"
+    )
 
 
 def _status(parser: argparse.ArgumentParser) -> None:
@@ -421,6 +439,6 @@ def _status(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         type=_path,
         nargs="+",
-        help="the folder of a run, of several tests (all), or of several runs",
+        help="the folder of a run, of several tests (all), of several runs, or of a batch",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")

@@ -203,3 +203,16 @@ def child_folders(path: Path) -> list[Path]:
         return sorted(path.iterdir())
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def running_folders(path: Path) -> list[RunFolder]:
+    """Return the folders at ``path`` that take a request to stop: of the run in progress, or of a suite between two.
+
+    Raises RecordError.
+    """
+    suite = SuiteFolder.existing(path)
+    paths = map(suite.run_path, suite.tests) if suite else (path,)
+    running = [folder for run_path in paths if (folder := RunFolder(path=run_path)).is_running]
+    if suite and not running and suite.in_progress:
+        return [suite.as_run_folder]
+    return running

@@ -295,11 +295,21 @@ def _check_stop_requested(folders: Sequence[RunFolder], result: TestResult, call
 
 def _new_folder(path: Path, caller: Caller) -> RunFolder:
     """Return a new run folder; first remove the remains of a run that never started."""
-    if os.path.lexists(path / RESTORE_FILE):
-        for line in restore_settings(path):
-            caller.tell(line)
-    RunFolder(path=path, created=True).discard()
+    discard_unstarted(path, caller)
     return RunFolder.create(path)
+
+
+def discard_unstarted(path: Path, caller: Caller) -> None:
+    """Remove the remains of a run, or of several tests, that never started; restore the settings that it changed."""
+    suite = SuiteFolder.existing(path)
+    for run_path in map(suite.run_path, suite.tests) if suite else (path,):
+        if os.path.lexists(run_path / RESTORE_FILE):
+            for line in restore_settings(run_path):
+                caller.tell(line)
+        RunFolder(path=run_path, created=True).discard()
+    if suite:
+        suite.as_run_folder.withdraw_stop()
+        replace(suite, created=True).discard()
 
 
 def _report(result: TestResult, run: RunFolder, formats: Sequence[str], unreported: list[ReportError]) -> None:

@@ -23,6 +23,7 @@ from ..text.formatting import json_text
 from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
 from ..text.suite import overview_lines
 from ..text.terminal import Terminal, print_lines
+from .batch import start_batch
 
 
 def run_one(arguments: argparse.Namespace) -> int:
@@ -31,14 +32,16 @@ def run_one(arguments: argparse.Namespace) -> int:
 
 
 def run_or_plan(options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Run, or plan, the test of these options, and print the result."""
+    """Run, or plan, the test of these options, and print the result; start it on several targets as a batch."""
+    if arguments.detach or len(arguments.targets) > 1:
+        return start_batch((options,), arguments, suite=False)
     if arguments.plan:
         with operator_session(arguments) as (caller, _):
             plan = estimate(options, caller)
         if arguments.json:
             print(json_text(plan_json(plan, plan.dut)))
         else:
-            print_lines(plan_lines(plan, plan.dut, arguments.target))
+            print_lines(plan_lines(plan, plan.dut, arguments.targets[0]))
         return 0
     with operator_session(arguments) as (caller, _):
         return show_run(run(options, caller))
@@ -52,14 +55,19 @@ def run_all(arguments: argparse.Namespace) -> int:
 
 
 def run_or_plan_all(options: Sequence[RunOptions], arguments: argparse.Namespace) -> int:
-    """Run, or plan, the tests of these options one after the other, and print the results."""
+    """Run, or plan, the tests of these options one after the other, and print the results.
+
+    Starts them on several targets as a batch.
+    """
+    if arguments.detach or len(arguments.targets) > 1:
+        return start_batch(options, arguments, suite=True)
     if arguments.plan:
         with operator_session(arguments) as (caller, _):
             estimates = estimate_suite(options, caller)
         if arguments.json:
             print(json_text(suite_json(estimates, estimates[0].dut)))
         else:
-            print_lines(suite_lines(estimates, estimates[0].dut, arguments.target))
+            print_lines(suite_lines(estimates, estimates[0].dut, arguments.targets[0]))
         return 0
     with operator_session(arguments) as (caller, notification):
         return show_suite(run_suite(options, caller), notification)

@@ -1,322 +1,72 @@
-"""The verbs ``status`` and ``stop``: the state of runs, and a request to stop one, from any terminal."""
+"""The verbs ``status`` and ``stop``: the state of runs, and a request to stop them, from any terminal."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
-from itertools import chain, islice
-from pathlib import Path
-from typing import Literal, get_args
+from collections.abc import Iterator
+from dataclasses import asdict
 
+from ...batch.folder import BatchFolder
 from ...errors import NotRunning, RecordError
 from ...files import shell_quoted
-from ...record.ends import JournalEnds, read_ends
-from ...record.folder import RunFolder, unreadable, writable_path
-from ...record.journal_reader import end_detail
-from ...record.replay import ResumePlan, assess, inspect_run, parse_time
-from ...record.result_xml import stored_verdict
-from ...record.suite import SuiteFolder, child_folders, is_run
-from ...results.limit_checks import judgements
-from ...results.result import TestResult
-from ...units import counted, duration
+from ...record.folder import RunFolder, writable_path
+from ...record.suite import SuiteFolder, running_folders
 from ..text.formatting import json_text
 from ..text.terminal import print_lines
-
-State = Literal["starting", "running", "stopped", "finished", "not started", "unreadable"]
-#: Widths of columns.  NVMe serial numbers have 20 characters.
-_SERIAL_WIDTH, _STATE_WIDTH = 20, max(map(len, get_args(State)))
-
-#: Follows a verdict that anybody may have written to result.xml.
-_NOT_VERIFIED = "(by result.xml, not verified)"
-_IMPORT_UNFINISHED = "the import did not finish; remove the folder and import the file again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
-    """The state of a run.
-
-    ``position`` is the step and point that it reached, ``detail`` explains its state, and ``command`` continues it.
-    ``virtual`` is True if its times are those of a simulated drive, which are usually in the future.
-    """
-
-    run: str
-    state: State
-    test: str = ""
-    drive: str = ""
-    serial: str = ""
-    position: str = ""
-    since: str = ""
-    virtual: bool = False
-    detail: str = ""
-    command: str = ""
+from .batch_status import batch_lines, drive_statuses, stop_batch
+from .run_status import RunStatus, name_width, read_statuses, repeated_step, status_lines
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """Print the state of each run, or of all runs in a folder.
+    """Print the state of each run, of all runs in a folder, or of each drive of a batch.
 
     The exit code is that of RecordError if a run cannot be read.
     """
     states = set[str]()
+    batch = BatchFolder.existing(arguments.runs[0]) if len(arguments.runs) == 1 else None
+    if batch:
+        return _batch_status(batch, as_json=arguments.json)
 
     def statuses() -> Iterator[RunStatus]:
         for path in arguments.runs:
-            for run in _read_statuses(path):
+            for run in read_statuses(path):
                 states.add(run.state)
                 yield run
 
     if arguments.json:
         print(json_text([asdict(run) for run in statuses()]))
     else:
-        print_lines(_lines(statuses(), max(map(_name_width, arguments.runs))))
+        print_lines(status_lines(statuses(), max(map(name_width, arguments.runs))))
     return RecordError.exit_code if "unreadable" in states else 0
 
 
-def _lines(runs: Iterator[RunStatus], width: int) -> Iterator[str]:
-    """Yield the lines about one run, or about several, each as soon as it is known."""
-    first = tuple(islice(runs, 2))
-    if len(first) == 1:
-        yield from _lines_of_one(first[0])
+def _batch_status(batch: BatchFolder, *, as_json: bool) -> int:
+    drives = list(drive_statuses(batch))
+    if as_json:
+        print(json_text([asdict(drive) for drive in drives]))
     else:
-        yield from _lines_of_several(chain(first, runs), width)
-
-
-def _name_width(path: Path) -> int:
-    """Return the length of the longest name of a run at or in ``path``, as far as it can be listed."""
-    try:
-        names = [] if (path / "journal.jsonl").exists() else [child.name for child in path.iterdir()]
-    except OSError:
-        names = []
-    width = len(_shell_path(path.absolute()))
-    return width + (1 + max(map(len, names)) if names else 0)
-
-
-def _read_statuses(path: Path, *, brief: bool = False) -> Iterator[RunStatus]:
-    """Yield the status of the run at ``path``, of each test of a suite, or of each run in a folder.
-
-    If ``brief``, as for a folder of many runs, only the ends of a journal are read.
-    """
-    suite = SuiteFolder.existing(path)
-    if suite is not None:
-        runs = [_read_test_status(suite, test, brief=brief) for test in suite.tests]
-        in_progress = suite.in_progress
-        if in_progress and not any(run.state == "running" for run in runs):
-            runs = [_with_report_in_progress(run) for run in runs]
-        not_resumable = in_progress or all(run.state == "not started" for run in runs)
-        yield from (replace(run, command="") if not_resumable else run for run in runs)
-    elif RunFolder(path=path).is_starting:
-        yield _starting(RunFolder(path=path.resolve()))
-    elif (path / "journal.jsonl").is_file() or not path.is_dir() or RunFolder(path=path).is_unstarted:
-        yield _read_run_status(RunFolder.existing(path), brief=brief)
-    else:
-        yield from _read_folder(path, child_folders(path))
-
-
-def _read_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
-    """Yield the status of each run, or suite of several tests, among the ``children`` of a folder."""
-    runs = (child for child in children if is_run(child) or RunFolder(path=child).is_starting)
-    first = tuple(islice(runs, 2))
-    for child in chain(first, runs):
-        try:
-            yield from _read_statuses(child, brief=len(first) > 1)
-        except RecordError as error:
-            yield _unreadable(child.resolve(), error)
-    if not first:
-        raise RecordError(path=path, reason="it contains no run", hint="Name the folder of a run or of runs.")
-
-
-def _read_test_status(suite: SuiteFolder, test: str, *, brief: bool) -> RunStatus:
-    """Return the status of one test of a suite; a test that cannot be read does not hide the others."""
-    try:
-        run = suite.run_folder(test)
-    except RecordError as error:
-        return _unreadable(suite.run_path(test), error)
-    if run:
-        return _read_run_status(run, suite.path, brief=brief)
-    run = RunFolder(path=suite.run_path(test))
-    return _starting(run, test) if run.is_starting else _not_started(suite, test)
-
-
-def _with_report_in_progress(run: RunStatus) -> RunStatus:
-    """Add that the report is being made, for a test that has ended while the next one has not started."""
-    ended = run.state in ("finished", "stopped")
-    missing = ended and not (Path(run.run) / "report.pdf").exists()
-    return replace(run, detail=f"{run.detail}; its report is being made") if missing else run
-
-
-def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
-    command = f"snia-pts resume {shell_quoted(suite.path)}"
-    return RunStatus(
-        run=str(suite.run_path(test)), state="not started", test=test, detail="not started", command=command
-    )
-
-
-def _starting(folder: RunFolder, test: str = "") -> RunStatus:
-    detail = "it waits for a confirmation, or prepares the drive; its first step has not started"
-    return RunStatus(run=str(folder.path), state="starting", test=test, detail=detail)
-
-
-def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
-    try:
-        running = folder.is_running
-        if brief:
-            return _brief_status(folder, read_ends(folder.journal), suite or folder.path, running=running)
-        plan = inspect_run(folder, "rule")
-        return _full_status(folder, plan, suite or folder.path, running=running)
-    except RecordError as error:
-        return _unreadable(folder.path, error)
-    except OSError as error:
-        return _unreadable(folder.path, unreadable(folder.path, error))
-
-
-def _unreadable(path: Path, error: RecordError) -> RunStatus:
-    return RunStatus(run=str(path), state="unreadable", detail=f"{error} {error.full_hint}".strip())
-
-
-def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, running: bool) -> RunStatus:
-    """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume.
-
-    The verdict follows from the whole journal, which is not read for a list of runs.
-    """
-    facts, ended = ends.facts, ends.end
-    state: State = "stopped"
-    command = ""
-    if running:
-        state, detail = "running", ""
-    elif ended is not None and ended.ending == "finished":
-        state = "finished"
-        verdict = stored_verdict(folder.result, facts.run_id, ended.at)
-        detail = f"{verdict} {_NOT_VERIFIED}" if verdict else "no up-to-date result.xml; snia-pts report creates it"
-    elif facts.imported is not None:
-        detail = _IMPORT_UNFINISHED
-    else:
-        command = f"snia-pts resume {shell_quoted(resumable)}"
-        detail = (f"{ended.ending}: " if ended else "") + end_detail(ended, ends.torn_bytes).rstrip(".")
-    since = parse_time(folder, ended.at) if ended and ended.at else ends.written
-    return RunStatus(
-        run=str(folder.path),
-        state=state,
-        test=facts.spec.test,
-        drive=facts.dut.summary,
-        serial=facts.dut.serial,
-        position=ends.position,
-        since=since.isoformat(" ", "seconds"),
-        virtual=facts.dut.simulated,
-        detail=detail,
-        command=command,
-    )
-
-
-def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, running: bool) -> RunStatus:
-    """Return a status from a whole journal; ``resumable`` is what to resume: the run, or its suite."""
-    facts = plan.facts
-    command = f"snia-pts resume {shell_quoted(resumable)}"
-    if running:
-        state: State = "running"
-        age = duration(max(0.0, (datetime.now().astimezone() - plan.stopped).total_seconds()))
-        last_entry = " (virtual)" if facts.dut.simulated else f", last entry {age} ago"
-        started = parse_time(folder, facts.started).isoformat(" ", "seconds")
-        stop_request = "; it stops after this point or sample" if folder.stop_requested else ""
-        detail, command = f"since {started}{last_entry}{stop_request}", ""
-    elif plan.finished:
-        result = assess(folder)
-        state, detail, command = "finished", f"{result.verdict}{_missed_limits(result)}", ""
-    elif facts.imported is not None:
-        state, detail, command = "stopped", _IMPORT_UNFINISHED, ""
-    else:
-        next_step = plan.next_step or "its end"
-        state, detail = "stopped", f"{plan.reason}; would continue with {next_step}{_discarded(plan)}"
-    return RunStatus(
-        run=str(folder.path),
-        state=state,
-        test=facts.spec.test,
-        drive=facts.dut.summary,
-        serial=facts.dut.serial,
-        position=plan.position,
-        since=plan.stopped.isoformat(" ", "seconds"),
-        virtual=facts.dut.simulated,
-        detail=detail,
-        command=command,
-    )
-
-
-def _missed_limits(result: TestResult) -> str:
-    """Return how many limits of a run were missed; empty if none was."""
-    limits = judgements(result)
-    missed = sum(not judgement.met for judgement in limits)
-    return f"; {missed} of {counted(len(limits), 'limit')} NOT MET" if missed else ""
-
-
-def _discarded(plan: ResumePlan) -> str:
-    """Describe the outcomes that resume would discard, and those that the operator can keep; empty for none."""
-    if not plan.discarded_outcomes:
-        return ""
-    count = "all" if plan.recoverable_outcomes == plan.discarded_outcomes else plan.recoverable_outcomes
-    option = f" (resume --continue keeps {count} of them, without a new purge)" if plan.recoverable_outcomes else ""
-    return f", {counted(plan.discarded_outcomes, 'outcome')} discarded{option}"
-
-
-def _lines_of_one(run: RunStatus) -> Iterator[str]:
-    yield f"{run.run}: {run.test or 'a run'}{f' on {run.drive}' if run.drive else ''}"
-    since = f" {run.since}{' (virtual)' if run.virtual else ''}"
-    suffixes = {"running": f" at {run.position}", "stopped": f"{since} at {run.position}", "finished": since}
-    yield f"  {run.state}{suffixes.get(run.state, '')}"
-    yield f"  {run.detail}"
-    if run.command:
-        yield f"  {run.command}"
-
-
-def _lines_of_several(runs: Iterable[RunStatus], width: int) -> Iterator[str]:
-    """Yield one line per run, then the commands that continue those that stopped."""
-    commands = dict[str, None]()
-    for run in runs:
-        name = _shell_path(Path(run.run)).ljust(width)
-        detail = run.position if run.state == "running" else run.detail
-        if run.state == "stopped":
-            detail = f"{run.position}: {run.detail}"
-        yield f"{name}  {run.serial.ljust(_SERIAL_WIDTH)}  {run.state.ljust(_STATE_WIDTH)}  {detail}"
-        if run.command:
-            commands[run.command] = None
-    if commands:
-        yield ""
-        yield from (f"  {command}" for command in commands)
-
-
-def _shell_path(path: Path) -> str:
-    """Return a path for a shell command in the current folder: relative if it is below it."""
-    here = Path.cwd()
-    return shell_quoted(path.relative_to(here) if path.is_relative_to(here) else path)
+        print_lines(batch_lines(batch, drives))
+    return RecordError.exit_code if any(drive.state == "unreadable" for drive in drives) else 0
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    """Ask a run to stop after its current point or sample."""
+    """Ask a run to stop after its current point or sample; stop all runs of a batch."""
     run_path = writable_path(arguments.run)
-    suite = SuiteFolder.existing(run_path)
-    paths = map(suite.run_path, suite.tests) if suite else (run_path,)
-    running = [folder for path in paths if (folder := RunFolder(path=path)).is_running]
+    if batch := BatchFolder.existing(run_path):
+        return stop_batch(batch)
+    running = running_folders(run_path)
     resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
-    if suite and not running and suite.in_progress:
-        suite.as_run_folder.request_stop()
-        print_lines((f"{suite.path} stops before its next test; {resume}",))
-        return 0
     if not running:
-        if not suite:
+        if not SuiteFolder.existing(run_path):
             RunFolder.existing(run_path)  # raises RecordError if it is no run
         raise NotRunning(path=arguments.run, reason="no process writes its journal")
     for folder in running:
         folder.request_stop()
-        when = "before its first step" if folder.is_starting else "after its current point or sample"
+        if SuiteFolder.existing(folder.path):
+            when = "before its next test"
+        else:
+            when = "before its first step" if folder.is_starting else "after its current point or sample"
         print_lines((f"{folder.path} stops {when}; {resume}",))
-        if repeated := _repeated_step(folder):
+        if repeated := repeated_step(folder):
             print_lines((f"Resumed from where it is now, it would start again at {repeated}.",))
     return 0
-
-
-def _repeated_step(folder: RunFolder) -> str:
-    """Return the step that resume would start again at; empty if nothing is discarded, or if that is unknown."""
-    try:
-        plan = inspect_run(folder, "rule")
-    except (RecordError, OSError):
-        return ""  # the run is asked to stop all the same
-    return f"{plan.next_step}{_discarded(plan)}" if plan.discarded_outcomes else ""

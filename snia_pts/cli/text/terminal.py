@@ -171,7 +171,8 @@ def _wrapped(line: str, width: int) -> list[str]:
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:
     """Yield lines that list what will be destroyed, before the operator confirms."""
     if request.array is None:
-        yield "Everything on this target will be destroyed:"
+        several = len(request.drives) > 1
+        yield f"Everything on {f'these {len(request.drives)} drives' if several else 'this target'} will be destroyed:"
     else:
         label = f"A {request.array.label} is made of these drives as {request.path}"
         yield f"{label}; everything on them will be destroyed:"
@@ -198,7 +199,7 @@ def resume_lines(folder: RunFolder, plan: ResumePlan) -> Iterator[str]:
 
 
 def _question(request: ConfirmDestruction) -> str:
-    if request.array is not None:
+    if request.array is not None or len(request.drives) > 1:
         return "Type their serial numbers or names"
     return f"Type its {'serial number' if request.drives[0].serial else 'name'}"
 

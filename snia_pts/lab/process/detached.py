@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import select
 import signal
+import sys
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 #: The exit code of a process whose exit code is not known.
 UNKNOWN = 256
+#: Reads the order from its standard input, which is not on any disk, and imports as this process does.
+_PROGRAM = (
+    "import json, pkgutil, sys; order = json.load(sys.stdin); sys.path[:] = order['sys_path']; "
+    "pkgutil.resolve_name(sys.argv[1])(order)"
+)
 #: Signals that must not be ignored in the process, as they may be in this one.
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -63,6 +71,27 @@ class DetachedProcess:
         """Send a signal; a process that has ended gets none."""
         if self.wait(0) is None:
             signal.pidfd_send_signal(self._handle, number)
+
+
+def python_program(function: str) -> tuple[str, ...]:
+    """Return the command line of a Python that calls ``function`` (``module:name``) with its order (``order_file``)."""
+    return (sys.executable, "-P", "-c", _PROGRAM, function)
+
+
+@contextmanager
+def order_file(order: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the descriptor of an anonymous file with an order, for the standard input of a ``python_program``."""
+    document = {"sys_path": [str(Path(entry).absolute()) for entry in sys.path], **order}
+    with os.fdopen(os.memfd_create("order"), "w+b", 0) as file:
+        file.write(json.dumps(document).encode())
+        file.seek(0)
+        yield file.fileno()
+
+
+def close_order() -> None:
+    """Replace the order on standard input, which may have a serial number, by nothing."""
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
 
 
 def _inheritable() -> set[int]:

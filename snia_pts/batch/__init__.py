@@ -1,0 +1,1 @@
+"""Tests of several drives of one host, side by side, each as a process of its own."""

@@ -1,0 +1,87 @@
+"""Resumes a batch: the tests that were interrupted, and those of the drives that were never started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..errors import NotResumable, SniaPtsError, UsageError
+from ..files import shell_quoted
+from ..lab.device.identity import read_dut
+from ..model.run_options import SIMULATED, RunOptions
+from ..record.ends import read_ends
+from ..record.folder import RunFolder
+from ..record.suite import SuiteFolder
+from ..runner.caller import Caller
+from ..runner.confirmation import ThreatenedDrive
+from ..runner.resume import ResumeOptions
+from .folder import BatchDrive, BatchFolder
+from .processes import DriveOrder
+from .start import confirm_all, identity, present_target, threatened
+
+
+def prepare_resume(
+    batch: BatchFolder, given: ResumeOptions, session: Mapping[str, Any], caller: Caller
+) -> tuple[tuple[DriveOrder, ...], list[SniaPtsError]]:
+    """Return the orders to resume or start the drives that are neither finished nor tested now, once confirmed.
+
+    Also returns the errors of the drives that cannot be tested, such as one that is missing, which do not stop the
+    others.  Raises NotResumable if no drive is left to test, NotConfirmed, and UsageError.
+    """
+    if given.target is not None or given.overwrite:
+        option = "--target" if given.target is not None else "--overwrite"
+        hint = f"Resume that drive by itself: name its folder in {shell_quoted(batch.path)}."
+        raise UsageError(detail=f"{option} is for one drive, and {batch.path} is a batch of drives.", hint=hint)
+    remaining = [drive for drive in batch.drives if not batch.is_alive(drive) and not is_finished(batch, drive)]
+    if not remaining:
+        hint = f"snia-pts status {shell_quoted(batch.path)} shows its drives."
+        raise NotResumable(path=batch.path, reason="each of its drives is finished or being tested", hint=hint)
+    orders, errors, drives = list[DriveOrder](), list[SniaPtsError](), list[ThreatenedDrive]()
+    for drive in remaining:
+        try:
+            options = replace(drive.options[0], target=present_target(drive), discard_data=given.discard_data)
+            erased: tuple[ThreatenedDrive, ...] = ()
+            if not options.target.startswith(SIMULATED) and options.path.is_block_device():
+                erased = threatened(options, read_dut(options.path), caller)
+        except SniaPtsError as error:
+            errors.append(error)
+            continue
+        drives += erased
+        target = options.target if options.target != drive.target else None
+        serial = identity(erased[0]) if erased else None
+        orders.append(DriveOrder(name=drive.name, session=session, given=replace(given, target=target, serial=serial)))
+    confirm_all(drives, given.serial, caller)
+    return tuple(orders), errors
+
+
+def is_finished(batch: BatchFolder, drive: BatchDrive) -> bool:
+    """Whether all tests of a drive are finished.  Raises RecordError."""
+    path = batch.run_path(drive)
+    suite = SuiteFolder.existing(path)
+    runs = [suite.run_folder(test) for test in suite.tests] if suite else [RunFolder(path=path)]
+    for run in runs:
+        if run is None or not run.has_started:
+            return False
+        end = read_ends(run.journal).end
+        if end is None or end.ending != "finished":
+            return False
+    return True
+
+
+def options_now(drive: BatchDrive, given: ResumeOptions, batch: BatchFolder) -> tuple[RunOptions, ...]:
+    """Return the options of the tests of a drive that was never started, with those that are given for each start."""
+    again = {name: getattr(given, name) for name in ("serial", "overwrite", "discard_data", "purge_command", "plugins")}
+    target = given.target or drive.target
+    return tuple(
+        replace(test, **again, target=target, run_folder=batch.run_path(drive), purge=_purge(test, given))
+        for test in drive.options
+    )
+
+
+def _purge(options: RunOptions, given: ResumeOptions) -> str:
+    """Return the purge method; raises UsageError for a purge command that is not given again."""
+    if options.purge == "command" and given.purge_command is None:
+        detail = "The purge command is never taken from a stored batch."
+        raise UsageError(detail=detail, hint="Give it again with --purge-command.")
+    return options.purge
