@@ -630,8 +630,8 @@ _VALUES = st.one_of(
     st.integers(-(10**30), 10**30),
     st.floats(),
     st.text(max_size=12),
-    st.just([]),
-    st.just({}),
+    st.builds(list),
+    st.builds(dict),
     st.dictionaries(st.text(max_size=4), st.integers(), max_size=2),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,9 +224,9 @@ def test_options_add_no_lines(option: str, value: Any) -> None:
 
 
 def profile_of(option: str, value: Any) -> ProfileSpec:
-    """Return a profile with one option of fio."""
-    base = profile(profile_path("queue-depth"))
-    workload = base.workload[0].with_axis_value("queue_depth", 1).with_axis_value(f"fio.{option}", value)
+    """Return a profile with one option of fio, and without samples and a ramp, which gtod_reduce does not allow."""
+    base = replace(profile(profile_path("queue-depth")).workload[0], ramp_seconds=0, sample_seconds=None)
+    workload = base.with_axis_value("queue_depth", 1).with_axis_value(f"fio.{option}", value)
     return ProfileSpec(name="p", title="P", description="p", source="s", workload=(workload,))
 
 
