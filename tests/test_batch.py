@@ -293,4 +293,5 @@ def test_invalid_options_of_the_processes_are_refused(tmp_path: Path) -> None:
     words = ("wsat", _DRIVE, _DRIVE, "--detach", "--run-dir", str(tmp_path / "batch"))
     _snia_pts(*words, "--mail-to", "a@example.org", code=UsageError.exit_code)
     _snia_pts(*words, "--side-by-side", "0", code=UsageError.exit_code)
+    _snia_pts(*words, "--power-command", "true", code=UsageError.exit_code)
     assert not list(tmp_path.iterdir())

@@ -18,7 +18,7 @@ from ..runner.confirmation import ThreatenedDrive
 from ..runner.resume import ResumeOptions
 from .folder import BatchDrive, BatchFolder
 from .processes import DriveOrder
-from .start import confirm_all, identity, present_target, threatened
+from .start import confirm_all, identity, present_target, refuse_power_command, threatened
 
 
 def prepare_resume(
@@ -33,6 +33,7 @@ def prepare_resume(
         option = "--target" if given.target is not None else "--overwrite"
         hint = f"Resume that drive by itself: name its folder in {shell_quoted(batch.path)}."
         raise UsageError(detail=f"{option} is for one drive, and {batch.path} is a batch of drives.", hint=hint)
+    refuse_power_command(given.power_command)
     remaining = [drive for drive in batch.drives if not batch.is_alive(drive) and not is_finished(batch, drive)]
     if not remaining:
         hint = f"snia-pts status {shell_quoted(batch.path)} shows its drives."

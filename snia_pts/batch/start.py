@@ -55,6 +55,7 @@ def prepare_batch(request: BatchRequest, caller: Caller) -> tuple[BatchFolder, t
 
     Raises the error of the first drive whose run would be refused; then nothing was written.
     """
+    refuse_power_command(request.drives[0][0].power_command)
     if request.folder is not None:
         require_empty(request.folder)
     estimates = []
@@ -86,6 +87,13 @@ def prepare_batch(request: BatchRequest, caller: Caller) -> tuple[BatchFolder, t
         for drive, options, erased in zip(drives, targets, drives_to_erase, strict=True)
     )
     return batch, orders
+
+
+def refuse_power_command(command: str | None) -> None:
+    """Raise UsageError if a power command is given: its readings are those of one drive."""
+    if command is not None:
+        detail = "--power-command reads the meter of one drive, and each drive of a batch would need its own."
+        raise UsageError(detail=detail, hint="Omit it, or test the drive by itself without --detach.")
 
 
 def require_distinct(duts: Sequence[Dut]) -> None:
