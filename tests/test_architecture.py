@@ -141,7 +141,8 @@ def test_report_libraries_are_not_loaded_during_a_test() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["scripts/setup", "scripts/test", "scripts/docs", "scripts/demo", "scripts/bare", ".ci/run"]
+    "name",
+    ["scripts/setup", "scripts/test", "scripts/docs", "scripts/demo", "scripts/samples", "scripts/bare", ".ci/run"],
 )
 def test_scripts_can_be_run(name: str) -> None:
     """Each script may be executed and is free of syntax errors."""

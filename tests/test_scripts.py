@@ -28,13 +28,13 @@ def run(tree: Path, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-@pytest.mark.parametrize("name", ["bare", "demo", "docs", "test"])
+@pytest.mark.parametrize("name", ["bare", "demo", "docs", "samples", "test"])
 def test_help_needs_no_set_up(tree: Path, name: str, option: str) -> None:
     """A script prints its usage, and neither sets up nor runs anything."""
     done = run(tree, name, option)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"scripts/{name} " in done.stdout
+    assert f"  scripts/{name}" in done.stdout
     assert "called" not in done.stdout
     assert "#" not in done.stdout
 
