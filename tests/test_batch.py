@@ -20,6 +20,8 @@ from snia_pts.batch import start
 from snia_pts.batch.folder import BatchDrive, BatchFolder, drive_name
 from snia_pts.batch.start import confirm_all, present_target, require_distinct
 from snia_pts.cli.commands import batch as commands
+from snia_pts.cli.commands import batch_status
+from snia_pts.cli.commands.run_status import RunStatus
 from snia_pts.cli.main import main
 from snia_pts.errors import BatchIncomplete, NotConfirmed, NotResumable, UsageError
 from snia_pts.lab.simulated.laboratory import simulated_dut
@@ -300,6 +302,19 @@ def test_a_drive_is_found_under_its_new_name(monkeypatch: pytest.MonkeyPatch) ->
         devices = [SimpleNamespace(path=dut.path, dut=dut) for dut in duts]
         monkeypatch.setattr(start, "read_inventory", lambda devices=devices: devices)
         assert present_target(drive) == expected
+
+
+def test_a_drive_that_stopped_between_two_tests_is_stopped(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first test is finished, so the drive does not count as one that never began."""
+    folder = BatchFolder.create(batch, [_batch_drive(samples.dut())], 1)
+    runs = [
+        RunStatus(run="r", test="iops", state="finished"),
+        RunStatus(run="r", test="wsat", state="not started"),
+    ]
+    monkeypatch.setattr(BatchFolder, "has_begun", lambda *_: True)
+    monkeypatch.setattr(batch_status, "read_statuses", lambda *_, **__: iter(runs))
+    (drive,) = batch_status.drive_statuses(folder)
+    assert (drive.state, drive.test) == ("stopped", "wsat")
 
 
 def test_a_process_that_ends_before_its_test_begins_is_reported(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
