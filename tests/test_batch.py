@@ -15,17 +15,23 @@ from typing import Any
 
 import pytest
 
+from snia_pts.batch import resume as batch_resume
 from snia_pts.batch import start
 from snia_pts.batch.folder import BatchDrive, BatchFolder, drive_name
 from snia_pts.batch.start import confirm_all, present_target, require_distinct
 from snia_pts.cli.commands import batch as commands
+from snia_pts.cli.commands import batch_status
+from snia_pts.cli.commands.run_status import RunStatus
 from snia_pts.cli.main import main
-from snia_pts.errors import BatchIncomplete, NotConfirmed, UsageError
+from snia_pts.errors import BatchIncomplete, NotConfirmed, NotResumable, UsageError
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.model.dut import Dut
 from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.confirmation import ConfirmDestruction, ConfirmRestart, ThreatenedDrive
+from snia_pts.runner.events import Event, Notice
+from snia_pts.runner.resume import ResumeOptions
 from tests import samples
 from tests.command_line import opened_files
 
@@ -211,12 +217,12 @@ def test_two_names_of_a_file_are_refused(tmp_path: Path) -> None:
 
 def test_two_names_of_a_drive_are_refused() -> None:
     """Two paths of a drive, or two namespaces, have one serial number."""
-    one = samples.dut()
-    with pytest.raises(UsageError, match="are the same drive"):
-        require_distinct([one, samples.dut(path="/dev/nvme0n2")])
-    require_distinct([one, samples.dut(path="/dev/nvme1n1", serial="another")])
+    one, names = samples.dut(), ["/dev/nvme0n1", "by-id/one"]
+    with pytest.raises(UsageError, match="/dev/nvme0n1 and by-id/one are the same drive"):
+        require_distinct([one, samples.dut(path="/dev/nvme0n2")], names)
+    require_distinct([one, samples.dut(path="/dev/nvme1n1", serial="another")], names)
     simulated = simulated_dut("enterprise-nvme", read_preset("enterprise-nvme"))
-    require_distinct([simulated, simulated])
+    require_distinct([simulated, simulated], ["sim:enterprise-nvme"] * 2)
 
 
 def _threatened(number: int) -> ThreatenedDrive:
@@ -255,22 +261,60 @@ def test_a_damaged_list_of_drives_is_an_error(tmp_path: Path) -> None:
     assert "batch.json has" in _snia_pts("status", str(tmp_path), code=14)
 
 
+def _batch_drive(dut: Dut) -> BatchDrive:
+    return BatchDrive(
+        name=drive_name(1, dut.identity),
+        model=dut.model,
+        serial=dut.serial,
+        suite=False,
+        options=(RunOptions(test="iops", target=dut.path),),
+        longest_seconds=(1.0,),
+    )
+
+
+def test_another_drive_at_the_name_of_one_that_never_began_is_not_tested(
+    batch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its serial number is not even asked for: the operator reads first that the drive of the batch is not there."""
+    before = samples.dut(path="/dev/nvme98n1")
+    folder = BatchFolder.create(batch, [_batch_drive(before)], 1)
+    events: list[Event] = []
+    monkeypatch.setattr(batch_resume, "present_target", lambda drive: drive.target)
+    monkeypatch.setattr(Path, "is_block_device", lambda path: True)
+    monkeypatch.setattr(batch_resume, "threatened", lambda *_: (_threatened(98),))
+    caller = Caller(on_event=events.append, confirm=lambda request: request.expected)
+    for dut, tested in ((before, 1), (samples.dut(path=before.path, serial="another"), 0)):
+        monkeypatch.setattr(batch_resume, "read_dut", lambda path, dut=dut: dut)
+        orders, errors = batch_resume.prepare_resume(folder, ResumeOptions(), {}, caller)
+        assert (len(orders), len(errors)) == (tested, 1 - tested)
+    (error,) = errors
+    assert isinstance(error, NotResumable)
+    assert "serial another" in str(error)
+    assert any(isinstance(event, Notice) and str(error) in event.text for event in events)
+
+
 def test_a_drive_is_found_under_its_new_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a reboot, the drive with the stored serial number is tested, whatever its name; a unique one only."""
     before, now = samples.dut(path="/dev/nvme98n1"), samples.dut(path="/dev/nvme99n1")
     other = samples.dut(path="/dev/nvme97n1", serial="another")
-    drive = BatchDrive(
-        name=drive_name(1, before.identity),
-        model=before.model,
-        serial=before.serial,
-        suite=False,
-        options=(RunOptions(test="iops", target=before.path),),
-        longest_seconds=(1.0,),
-    )
+    drive = _batch_drive(before)
     for duts, expected in (((other, now), now.path), ((other,), before.path), ((now, now), before.path)):
         devices = [SimpleNamespace(path=dut.path, dut=dut) for dut in duts]
         monkeypatch.setattr(start, "read_inventory", lambda devices=devices: devices)
         assert present_target(drive) == expected
+
+
+def test_a_drive_that_stopped_between_two_tests_is_stopped(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first test is finished, so the drive does not count as one that never began."""
+    folder = BatchFolder.create(batch, [_batch_drive(samples.dut())], 1)
+    runs = [
+        RunStatus(run="r", test="iops", state="finished"),
+        RunStatus(run="r", test="wsat", state="not started"),
+    ]
+    monkeypatch.setattr(BatchFolder, "has_begun", lambda *_: True)
+    monkeypatch.setattr(batch_status, "read_statuses", lambda *_, **__: iter(runs))
+    (drive,) = batch_status.drive_statuses(folder)
+    assert (drive.state, drive.test) == ("stopped", "wsat")
 
 
 def test_a_process_that_ends_before_its_test_begins_is_reported(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from ..model.run_options import RunOptions
 from ..record.folder import RunFolder, create_folder, require_alone, unreadable
 from ..record.locks import WAIT, is_locked, lock
 from ..record.suite import SuiteFolder, running_folders
+from ..units import counted
 
 _NAME = "batch.json"
 _MAX_BYTES = 16 * 1024 * 1024
@@ -130,7 +131,9 @@ class BatchFolder:
         except OSError as error:
             raise unreadable(path, error) from None
         except ValidationError as error:
-            raise RecordError(path=path, reason=f"{_NAME} has {error.error_count()} invalid values", hint="") from None
+            raise RecordError(
+                path=path, reason=f"{_NAME} has {counted(error.error_count(), 'invalid value')}", hint=""
+            ) from None
         except (ValueError, RecursionError) as error:
             raise RecordError(path=path, reason=f"{_NAME}: {error}", hint="") from None
         if len({drive.name for drive in document.drives}) != len(document.drives):

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import NotResumable, SniaPtsError, UsageError
 from ..files import shell_quoted
 from ..lab.device.identity import read_dut
+from ..model.dut import Dut
 from ..model.run_options import SIMULATED, RunOptions
 from ..record.ends import read_ends
 from ..record.folder import RunFolder
@@ -27,7 +28,8 @@ def prepare_resume(
     """Return the orders to resume or start the drives that are neither finished nor tested now, once confirmed.
 
     Also returns the errors of the drives that cannot be tested, such as one that is missing, which do not stop the
-    others.  Raises NotResumable if no drive is left to test, NotConfirmed, and UsageError.
+    others; the caller is told them before it confirms the others.
+    Raises NotResumable if no drive is left to test, NotConfirmed, and UsageError.
     """
     if given.target is not None or given.overwrite:
         option = "--target" if given.target is not None else "--overwrite"
@@ -44,8 +46,11 @@ def prepare_resume(
             options = replace(drive.options[0], target=present_target(drive), discard_data=given.discard_data)
             erased: tuple[ThreatenedDrive, ...] = ()
             if not options.target.startswith(SIMULATED) and options.path.is_block_device():
-                erased = threatened(options, read_dut(options.path), caller)
+                dut = read_dut(options.path)
+                require_same_drive(batch, drive, dut)
+                erased = threatened(options, dut, caller)
         except SniaPtsError as error:
+            caller.tell(f"{error} {error.full_hint}")
             errors.append(error)
             continue
         drives += erased
@@ -54,6 +59,18 @@ def prepare_resume(
         orders.append(DriveOrder(name=drive.name, session=session, given=replace(given, target=target, serial=serial)))
     confirm_all(drives, given.serial, caller)
     return tuple(orders), errors
+
+
+def require_same_drive(batch: BatchFolder, drive: BatchDrive, dut: Dut) -> None:
+    """Raise NotResumable if the model or the serial number is not that of the drive of the batch."""
+    if (dut.model, dut.serial) != (drive.model, drive.serial):
+        expected, found = (
+            f"{model or 'unknown model'}, serial {serial or 'unknown'}"
+            for model, serial in ((drive.model, drive.serial), (dut.model, dut.serial))
+        )
+        reason = f"{dut.path} is another drive: expected {expected}, got {found}"
+        hint = "Connect the drive of the batch again, or test the other one in a batch of its own."
+        raise NotResumable(path=batch.run_path(drive), reason=reason, hint=hint)
 
 
 def is_finished(batch: BatchFolder, drive: BatchDrive) -> bool:

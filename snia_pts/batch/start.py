@@ -65,8 +65,8 @@ def prepare_batch(request: BatchRequest, caller: Caller) -> tuple[BatchFolder, t
             raise UsageError(detail=detail, hint="Name drives, or test the array without --detach.")
         estimates.append(estimate_suite(options, caller) if request.suite else (estimate(options[0], caller),))
     duts = [tests[0].dut for tests in estimates]
-    require_distinct(duts)
     targets = [options[0] for options in request.drives]
+    require_distinct(duts, [options.target for options in targets])
     drives_to_erase = [threatened(options, dut, caller) for options, dut in zip(targets, duts, strict=True)]
     confirm_all([drive for drives in drives_to_erase for drive in drives], request.serials, caller)
     drives = tuple(
@@ -96,15 +96,18 @@ def refuse_power_command(command: str | None) -> None:
         raise UsageError(detail=detail, hint="Omit it, or test the drive by itself without --detach.")
 
 
-def require_distinct(duts: Sequence[Dut]) -> None:
-    """Raise UsageError if two targets are the same drive or file, or parts of the same drive."""
+def require_distinct(duts: Sequence[Dut], names: Sequence[str]) -> None:
+    """Raise UsageError if two targets are the same drive or file, or parts of the same drive.
+
+    ``names`` are the targets as the operator typed them, for the message.
+    """
     seen: dict[tuple[str, ...], str] = {}
-    for dut in duts:
+    for dut, name in zip(duts, names, strict=True):
         for key in _keys(dut):
             if key in seen:
-                what = "the same target" if dut.kind == "file" else "the same drive"
-                raise UsageError(detail=f"{dut.path} and {seen[key]} are {what}.", hint="Name each drive once.")
-        seen |= dict.fromkeys(_keys(dut), dut.path)
+                what = f"the same {'target' if dut.kind == 'file' else 'drive'}, {dut.path}"
+                raise UsageError(detail=f"{seen[key]} and {name} are {what}.", hint="Name each drive once.")
+        seen |= dict.fromkeys(_keys(dut), name)
 
 
 def _keys(dut: Dut) -> Iterator[tuple[str, ...]]:

@@ -36,6 +36,8 @@ _CHUNK_BYTES = MIB
 _MAX_FILES, _MAX_BYTES, _MAX_HEADER_BYTES, _MEMORY_BYTES = 100_000, 64 * GIB, MIB, 128 * MIB
 #: What stays free on the disk of temporary files.
 _RESERVE_BYTES = 256 * MIB
+#: Files of a folder that list the tests in its subfolders: those of ``record.suite`` and ``batch``.
+_LISTS_OF_TESTS = ("suite.json", "batch.json")
 _HINT = "Restore it from a backup; its SHA-256 is in the store."
 _SPACE_HINT = "Free space for temporary files, or name another folder in the environment variable TMPDIR."
 
@@ -184,10 +186,15 @@ def _is_equal(path: Path, content: IO[bytes] | None) -> bool:
 def remove_packed(folder: Path, archive: Path) -> None:
     """Remove a folder whose content is, unchanged, in its archive: the journal first, so that the rest is no run.
 
-    It can be killed and called again.  Raises RecordError before it removes anything if the folder has something else.
+    It can be killed and called again.  Raises RecordError before it removes anything if the folder has something else,
+    or if a batch or suite would test the drive again without it.
     """
     if not os.path.lexists(folder):
         return
+    for name in _LISTS_OF_TESTS:
+        if os.path.lexists(folder.parent / name):
+            reason = f"{name} of {folder.parent} lists its test, which resume would start again, so nothing is removed"
+            raise RecordError(path=folder, reason=reason, hint=f"Keep it there; the run is in {archive}, too.")
     with keep_folder_open(folder):
         content, packed = _content(folder), _compared(folder, archive)
         for place, _ in content:

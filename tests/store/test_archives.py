@@ -119,6 +119,21 @@ def test_what_is_not_in_the_archive_is_not_removed(run: Path, tmp_path: Path) ->
     assert not folder.path.exists()
 
 
+@pytest.mark.parametrize("name", ["suite.json", "batch.json"])
+def test_a_run_of_a_suite_or_batch_is_not_removed(name: str, run: Path, tmp_path: Path) -> None:
+    """Without its folder, ``resume`` would test the drive again, and destroy its data."""
+    before = files(run)
+    (tmp_path / name).write_text("{}")
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        store.add(run)
+        with pytest.raises(RecordError, match=f"{name} of .* lists its test"):
+            store.archive(1, tmp_path / "packed", remove=True)
+        assert files(run) == before
+        (tmp_path / name).unlink()
+        store.archive(1, tmp_path / "packed", remove=True)
+    assert not run.exists()
+
+
 def test_another_run_in_the_folder_of_a_packed_run_stays(runs: Path, run: Path, tmp_path: Path) -> None:
     """A folder that was removed may have another run later: a call for the packed run does not change it."""
     with Store(tmp_path / "store.sqlite", create=True) as store:

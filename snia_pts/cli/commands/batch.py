@@ -20,7 +20,7 @@ from ...units import counted, whole_number
 from ..mail.config import load_mail_config
 from ..options import resume_options
 from ..storing import stored_on_exit
-from ..text.terminal import Terminal, print_lines, say
+from ..text.terminal import Terminal, print_lines
 
 #: Tests one drive of a batch, in a process of its own.
 _TEST_DRIVE = "snia_pts.cli.commands.batch_drive:test_drive"
@@ -59,8 +59,6 @@ def resume_batch(batch: BatchFolder, arguments: argparse.Namespace) -> int:
     options = resume_options(arguments)
     with batch.locked() as lock:
         orders, errors = prepare_resume(batch, options, _session(arguments), _caller(arguments))
-        for error in errors:
-            say(f"{error} {error.full_hint}")
         code = _start(batch, orders, lock.fileno()) if orders else 0
     return errors[0].exit_code if errors else code
 

@@ -59,7 +59,8 @@ def _drive_status(batch: BatchFolder, drive: BatchDrive, *, is_starting: bool) -
     left = sum(seconds for seconds, test in zip(drive.longest_seconds, runs, strict=False) if test.state != "finished")
     if alive:
         return _status(batch, drive, "running", run, left=max(0.0, left - _elapsed_seconds(batch, drive, run)))
-    return _status(batch, drive, run.state, run, detail=_detail(runs, run), left=left)
+    state = "stopped" if run.state == "not started" else run.state  # an earlier test of the drive has begun
+    return _status(batch, drive, state, run, detail=_detail(runs, run), left=left)
 
 
 def _current(runs: Sequence[RunStatus]) -> RunStatus:
