@@ -67,8 +67,9 @@ def fio_of(folder: Path) -> list[str]:
 
 def opened_files(pid: int) -> list[str]:
     """Return the names of the files that a process has open; none if it has ended."""
-    found = []
-    for link in Path(f"/proc/{pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):
-            found.append(str(link.readlink()))
+    found = list[str]()
+    with contextlib.suppress(OSError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(str(link.readlink()))
     return found

@@ -32,6 +32,7 @@ DEVICES = {
 LIVELY = {
     "test_api_running",
     "test_array",
+    "test_batch",
     "test_cli",
     "test_content_state",
     "test_device",

@@ -36,6 +36,8 @@ from tests import samples
 from tests.command_line import opened_files
 
 _DRIVE = "sim:enterprise-nvme"
+#: A test that takes ten seconds, so that a test here can kill it before it ends.
+_SLOW = "hir"
 _DEADLINE_SECONDS = 120
 
 
@@ -129,9 +131,10 @@ def test_a_batch_tests_each_drive_once_within_its_limit(batch: Path) -> None:
     _require_one_fresh_start_each(batch, 3)
 
 
+@pytest.mark.long
 def test_after_a_power_failure_every_drive_ends_with_a_verdict(batch: Path) -> None:
     """Killing all processes at once leaves interrupted and unstarted drives, which resume finishes."""
-    _start(batch, 2, "--side-by-side", "1", test="iops")
+    _start(batch, 2, "--side-by-side", "1", test=_SLOW)
     for pid in _processes(batch).values():
         _kill(pid)
     _wait_until(lambda: _all_ended(batch))
@@ -148,7 +151,7 @@ def test_after_a_power_failure_every_drive_ends_with_a_verdict(batch: Path) -> N
 @pytest.mark.long
 def test_runs_survive_the_process_that_starts_the_others(batch: Path) -> None:
     """Resume starts the drive that waited; the one that is being tested is left alone."""
-    _start(batch, 2, "--side-by-side", "1", test="iops")
+    _start(batch, 2, "--side-by-side", "1", test=_SLOW)
     processes = _processes(batch)
     os.kill(processes["01-sim-enterprise-nvme.process"], signal.SIGSTOP)
     _kill(processes["batch.json"])
@@ -166,7 +169,7 @@ def test_runs_survive_the_process_that_starts_the_others(batch: Path) -> None:
 @pytest.mark.long
 def test_a_process_killed_before_its_test_began_is_started_again(batch: Path) -> None:
     """Its empty run folder does not stand in the way."""
-    _start(batch, 1, test="iops")
+    _start(batch, 1, test=_SLOW)
     for pid in _processes(batch).values():
         _kill(pid)
     _wait_until(lambda: _all_ended(batch))
@@ -183,7 +186,7 @@ def test_a_process_killed_before_its_test_began_is_started_again(batch: Path) ->
 @pytest.mark.long
 def test_stop_waits_and_starts_no_further_drive(batch: Path) -> None:
     """Afterwards nothing runs, and status names the command that continues the batch."""
-    _start(batch, 3, "--side-by-side", "1", test="iops")
+    _start(batch, 3, "--side-by-side", "1", test=_SLOW)
     _snia_pts("stop", str(batch))
 
     assert _all_ended(batch)

@@ -96,7 +96,7 @@ def test_commands_are_accepted(command: str) -> None:
 def planned(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the arguments with a simulated target, without what only a real one or a file of the operator has."""
     yield from (arguments[0], "sim:enterprise-nvme", "--plan")
-    without_value = {"--tune", "--plan", "--discard-data", "--overwrite", "--advanced"}
+    without_value = {"--tune", "--plan", "--discard-data", "--overwrite", "--advanced", "--detach"}
     kept = {"--set", "--class", "--pts", "--point-seconds", "--max-rounds", "--advanced"}
     words = iter(arguments[1:])
     for word in words:
