@@ -124,6 +124,13 @@ def half_a_digit(text: str) -> float:
     return 0.500_001 * 10.0 ** -len(decimals[1])
 
 
+def unit_bytes(text: str) -> float:
+    """Return the bytes of the unit after the number that a text begins with."""
+    unit = re.match(r"[0-9.]+ ([kMGT])B\b", text)
+    assert unit, text
+    return 1000.0 ** ("kMGT".index(unit[1]) + 1)
+
+
 @dataclass(frozen=True)
 class Bin:
     """What a drive completed from a time to another, in seconds since its first I/O."""
@@ -251,7 +258,7 @@ def test_the_amount_written_is_that_of_the_drive(pattern: str, capacities: float
     assert fills - 0.0001 < first_number(ended) <= fills or first_number(ended) == capacities <= fills
     assert fills == pytest.approx(capacities, rel=0.2 if pattern == "oltp" else 2 * BLOCK / (capacities * CAPACITY))
     for text, amount in ((written, parts[0]), (whole, sum(parts))):
-        assert first_number(text) == pytest.approx(amount / 1e9, abs=half_a_digit(text))
+        assert first_number(text) == pytest.approx(amount / unit_bytes(text), abs=half_a_digit(text))
         of_capacity = text.split(", ")[1]
         assert first_number(of_capacity) == pytest.approx(amount / CAPACITY, abs=half_a_digit(of_capacity))
     assert sum(parts) == run.written_since_purge()
