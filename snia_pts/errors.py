@@ -21,6 +21,7 @@ that of its parent::
      |- HostFailed         13   the host or a tool failed, or the device and nothing shows it
      |- RecordError        14   a stored run cannot be read
      |   |- ImportRejected 14   a file of another tool cannot be imported
+     |   |- FolderKept     14   the folder of a packed run cannot be removed
      |- ReportError        15   a report could not be made, or not as intended
      |- NotResumable       16   a stored run cannot be resumed
      |- NotRunning         17   no run is in progress there
@@ -257,6 +258,14 @@ class ImportRejected(RecordError):
 
     message = "{path} cannot be imported: {reason}."
     hint: str = "Import another file; docs/import.rst says what a file must contain."
+
+
+@dataclass(kw_only=True, eq=False)
+class FolderKept(RecordError):
+    """The folder of a packed run cannot be removed; if it differs from its archive, nothing of it was."""
+
+    message = "{path} cannot be removed: {reason}."
+    hint: str = "Keep it, or remove it by hand."
 
 
 @dataclass(kw_only=True, eq=False)

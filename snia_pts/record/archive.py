@@ -15,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, cast
 
-from ..errors import RecordError, RunFolderError, SniaPtsError
+from ..errors import FolderKept, RecordError, RunFolderError, SniaPtsError
 from ..files import (
     create,
     directory,
@@ -186,21 +186,21 @@ def _is_equal(path: Path, content: IO[bytes] | None) -> bool:
 def remove_packed(folder: Path, archive: Path) -> None:
     """Remove a folder whose content is, unchanged, in its archive: the journal first, so that the rest is no run.
 
-    It can be killed and called again.  Raises RecordError before it removes anything if the folder has something else,
+    It can be killed and called again.  Raises FolderKept before it removes anything if the folder has something else,
     or if a batch or suite would test the drive again without it.
     """
     if not os.path.lexists(folder):
         return
     for name in _LISTS_OF_TESTS:
         if os.path.lexists(folder.parent / name):
-            reason = f"{name} of {folder.parent} lists its test, which resume would start again, so nothing is removed"
-            raise RecordError(path=folder, reason=reason, hint=f"Keep it there; the run is in {archive}, too.")
+            reason = f"{name} of {folder.parent} lists its test, which resume would start again"
+            raise FolderKept(path=folder, reason=reason, hint=f"Keep it there; the run is in {archive}, too.")
     with keep_folder_open(folder):
         content, packed = _content(folder), _compared(folder, archive)
         for place, _ in content:
             if not packed.get(place):
-                reason = f"{place} is not so in the archive, so nothing is removed"
-                raise RecordError(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
+                reason = f"{place} differs from the archive, or is not in it"
+                raise FolderKept(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
         subfolders = [folder / place for place, status in content if stat.S_ISDIR(status.st_mode)]
         for place, status in content:
             if not stat.S_ISDIR(status.st_mode):
@@ -211,12 +211,12 @@ def remove_packed(folder: Path, archive: Path) -> None:
 
 
 def _remove(path: Path, remove_it: Callable[[Path], None]) -> None:
-    """Remove a file or an empty folder; raises RecordError."""
+    """Remove a file or an empty folder; raises FolderKept."""
     try:
         remove_it(path)
     except OSError as error:
-        reason = f"it cannot be removed ({error.strerror or error})"
-        raise RecordError(path=path, reason=reason, hint="Run this as a user who may remove it.") from None
+        reason = error.strerror or str(error)
+        raise FolderKept(path=path, reason=reason, hint="Run this as a user who may remove it.") from None
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

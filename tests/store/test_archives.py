@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import snia_pts as pts
 from snia_pts.cli.main import main
-from snia_pts.errors import RecordError, UsageError
+from snia_pts.errors import FolderKept, RecordError, UsageError
 from snia_pts.record import archive
 from snia_pts.store.store import Filter, Store
 from tests.store.test_store import content
@@ -108,7 +108,7 @@ def test_what_is_not_in_the_archive_is_not_removed(run: Path, tmp_path: Path) ->
         packed = store.archive(1, tmp_path)
         for name in ("notes", "result.xml"):
             (run / name).write_text("mine")
-            with pytest.raises(RecordError, match=f"{name} is not so in the archive, so nothing is removed"):
+            with pytest.raises(FolderKept, match=f"{name} differs from the archive, or is not in it"):
                 store.archive(1, tmp_path, remove=True)
             assert files(run) == {**before, name: b"mine"}
             (run / name).unlink()
@@ -126,7 +126,7 @@ def test_a_run_of_a_suite_or_batch_is_not_removed(name: str, run: Path, tmp_path
     (tmp_path / name).write_text("{}")
     with Store(tmp_path / "store.sqlite", create=True) as store:
         store.add(run)
-        with pytest.raises(RecordError, match=f"{name} of .* lists its test"):
+        with pytest.raises(FolderKept, match=f"{name} of .* lists its test"):
             store.archive(1, tmp_path / "packed", remove=True)
         assert files(run) == before
         (tmp_path / name).unlink()
@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_be_removed_is_named(run: Path, tmp_path: Path, mon
     with Store(tmp_path / "store.sqlite", create=True) as store:
         store.add(run)
         monkeypatch.setattr(archive, "remove_folder", refuse)
-        with pytest.raises(RecordError, match="cannot be removed \\(Operation not permitted"):
+        with pytest.raises(FolderKept, match="cannot be removed: Operation not permitted"):
             store.archive(1, tmp_path, remove=True)
         monkeypatch.undo()
         store.archive(1, tmp_path, remove=True)

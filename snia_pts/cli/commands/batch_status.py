@@ -134,8 +134,7 @@ def stop_batch(batch: BatchFolder) -> int:
     running = [drive for drive in batch.drives if batch.is_alive(drive)]
     if not running and not batch.is_starting:
         raise NotRunning(path=batch.path, reason="none of its drives is being tested")
-    path = shell_quoted(batch.path)
     print_lines((f"{counted(len(running), 'drive')} of {batch.path}: each stops after its current point or sample.",))
     wait_until_stopped(batch, batch.drives)
-    print_lines((f"All have stopped; snia-pts resume {path} continues them.",))
+    print_lines(batch_lines(batch, list(drive_statuses(batch))))
     return 0
