@@ -443,10 +443,21 @@ def test_a_prepared_program_does_nothing_until_it_starts(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+#: Children that the worker has before a test: the servers of multiprocessing live until its end.
+_EARLIER: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def earlier_children() -> None:
+    """Leave the children of earlier tests out of ``children``."""
+    _EARLIER.clear()
+    _EARLIER.update(children())
+
+
 def children() -> list[int]:
-    """Return the child processes of this one."""
+    """Return the child processes of this one that the test started."""
     text = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(word) for word in text if lives(int(word))]
+    return [pid for pid in map(int, text) if lives(pid) and pid not in _EARLIER]
 
 
 @pytest.mark.parametrize("entered", [False, True], ids=["waiting", "just begun"])
