@@ -93,9 +93,15 @@ LONGEST = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest files to the start; mark the tests that run alone, and those that a busy machine can fail."""
+    """Sort the longest files to the start; mark the tests that run alone, are long, or may fail on a busy machine."""
     items.sort(key=lambda item: item.path.stem not in LONGEST)
+    tried = set[str]()
     for item in items:
+        function = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("long_but_first") and function in tried:
+            item.add_marker("long")
+        if not item.get_closest_marker("long"):
+            tried.add(function)
         if item.path.stem in DEVICES:
             item.add_marker("device")
         if item.path.stem in DEVICES | LIVELY:

@@ -219,6 +219,7 @@ def test_without_sign_off_there_is_no_block_to_sign(tmp_path: Path) -> None:
         assert ("Sign-off" in rst.render(building.build(result))) == shown
 
 
+@pytest.mark.long
 def test_every_page_has_the_id_of_the_evidence() -> None:
     """It starts the digest of SHA256SUMS; a report without evidence has none."""
     result = samples.iops_result()
@@ -238,6 +239,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.long
 def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run stores the file's content and logo; --operator has precedence; a report may use another file."""
     run, path = tmp_path / "run", write_about(tmp_path)

@@ -53,6 +53,7 @@ def _short_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interactive, "_library", lambda: "/* plotly */")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_a_language_a_title_and_a_main_part(name: str) -> None:
     """The document has all three, and the title is that of the page."""

@@ -232,6 +232,7 @@ def test_assess_checks_other_limits(folder: Path, tmp_path: Path, caplog: pytest
         snia_pts.assess(folder, limits=limits)
 
 
+@pytest.mark.long
 def test_a_report_is_written(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """In the run's folder, with a new result.xml; or in another folder, without a change to the run."""
     (folder / "result.xml").write_text("<nothing/>")
@@ -255,6 +256,7 @@ def test_a_report_is_refused(folder: Path) -> None:
         snia_pts.write_report(folder, formats=[], folder=folder.parent / "out")
 
 
+@pytest.mark.long
 def test_runs_are_compared(folder: Path, stored_run: Path, tmp_path: Path) -> None:
     """Equal runs have no differences; a table has a row for each figure and run."""
     comparison = snia_pts.compare([stored_run, snia_pts.load(folder)])
@@ -339,6 +341,7 @@ def uses(run: snia_pts.Run) -> Iterator[object]:
             yield refusal
 
 
+@pytest.mark.long
 @settings(derandomize=True, database=None, suppress_health_check=list(HealthCheck), deadline=None)
 @given(rng=st.randoms(use_true_random=True))
 def test_a_hostile_journal_is_a_record_error(rng: Random, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -51,6 +51,7 @@ def write_calls(tree: ast.AST) -> Iterator[str]:
             yield name
 
 
+@pytest.mark.long
 def test_one_module_writes_to_run_folders() -> None:
     """Only files.py and trusted_paths.py create files of a run folder or open them for writing, by descriptors."""
     writers = {

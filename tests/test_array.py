@@ -927,6 +927,7 @@ def assembled_array(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Sim
             known.close()
 
 
+@pytest.mark.long
 def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
     """The array is released, each member is purged with its own proof and overwritten twice; the array is recreated."""
     evidence = tmp_path / "evidence"
@@ -948,6 +949,7 @@ def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
         assert len({content(tmp_path / f"disk{number}.img") for number in range(3)}) == 3
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_member_that_is_not_purged_is_reported(tmp_path: Path, allowed: bool) -> None:
     """The purge of the array fails; with --allow-unpurged it is not proven, and the report names the member."""
@@ -965,6 +967,7 @@ def test_a_member_that_is_not_purged_is_reported(tmp_path: Path, allowed: bool) 
         assert "not proven" in purged.label
 
 
+@pytest.mark.long
 def test_a_recreated_array_that_differs_ends_the_run(tmp_path: Path) -> None:
     """With another size or name of the array, the plan of the run is not valid."""
     with assembled_array(tmp_path) as (purger, made), loop_device(filled(tmp_path / "other.img", 6 * MIB)) as other:
@@ -1049,6 +1052,7 @@ def names_of_arrays() -> list[Path]:
     return sorted((*Path("/dev").glob("md*"), *Path("/dev").glob("md/*")))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this kernel has the md driver, and would make the array")
 @pytest.mark.usefixtures("driver")
 def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1078,6 +1082,7 @@ def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert {"device under test", "purge"} <= {deviation["what"] for deviation in plan["deviations"]}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("driver")
 def test_a_plan_of_an_array_counts_each_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
@@ -1098,6 +1103,7 @@ def test_a_plan_of_an_array_counts_each_member(
     assert plan["shortest"]["steps"][0]["written_bytes"] == (1 + 2) * 3 * 8 * MIB
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("driver")
 def test_a_member_that_is_refused_is_not_touched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
@@ -1127,6 +1133,7 @@ def test_a_member_that_is_refused_is_not_touched(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("driver")
 def test_a_failed_creation_leaves_its_members_free(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage

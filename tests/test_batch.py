@@ -112,6 +112,7 @@ def _require_one_fresh_start_each(folder: Path, count: int) -> None:
     assert {drive["state"] for drive in _status(folder)} == {"finished"}
 
 
+@pytest.mark.long
 def test_a_batch_tests_each_drive_once_within_its_limit(batch: Path) -> None:
     """The command returns when the first has begun; the others follow without it."""
     output = _start(batch, 3, "--side-by-side", "2")
@@ -320,6 +321,7 @@ def test_a_drive_that_stopped_between_two_tests_is_stopped(batch: Path, monkeypa
     assert (drive.state, drive.test) == ("stopped", "wsat")
 
 
+@pytest.mark.long
 def test_a_process_that_ends_before_its_test_begins_is_reported(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command fails, and resume starts the drive; the folder of the batch keeps its output."""
     with monkeypatch.context() as broken:

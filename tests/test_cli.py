@@ -45,6 +45,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
     return code, err
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("argv", "code", "text"),
     [
@@ -212,6 +213,7 @@ def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
 @pytest.mark.parametrize("verb", [name for test, verb in TESTS.items() for name in (test, *verb.aliases)])
 def test_every_verb_plans(verb: str, pts: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,6 +229,7 @@ def test_every_verb_plans(verb: str, pts: str, capsys: pytest.CaptureFixture[str
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("test", "verb"), TESTS.items())
 def test_short_options_are_keys_of_the_test(test: str, verb: TestVerb, capsys: pytest.CaptureFixture[str]) -> None:
     """Each short option of a verb changes just the key it stands for, in each version and each class."""
@@ -242,6 +245,7 @@ def test_short_options_are_keys_of_the_test(test: str, verb: TestVerb, capsys: p
             assert json.loads(capsys.readouterr().out) == plain
 
 
+@pytest.mark.long
 def test_the_plan_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     """all --plan has a line a test and their sum; --advanced has all eight, in the order of the chapters."""
     assert main(["all", "drive.img", "--size", "1G", "--plan", "--json"]) == 0
@@ -316,6 +320,7 @@ def stored(tmp_path: Path) -> RunFolder:
     return samples.store_run(tmp_path / "run", rounds=5)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("test", "wanted"),
     [
@@ -366,6 +371,7 @@ def test_assess_tells_what_a_test_found(
     assert output["time_lines"]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "hir", "dirth"])
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
 def test_a_stopped_run_can_be_told(test: str, count: int) -> None:
@@ -488,6 +494,7 @@ def test_a_damaged_journal_is_told(junk: bytes, stored: RunFolder, capsys: pytes
         assert refused(capsys, verb, str(stored.path))[0] == 14
 
 
+@pytest.mark.long
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), max_size=5))
 def test_any_words_give_a_code(words: list[str]) -> None:
     """Whatever is typed after --plan, the answer is an exit code, never an exception."""
@@ -532,6 +539,7 @@ def test_the_help_says_where_the_documentation_is(verb: tuple[str, ...], capsys:
     assert " ".join(DOCUMENTATION.split()) in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 def test_output_without_unicode_is_plain(stored: RunFolder) -> None:
     """Where the terminal knows ASCII only, numbers have a plain space."""
     done = snia_pts("assess", str(stored.path), PYTHONIOENCODING="ascii")
@@ -541,6 +549,7 @@ def test_output_without_unicode_is_plain(stored: RunFolder) -> None:
     assert "?" not in done.stdout
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_is_no_failure(stored: RunFolder) -> None:
     """snia-pts assess RUN | head -1 ends quietly."""
     command = f"{sys.executable} -m snia_pts assess {stored.path} | head -1"

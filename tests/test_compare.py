@@ -271,6 +271,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return made_runs
 
 
+@pytest.mark.long
 def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table has every point with its difference; the pages are at the printed paths; JSON has all numbers."""
     first, second, _ = map(str, runs)

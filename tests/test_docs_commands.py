@@ -84,6 +84,7 @@ def files() -> list[tuple[Path, str]]:
     return [(page, block) for page in PLAIN_PAGES for _, block in blocks(page) if block.startswith("format = 1")]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("command", all_commands())
 def test_commands_are_accepted(command: str) -> None:
     """The parser accepts a command; a test with these options has a plan for a simulated drive."""

@@ -46,6 +46,7 @@ def test_the_page_has_every_profile() -> None:
     assert [name for name in builtin_profiles() if f"profile run {name} " not in text] == []
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("command", [*RUNNABLE, "snia-pts profile run queue-depth DIR --size 4G"])
 def test_a_profile_of_the_page_has_a_plan(command: str, tmp_path: Path) -> None:
     """Its options are those of the profile, and its points can be measured in a directory; nothing is left there."""

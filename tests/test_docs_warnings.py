@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import snia_pts
 
 PACKAGE = Path(snia_pts.__file__).parent
@@ -70,6 +72,7 @@ def given(path: Path) -> Iterator[str]:
                 yield what
 
 
+@pytest.mark.long
 def test_each_warning_has_an_entry() -> None:
     """Each warning has one entry, and each entry is of a warning."""
     # Model, serial number and firmware have one entry.

@@ -43,6 +43,7 @@ def answered(folder: Path, job_text: str) -> tuple[str, str]:
     return job.with_suffix(".json").read_text(), name
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("io_engine", ["libaio", "io_uring"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fio_repeats_what_it_was_asked(tmp_path: Path, shape: str, io_engine: fio.IoEngine) -> None:
@@ -68,6 +69,7 @@ OTHERS: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("other", OTHERS)
 def test_an_answer_to_another_job_is_refused(tmp_path: Path, other: str) -> None:
     """Real fio with one option changed: the first that differs is named, with both values, and the host is blamed."""
@@ -101,6 +103,7 @@ def real_echo(tmp_path: Path, shape: str = "random") -> tuple[str, str, dict[str
     return text, name, json.loads(answer)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("option", ["filename", "direct", "ioengine", "iodepth", "rw", "randseed"])
 def test_an_answer_without_an_important_option_is_refused(tmp_path: Path, option: str) -> None:
     """fio echoes these always, and by this name, even if their values are not compared."""
@@ -112,6 +115,7 @@ def test_an_answer_without_an_important_option_is_refused(tmp_path: Path, option
             fio.require_echo(text, json.dumps(document), name, ignored)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("value", [8, 8.0, [8], " 8", "08", "8.0", "+8", None])
 def test_an_option_is_echoed_as_written(tmp_path: Path, value: object) -> None:
     """fio echoes texts, not numbers; another notation of the same number is not the option of the job file."""
@@ -129,6 +133,7 @@ def test_an_answer_without_options_is_refused() -> None:
         fio.require_echo(text, json.dumps({"jobs": [{}]}))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("place", ["global options", "job options"])
 @pytest.mark.parametrize("option", ["buffered=1", "rate=1m", "direct=0"])
 def test_an_option_that_the_job_does_not_have_is_refused(tmp_path: Path, option: str, place: str) -> None:
@@ -140,6 +145,7 @@ def test_an_option_that_the_job_does_not_have_is_refused(tmp_path: Path, option:
         fio.require_echo(text, json.dumps(document), name)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("missing", ["norandommap", "thread", "time_based", "runtime", "group_reporting"])
 def test_another_option_does_not_replace_a_missing_one(tmp_path: Path, missing: str) -> None:
     """fio echoes each option of the job file: a missing one is refused, with and without another in its place."""

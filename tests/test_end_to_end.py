@@ -82,6 +82,7 @@ def test_xmllint_accepts_the_result(place: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_assess_gives_identical_numbers(place: Path) -> None:
     """assess gives the same numbers as the run and as result.xml."""
     assessment = assessed(place / "run")
@@ -95,6 +96,7 @@ def test_assess_gives_identical_numbers(place: Path) -> None:
     assert snia_pts(place, "assess", "run").stdout.splitlines()[:8] == (place / "stdout").read_text().splitlines()[:8]
 
 
+@pytest.mark.long
 def test_a_regenerated_report_is_identical(place: Path) -> None:
     """`report` writes the same bytes as the run did, in all formats."""
     names = ("report.rst", "report.pdf", "report.html", "report.xlsx", "result.xml")
@@ -155,6 +157,7 @@ def test_gaps_are_recorded(place: Path) -> None:
         assert 0 < after["suite_gap_us"] / 1000 <= gap_ms <= after["idle_gap_ms"], (before, after)
 
 
+@pytest.mark.long
 def test_a_file_of_the_suite_is_reused_and_others_need_overwrite(place: Path, tmp_path: Path) -> None:
     """A file that the suite created is reused; another file is refused with code 8 without --overwrite."""
     reused, refused, overwritten = (str(tmp_path / name) for name in ("reused", "refused", "overwritten"))
@@ -230,6 +233,7 @@ def test_a_stopped_run_keeps_its_measurements(
     assert cause in " ".join(report.split())
 
 
+@pytest.mark.long
 def test_a_run_whose_file_was_written_while_stopped_starts_again(
     running: subprocess.Popen[str], tmp_path: Path
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_run_whose_file_was_written_while_stopped_starts_again(
     assert "continues with Purge" in " ".join(done.stderr.split())
 
 
+@pytest.mark.long
 def test_a_run_under_nohup_survives_a_hang_up(tmp_path: Path) -> None:
     """A run started by nohup ignores SIGHUP and finishes."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--to", "none", "--run-dir", "run")
@@ -278,6 +283,7 @@ def test_a_killed_run_leaves_no_fio_and_a_readable_record(running: subprocess.Po
     assert assessed(tmp_path / "run")["verdict"] == "INCOMPLETE (unfinished)"
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_loop_device_from_purge_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without the right --serial the run is refused; with it the purge is a real blkdiscard, verified and reported."""

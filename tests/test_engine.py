@@ -87,6 +87,7 @@ def measured(target: Path, evidence: Path, *request: Stimulus, **how: Any) -> li
 # -- amounts and places -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("threads", [1, 3, 4])
 @pytest.mark.parametrize("size", [8 * MIB, 8 * MIB + 3 * 512, 131072 * 5 + 4096])
 def test_wipc_writes_exactly_twice_the_capacity(tmp_path: Path, evidence: Path, threads: int, size: int) -> None:
@@ -119,6 +120,7 @@ def test_wipc_of_a_smaller_range_ends_in_a_partial_pass(tmp_path: Path, evidence
     assert data_map(target) == ((0, size * 3 // 4),)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("io_engine", ["psync", "libaio"])
 @pytest.mark.parametrize("sync", [("fsync", "1"), ("fdatasync", "8")])
 @pytest.mark.parametrize(
@@ -247,6 +249,7 @@ def test_mixed_points_are_reads_and_writes(tmp_path: Path, evidence: Path) -> No
     assert 300 <= point.runtime_ms < 400
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("access", ["RND", "SEQ"])
 @pytest.mark.parametrize("read_percent", [0, 50, 100])
 @pytest.mark.parametrize("block_size_bytes", [512, MIB])
@@ -341,6 +344,7 @@ def test_a_point_is_kept_if_the_next_one_cannot_be_prepared(tmp_path: Path, evid
     assert fio_processes(evidence) == []
 
 
+@pytest.mark.long
 def test_the_next_fio_starts_late_and_is_ready_in_time(tmp_path: Path, evidence: Path) -> None:
     """Early in a point there is no other fio; at its end the next one is ready, so that its start causes no gap."""
     early: list[int] = []
@@ -555,6 +559,7 @@ print(any(Path(sys.argv[1]).iterdir()))
 """
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("limit_bytes", "shape", "found", "tried"),
     [
@@ -688,6 +693,7 @@ def stretched(laboratory: FioEngine, step: ContinuousStimulus) -> tuple[list[Sam
     return [sample for sample in samples if isinstance(sample, Sample)], whole
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("read_percent", [0, 60])
 def test_samples_add_up_to_the_measurement(tmp_path: Path, evidence: Path, read_percent: int) -> None:
     """One fio gives all samples, of the requested length except the first and last; their sum is its final answer."""
@@ -793,6 +799,7 @@ def test_continuous_stimuli_have_gaps(tmp_path: Path, evidence: Path) -> None:
     assert second.timing.suite_gap_us < 1000 * second.timing.idle_gap_ms
 
 
+@pytest.mark.long
 def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many samples need no more memory if they are consumed one by one."""
     peaks = []
@@ -942,6 +949,7 @@ def test_a_fio_ended_from_outside_is_rejected(
     assert (refusal.blame, reason in refusal.reason) == ("host", True)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("pause", [0.02, 0.3, 60.0])
 @pytest.mark.parametrize("sample_seconds", [None, 0.2])
 def test_a_fio_stopped_from_outside_is_rejected(
@@ -987,6 +995,7 @@ def stop_for(evidence: Path, seconds: float) -> None:
         time.sleep(seconds if number == signal.SIGSTOP else 0)
 
 
+@pytest.mark.long
 def test_a_stopped_suite_keeps_its_point_and_records_the_pause(tmp_path: Path, evidence: Path) -> None:
     """Ctrl-Z stops the suite, but not fio: the point is complete, and the time until the next one is an idle gap."""
     code = (

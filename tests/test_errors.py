@@ -67,6 +67,7 @@ def raised() -> Iterator[tuple[str, type[SniaPtsError], set[str]]]:
                 yield f"{path.name}:{node.lineno}", CLASSES[name], {keyword.arg or "**" for keyword in node.keywords}
 
 
+@pytest.mark.long
 def test_messages_are_those_of_the_file() -> None:
     """``tests/messages.txt`` has every sentence; other tests assert classes and facts.  docs/ may quote a sentence."""
     assert messages.describe() == messages.PATH.read_text(encoding="utf-8"), "run: python -m tests.messages"
@@ -190,6 +191,7 @@ def test_paths_in_hints_are_quoted_for_the_shell() -> None:
     assert "/runs/a b is" in str(error)
 
 
+@pytest.mark.long
 def test_messages_do_not_need_docstrings() -> None:
     """All messages and hints are the same under ``python -OO``, which removes docstrings."""
     program = "from tests.test_errors import *\nfor each in CLASSES.values(): print(example(each), example(each).hint)"
@@ -199,6 +201,7 @@ def test_messages_do_not_need_docstrings() -> None:
     assert output == "".join(f"{example(item)} {example(item).hint}\n" for item in CLASSES.values())
 
 
+@pytest.mark.long
 def test_no_hint_is_changed_on_the_way_up() -> None:
     """What a caller knows is a note: a replaced error loses its notes, and a replaced hint the first reason."""
     changes = []
@@ -214,6 +217,7 @@ def test_no_hint_is_changed_on_the_way_up() -> None:
     assert changes == ["errors.py: self.hint = self.hint.format(**shell_words)"]
 
 
+@pytest.mark.long
 def test_every_hint_that_is_not_passed_has_its_fields() -> None:
     """Wherever a class's own hint is used, the fields with a default that the hint contains are passed."""
     places = list(raised())

@@ -108,6 +108,7 @@ def test_unchanged_runs_agree(
     assert set(assess(folder).evidence or ()) == {path.name for path in folder.evidence.iterdir()}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("run", "kind"), KINDS)
 @pytest.mark.parametrize("change", [alter, os.unlink])
 def test_altered_and_missing_evidence_is_refused(

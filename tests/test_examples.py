@@ -70,6 +70,7 @@ def test_simulate(tmp_path: Path) -> None:
     assert (run.path / "report.html").is_file()
 
 
+@pytest.mark.long
 def test_plan_night() -> None:
     """A night is enough for some tests; a target that is not there is refused with its hint."""
     printed = run_example("plan_night.py", "sim:enterprise-nvme", 8)
@@ -78,6 +79,7 @@ def test_plan_night() -> None:
     assert "does not exist." in run_example("plan_night.py", "/dev/snia-pts-missing", 8)
 
 
+@pytest.mark.long
 def test_follow_job(tmp_path: Path) -> None:
     """It stops the job after the first round, and says how to continue."""
     printed = run_example("follow_job.py", tmp_path / "run", 1)
@@ -88,6 +90,7 @@ def test_follow_job(tmp_path: Path) -> None:
     assert pts.load(tmp_path / "run").ending == "interrupted"
 
 
+@pytest.mark.long
 def test_resume_stopped(tmp_path: Path) -> None:
     """It resumes a run whose journal was cut, as by a crash, and leaves finished ones alone."""
     for name in ("finished", "killed"):
@@ -101,6 +104,7 @@ def test_resume_stopped(tmp_path: Path) -> None:
     assert run_example("resume_stopped.py", tmp_path) == ""
 
 
+@pytest.mark.long
 def test_sweep(tmp_path: Path) -> None:
     """More outstanding I/Os do not give fewer IOPS; each depth is a run."""
     rows = list(csv.DictReader(run_example("sweep.py", tmp_path).splitlines()))
@@ -111,6 +115,7 @@ def test_sweep(tmp_path: Path) -> None:
     assert len(pts.load_many(tmp_path)) == 4
 
 
+@pytest.mark.long
 def test_plot_three_runs(tmp_path: Path, runs: tuple[Path, ...]) -> None:
     """The figure names each drive."""
     run_example("plot_three_runs.py", *runs, tmp_path / "figure.svg")
@@ -143,6 +148,7 @@ def test_steady_state_of_csv(tmp_path: Path) -> None:
     assert done.stderr == "A window has 5 rounds, but there are 1 values. Measure more rounds.\n"
 
 
+@pytest.mark.long
 def test_own_page(tmp_path: Path, runs: tuple[Path, ...]) -> None:
     """The page has each point and each deviation."""
     run = pts.load(runs[0])

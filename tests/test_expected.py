@@ -48,6 +48,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", TESTS)
 def test_every_number_of_a_test_is_expected(test: str) -> None:
     """Every name and unit, steady or not."""
@@ -64,6 +65,7 @@ def test_the_assumed_speed_does_not_matter(speed: float) -> None:
     assert {figure.name for figure in key_figures(result)} <= known.keys()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", builtin_profiles())
 def test_every_number_of_a_profile_is_expected(name: str) -> None:
     """Including synchronizing calls and percentiles, which exist only with enough I/Os."""
@@ -125,6 +127,7 @@ def test_an_impossible_limit_is_reported_before_the_first_purge(
     assert not Path("run").exists()
 
 
+@pytest.mark.long
 def test_limits_on_other_tests_are_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     """One file may have limits for all tests; ``all`` must run each test that the file names."""
     file = limits_file(("iops", "RND 4 KiB 0/100", "IOPS"), ("dirth", "Max IOPS point", "IOPS"))

@@ -461,6 +461,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", NAMES)
 def test_real_fio_reads_a_name_as_one_path(tmp_path: Path, name: str) -> None:
     """fio writes to just the file of that name, and no other file appears."""

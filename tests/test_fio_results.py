@@ -84,6 +84,7 @@ def warned(run: ImportedRun) -> dict[str, str]:
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", READ)
 def test_a_result_is_a_run(name: str, tmp_path: Path) -> None:
     """Each is imported by the verb, and its evidence, read again, agrees with the journal."""
@@ -652,6 +653,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_mutated_file_gives_a_run_or_a_message(data: st.DataObject) -> None:

@@ -97,6 +97,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.long
 def test_a_run_and_a_suite_race_for_a_folder(tmp_path: Path) -> None:
     """Of two processes at most one gets an empty folder; who does not get it leaves nothing in it."""
     with ExitStack() as stack:

@@ -33,6 +33,7 @@ def stopped_after(outcomes: int, folder: Path) -> pts.RunOptions:
     return options
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("policy", ["rule", "purge", "continue"])
 @pytest.mark.parametrize("outcomes", [1, 30, 55])
 def test_a_resumed_run_has_the_events_that_it_had_when_it_ran(policy: str, outcomes: int, tmp_path: Path) -> None:

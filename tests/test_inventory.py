@@ -355,6 +355,7 @@ def ceph(host: FakeHost) -> None:
     put(host, "sdx", 0, b"bluestore block device\n")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("case", "kind", "reason"),
     [

@@ -58,6 +58,7 @@ def written(folder: Path, current: Path, home: Path) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.long
 def test_no_configuration_of_others_is_read(tmp_path: Path, victim: Path) -> None:
     """Files of docutils, rst2pdf, reportlab and matplotlib, and variables of reportlab, have no effect."""
     before, current, home = content(victim), tmp_path / "current", tmp_path / "home"

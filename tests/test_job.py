@@ -44,6 +44,7 @@ def until_round(events: Iterator[pts.events.Event], number: int) -> None:
             return
 
 
+@pytest.mark.long
 def test_a_job_is_followed_and_awaited(tmp_path: Path) -> None:
     """The events of the journal are those of the same run in this process; the run is the stored one."""
     job = pts.start(replace(OPTIONS, run_folder=tmp_path / "job"))
@@ -101,6 +102,7 @@ def test_a_job_is_stopped_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "run/stop").exists()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("seconds", [0, 0.05])
 def test_a_job_stopped_before_its_first_entry_leaves_no_folder(seconds: float, tmp_path: Path) -> None:
     """A run that cannot be resumed is removed, and the error does not say that it has measurements."""
@@ -187,6 +189,7 @@ def test_refusals_are_raised_by_start(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_options_that_destroy_data_are_on_no_disk(tmp_path: Path) -> None:
     """The confirmation to overwrite a file is neither in the run folder nor in the job's command line."""
     target = tmp_path / "file"
@@ -227,6 +230,7 @@ print(job.wait().ending)
 """
 
 
+@pytest.mark.long
 def test_a_job_does_not_ignore_what_its_caller_ignores(tmp_path: Path) -> None:
     """The job can be stopped and waits for its programs, even if its caller ignores SIGINT or SIGCHLD."""
     program = _IGNORING.format(overrides=OPTIONS.overrides, folder=str(tmp_path / "run"))

@@ -324,6 +324,7 @@ RESUME = ResumeEntry(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(seed=st.integers(1, 10**6), lost=st.integers(0, 200))
 def test_a_torn_resume_entry_is_reported(seed: int, lost: int, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -149,6 +149,7 @@ def test_the_kernel_counts_io_to_a_device(tmp_path: Path, evidence: Path) -> Non
     assert record["written_bytes"] >= measurement.write.transferred_bytes > 0
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
 def test_true_answers_are_accepted_on_each_file_system(tmp_path: Path, evidence: Path, kind: str) -> None:

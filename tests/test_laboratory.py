@@ -458,6 +458,7 @@ def test_unwritten_pages_do_not_prevent_a_purge(tmp_path: Path) -> None:
     assert (proof.method, proof.survivors) == ("blkdiscard", 0)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_whole_line_on_a_loop_device(tmp_path: Path) -> None:
     """Purge, preconditioning and a round on a real block device with real fio."""

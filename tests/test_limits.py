@@ -218,6 +218,7 @@ def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str,
     assert (judgement.met, judgement.reason) == (not reason, reason)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["hir", "composite", "dirth"])
 def test_preconditioning_that_was_too_short_meets_no_limit(test: str) -> None:
     """A window with too few fills is not steady, however level it is; nor are the points that follow it."""
@@ -271,6 +272,7 @@ def test_junit_reports_a_run_that_is_incomplete_or_unsteady() -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_run_is_checked_against_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run stores its limits, and its exit code shows whether they are met; assess accepts others."""
     place, good, bad = tmp_path / "run", tmp_path / "good.toml", tmp_path / "bad.toml"
@@ -306,6 +308,7 @@ def test_a_run_is_checked_against_its_limits(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.long
 def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For a stopped run or an incomplete suite, the hint is to look at its status."""
     place, suite = tmp_path / "run", tmp_path / "all"

@@ -135,6 +135,7 @@ def test_a_program_is_logged_without_its_arguments(tmp_path: Path, caplog: pytes
     assert "secret" not in caplog.text
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("option", "shown"), [("-v", {"INFO"}), ("-vv", {"INFO", "DEBUG"})])
 def test_verbose_shows_the_log_on_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, shown: set[str]
@@ -149,6 +150,7 @@ def test_verbose_shows_the_log_on_standard_error(
     assert [type(handler) for handler in PACKAGE.handlers] == [logging.NullHandler]
 
 
+@pytest.mark.long
 def test_verbose_overwrites_the_progress_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A record starts at the beginning of the progress line and covers it."""
     argv = ["iops", "sim:enterprise-nvme", "--max-rounds", "5", "--to", "none", "--progress", "line", "-v"]

@@ -391,6 +391,7 @@ def test_every_mistake_of_the_file_is_reported_before_the_run(
 # -- what it says -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The subject has test, drive and verdict, the text is the terminal's, and the PDF is attached."""
     folder = tmp_path / "run"
@@ -503,6 +504,7 @@ def test_a_report_that_is_too_large_or_a_symlink_is_not_attached(tmp_path: Path)
         assert not list(mail.iter_attachments())
 
 
+@pytest.mark.long
 def test_several_tests_are_one_mail(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sent at the end of `all`, with the summary."""
     monkeypatch.setattr(running, "BASIC", ("iops",))
@@ -540,6 +542,7 @@ def test_a_resumed_run_mails_only_with_its_own_options(
 # -- how it is sent ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("tls", ["starttls", "implicit"])
 def test_a_login_uses_tls_and_stays_secret(
     tls: str, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -25,6 +27,7 @@ def listed(folder: Path, chosen: str, *options: str) -> str:
     return done.stdout.partition("not tried here")[2].partition("\n")[2].partition("\n===")[0]
 
 
+@pytest.mark.long
 def test_both_halves_list_what_was_not_tested(tmp_path: Path) -> None:
     """Each area has its reason and number of tests: skipped in one of the halves, or omitted as long."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    long: long\n")

@@ -47,6 +47,7 @@ def claimed_elsewhere(path: Path) -> Iterator[str]:
         process.stdin.close()
 
 
+@pytest.mark.long
 def test_two_targets_on_one_disk_detect_each_other(files: tuple[Path, Path]) -> None:
     """The first detects the second at its next check and remembers it; a later target does not learn of it."""
     one, other = files
@@ -113,6 +114,7 @@ def test_the_disk_of_a_file_is_found_through_loop_devices_and_mounts(files: tupl
         assert disks_of(filled(place / "file", MIB)) == {}
 
 
+@pytest.mark.long
 def test_the_results_of_both_runs_have_a_warning(files: tuple[Path, Path]) -> None:
     """The second has it from its start, the first at its end; both finish."""
     folder = files[0].parent

@@ -120,6 +120,7 @@ def test_steps_of_the_iops_test() -> None:
     assert planned_test.longest.steps[:7] == planned_test.shortest.steps
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 def test_the_longest_run_is_never_steady(test: str, pts: str, test_class: TestClass) -> None:
     """Each loop has at least five rounds and at most 25; tests without a loop have none."""
@@ -130,6 +131,7 @@ def test_the_longest_run_is_never_steady(test: str, pts: str, test_class: TestCl
     assert planned_test.longest.rounds == 25 * loops.get(test, 1)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("window", range(2, 12))
 @pytest.mark.parametrize("metric", ["iops", "mb_per_second", "average_response_ms"])
 def test_the_longest_run_is_not_steady_by_any_rule(window: int, metric: MetricName) -> None:
@@ -329,6 +331,7 @@ def up_to(speed: float, seed: int, spread: float) -> Behaviour:
     return iops
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.sampled_from(TESTS), st.integers(2**30, 2**45), st.integers(0, 2**40), st.sampled_from(CLASSES))
 def test_larger_devices_cost_no_less(test: str, capacity_bytes: int, more_bytes: int, test_class: TestClass) -> None:

@@ -72,6 +72,7 @@ def require_bounded(preset: Preset, test: str, seed: int, folder: Path) -> float
     return written / planned_test.longest.written_bytes
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("test", "seed", "share"),
     [
@@ -89,6 +90,7 @@ def test_a_rehearsal_stays_within_its_plan(test: str, seed: int, share: float, t
     assert require_bounded(preset_of("enterprise-nvme", test), test, seed, tmp_path) > share
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_bounds_its_rehearsal(name: str, tmp_path: Path) -> None:
     """From a hard disk to a drive that writes each block at once, preconditioning takes the planned time."""

@@ -173,6 +173,7 @@ def test_many_limits_are_summarised() -> None:
 # -- how long it is ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("spec", [*map(spec_of, TESTS), *(read_profile(name).spec for name in builtin_profiles())])
 def test_a_plan_fits_on_a_page(spec: Spec) -> None:
     """This holds for each test and profile; rows add up to the total, and a drive without a known time has none."""
@@ -267,6 +268,7 @@ def _full_folder(stack: ExitStack) -> None:
     Path("full/note").touch()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("make", "words", "code", "text"),
     [
@@ -303,6 +305,7 @@ def test_a_plan_is_refused_for_the_reasons_of_its_run(
         assert (found[0], text in found[1]) == (code, True), found
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("option", ["registerfiles", "userspace_reap"])
 def test_options_of_one_io_engine_are_planned_and_run_with_it(option: str, tmp_path: Path) -> None:
     """An option that fio accepts with io_uring only, or with libaio only, is planned and measured with that engine."""
@@ -332,6 +335,7 @@ def test_options_of_one_io_engine_are_planned_and_run_with_it(option: str, tmp_p
     assert f'io_engine="{engine}' in Path("run/result.xml").read_text()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("lockable_bytes", "named"), [(None, True), (0, False)])
 def test_the_result_names_fixed_buffers(
     lockable_bytes: int | None, named: bool, monkeypatch: pytest.MonkeyPatch
@@ -351,6 +355,7 @@ def test_the_result_names_fixed_buffers(
     assert all(("fixedbufs=1" in job) is named for job in jobs)
 
 
+@pytest.mark.long
 def test_a_plan_refuses_a_drive_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The reasons are its users, its content, another serial number, and a file that a device is based on."""
     with loop_device(filled(tmp_path / "x.img"), 8 * MIB) as device:
@@ -386,6 +391,7 @@ def test_a_plan_needs_the_tools_of_its_run(capsys: pytest.CaptureFixture[str]) -
     assert main(["iops", "sim:enterprise-nvme", "--plan"]) == 0
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("verb", ["iops", "all"])
 def test_a_plan_names_both_ends_of_a_symlink(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The operator sees the target of the symlink before anything is destroyed; an ordinary path is not repeated."""

@@ -327,6 +327,7 @@ def stored(simulated: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(simulated / "run", tmp_path / "run"))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["result.xml", "report.json", "tables", "journal.jsonl"])
 def test_report_writes_through_nothing(
@@ -354,6 +355,7 @@ def test_report_writes_through_nothing(
     assert judged in (0, 14)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["comparison.rst", "figures"])
 def test_compare_writes_through_nothing(
@@ -371,6 +373,7 @@ def test_compare_writes_through_nothing(
     assert code == 0 or [path.name for path in out.iterdir()] == [name]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", KINDS)
 def test_export_overwrites_nothing(stored: Path, victim: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """``export`` refuses an existing file."""
@@ -451,6 +454,7 @@ CHANGEABLE = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("how", CHANGEABLE)
@@ -473,6 +477,7 @@ def test_root_writes_to_no_folder_that_others_can_change(
     assert list(folders[0].iterdir()) == []
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("verb", [("resume",), ("report",), ("export", "--to", "tkperf")], ids=" ".join)
 def test_root_adds_nothing_to_a_run_that_others_can_change(
@@ -573,6 +578,7 @@ def folder(place: Path) -> Path:
     return place
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["", "run"])
 @pytest.mark.parametrize("lead", LEADS)
@@ -626,6 +632,7 @@ def out(run: Path, verb: str, place: Path) -> list[str | Path]:
     return ["compare", run, run, "--out", place / "new"]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("verb", ["export", "compare"])
 @pytest.mark.parametrize("lead", [*LEADS, "a folder", "a folder to be made"])
@@ -645,6 +652,7 @@ def test_root_writes_no_output_where_others_can_redirect_it(
     assert sorted(others.rglob("*")) == before
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("verb", ["export", "compare"])
 def test_no_output_is_written_to_a_symlinked_folder(
     stored: Path, tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]

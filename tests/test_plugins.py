@@ -56,6 +56,7 @@ def plugin(folder: Path, body: str, name: str = "own.py") -> str:
 # -- the examples ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_report_format(tmp_path: Path) -> None:
     """``--to brief`` writes report.brief with the verdict and each figure; the plugin is listed, not as a deviation."""
     name = str(EXAMPLES / "brief.py")
@@ -73,6 +74,7 @@ def test_a_report_format(tmp_path: Path) -> None:
     assert "plugin" not in {deviation.what for deviation in run.result.deviations}
 
 
+@pytest.mark.long
 def test_a_purge_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--purge shred`` overwrites the file, is proven, and is a deviation; assess checks its command."""
     name = str(EXAMPLES / "shred.py")
@@ -125,6 +127,7 @@ def test_a_run_with_a_purge_of_a_plugin_needs_the_plugin_again(
     assert f"its purge method shred is that of the plugin {EXAMPLES / 'shred.py'}, which is not given" in message
 
 
+@pytest.mark.long
 def test_a_plugin_of_a_run_that_is_resumed_may_have_changed(tmp_path: Path) -> None:
     """A format that is missing is a notice; other code under the same name is a change that the report lists."""
     own = plugin(tmp_path, (EXAMPLES / "brief.py").read_text(), "brief.py")

@@ -341,6 +341,7 @@ def test_a_simulated_drive_has_no_meter() -> None:
         RunOptions(test="iops", target="sim:optane", power_command="meter")
 
 
+@pytest.mark.long
 def test_a_power_command_is_recorded_and_never_run_again_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

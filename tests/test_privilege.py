@@ -85,6 +85,7 @@ def readable_data(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rst, "TEMPLATES", copy / "reports")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_operator_without_root_runs_a_complete_test(theirs: Path) -> None:
     """Run, report and assess on a file of the operator's; with this umask no other user may read it."""

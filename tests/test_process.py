@@ -460,6 +460,7 @@ def children() -> list[int]:
     return [pid for pid in map(int, text) if lives(pid) and pid not in _EARLIER]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("entered", [False, True], ids=["waiting", "just begun"])
 def test_a_suite_that_dies_at_any_moment_of_the_start_leaves_nothing(tmp_path: Path, entered: bool) -> None:
     """A suite that ends before its program starts, or at that moment, leaves no program behind."""
@@ -536,6 +537,7 @@ def test_threads_are_released_at_the_requested_time(tmp_path: Path) -> None:
     assert done_ns >= started_ns + 300_000_000
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("listen", [False, True])
 def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: bool) -> None:
     """It is from the first report to the last, even while output is read; one thread has none."""

@@ -171,6 +171,7 @@ def test_processes_of_others_are_counted_as_unreadable(host: Host, monkeypatch: 
     assert observer.total() == ((), 2)
 
 
+@pytest.mark.long
 def test_a_real_program_is_named_with_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's accounting of a writer beside a point on a file; the lines of the file add up to the telemetry."""
     if underlying_device(tmp_path) is None:

@@ -127,6 +127,7 @@ def test_a_copy_of_the_user_runs_by_its_path(tmp_path: Path, monkeypatch: pytest
     assert (measured.write.ios, measured.sync and measured.sync.calls) == (100 * 1024 // 2300, 100 * 1024 // 2300 - 1)
 
 
+@pytest.mark.long
 def test_repeats_with_the_same_offsets_have_one_seed(tmp_path: Path) -> None:
     """With randrepeat = 1 every point has its own seed, which is the same in each repeat."""
     words = (
@@ -153,6 +154,7 @@ def test_repeats_with_the_same_offsets_have_one_seed(tmp_path: Path) -> None:
     assert len(set().union(*seeds)) == len(loops)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("maximum", "code"), [("1e6", 0), ("1e-6", 19)])
 def test_the_limit_of_etcd(maximum: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The 99th percentile of fdatasync is within its limit, or the exit code is 19; assess gives the same code."""
@@ -166,6 +168,7 @@ def test_the_limit_of_etcd(maximum: str, code: int, tmp_path: Path, capsys: pyte
     assert found.value > 0
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("maximum", "code"), [(60, 0), (0.001, 19)])
 def test_the_time_to_write_a_file_is_a_column_and_a_limit(
     maximum: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -188,6 +191,7 @@ def test_the_time_to_write_a_file_is_a_column_and_a_limit(
     assert float(printed_time) == pytest.approx(time.value, abs=1e-3)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("minimum", "code"), [(1, 0), (10**9, 19)])
 def test_node_storage_with_a_file_of_limits(minimum: int, code: int, tmp_path: Path) -> None:
     """Read and write IOPS are compared with the limits of a table."""
@@ -204,6 +208,7 @@ def test_node_storage_with_a_file_of_limits(minimum: int, code: int, tmp_path: P
     assert both == pytest.approx(found["iops at random mix"].value)
 
 
+@pytest.mark.long
 def test_without_response_times_there_are_rates_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """fio's gtod_reduce: IOPS and MB/s of reads and writes as usual, every response time n/a, in all reports.
 
@@ -306,6 +311,7 @@ def by_awk(folder: Path, grouped: str) -> float:
     return float(done.stdout)
 
 
+@pytest.mark.long
 def test_files_of_others_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another file or symlink with that name, and its target, are refused and unchanged."""
     own, other = tmp_path / "snia-pts-etcd-fsync.data", filled(tmp_path / "other", 64 * 1024)
@@ -322,6 +328,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFi
     assert "was not removed: it may have existed before the run" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_file_of_a_run_by_path_remains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The run that created it has announced that it keeps it."""
     own, words = tmp_path / "snia-pts-etcd-fsync.data", ("--range", "100K", "--seconds", "0.2")
@@ -331,6 +338,7 @@ def test_the_file_of_a_run_by_path_remains(tmp_path: Path, capsys: pytest.Captur
     assert "was not removed: it may have existed before the run" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_second_run_takes_nothing_from_the_first(tmp_path: Path) -> None:
     """While a run is in progress in a directory, another one is refused, and does not remove its file."""
     with begun(tmp_path, "queue-depth", "--size", "4M", "--seconds", "2", "--axis", "queue_depth=1") as first:
@@ -366,6 +374,7 @@ class begun:
         self._program.wait()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("how", "options"), [(signal.SIGKILL, ()), (signal.SIGINT, ("--from-purge",))])
 def test_a_stopped_run_resumes_in_its_directory(
     how: int, options: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -384,6 +393,7 @@ def test_a_stopped_run_resumes_in_its_directory(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
+@pytest.mark.long
 def test_a_run_that_cannot_start_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An option that fio rejects, and a setting that this target lacks: one message, no folder, no file."""
     words = ("etcd-fsync", tmp_path, "--range", "100K", "--run-dir", tmp_path / "run")
@@ -495,6 +505,7 @@ def test_a_full_or_read_only_file_system_is_refused(tmp_path: Path, capsys: pyte
             assert [path.name for path in place.iterdir()] == ["lost+found"]
 
 
+@pytest.mark.long
 def test_schedulers_of_a_real_device_are_varied_and_restored(tmp_path: Path) -> None:
     """The kernel reports each one while its points are measured; at the end all, with nr_requests, is restored."""
     need_root()
@@ -599,6 +610,7 @@ def test_threads_are_an_axis_of_the_file_matrix(tmp_path: Path, capsys: pytest.C
     assert "7 points (the first is write, 512 KiB for each of T4 over 1024 KiB) not measured" in plan
 
 
+@pytest.mark.long
 def test_a_mix_of_block_sizes_is_that_of_fio(tmp_path: Path) -> None:
     """With fio's bssplit the bytes of all I/Os are those of the shares, and the report names them."""
     text = re.sub("ramp_seconds = .*", "", profile_path("queue-depth").read_text())

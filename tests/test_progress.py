@@ -199,6 +199,7 @@ def test_points_of_many_zones_have_no_lines_of_their_own(folder: RunFolder) -> N
     assert len(lines) < 40
 
 
+@pytest.mark.long
 def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
     """A host idle recovery test prints fewer than 40 lines for a Wait State; heartbeats count its writes."""
     idle = [("wait_states.idle_seconds", [5, 10]), ("settling.stride_samples", 1)]
@@ -243,6 +244,7 @@ def test_times_of_a_profile_with_a_data_amount_are_lower_bounds(folder: RunFolde
     assert ", at least " in shown[0]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"])
 def test_progress_of_every_test_is_printed(test: str, folder: RunFolder) -> None:
     """Every phase of every test is printed, in single lines."""

@@ -119,6 +119,7 @@ def test_a_stored_run_needs_numpy_only_for_arrays() -> None:
 _PAGE = Path(__file__).parent.parent / "docs" / "api.rst"
 
 
+@pytest.mark.long
 def test_the_examples_of_the_documentation_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands make the runs, and every example gives what the page says."""
     monkeypatch.chdir(tmp_path)
@@ -133,6 +134,7 @@ def test_the_examples_of_the_documentation_are_true(tmp_path: Path, monkeypatch:
     assert failed == 0
 
 
+@pytest.mark.long
 def test_the_plot_of_the_documentation_can_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program plots the runs in a folder."""
     monkeypatch.chdir(tmp_path)

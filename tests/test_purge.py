@@ -98,6 +98,7 @@ def test_blkdiscard_empties_a_loop_device(tmp_path: Path) -> None:
     assert allocated_bytes(image) == 0
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("size", [3 * MIB + 512, 131072 + 1024, 4096, 8192, 4096 * 64 + 4095 // 512 * 512])
 def test_odd_capacities_are_purged_to_the_end(tmp_path: Path, size: int) -> None:
     """A capacity that is not a multiple of 4096 is purged completely."""
@@ -116,6 +117,7 @@ def test_a_purge_that_does_nothing_is_detected(tmp_path: Path, monkeypatch: pyte
     assert "reported success, but 64 of 64 blocks" in message
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("text", "skip", "count"),
     [
@@ -143,6 +145,7 @@ def test_a_command_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
     assert refused(filled(tmp_path / "x.img", SIZE), tmp_path).endswith("by lie failed: not supported.")
 
 
+@pytest.mark.long
 def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A purge that exceeds its timeout has failed, even if it empties the target and reports success at its end."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.4)
@@ -153,6 +156,7 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     assert "by lie failed: sh timed out after" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("lost", "surviving"), [("all", 0), ("all but the first", 1)])
 def test_a_device_that_loses_writes_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str, surviving: int
@@ -182,6 +186,7 @@ def test_a_device_with_less_memory_than_capacity_has_failed(tmp_path: Path, monk
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("number", "failure"), [(errno.EIO, DeviceFailed), (errno.ENOSPC, HostFailed)])
 @pytest.mark.parametrize("call", ["pwritev", "preadv"])
 def test_an_error_during_the_proof_has_its_cause(
@@ -391,6 +396,7 @@ def test_a_purge_that_never_started_is_not_proven(tmp_path: Path, monkeypatch: p
     assert target.read_bytes() == before
 
 
+@pytest.mark.long
 def test_a_successful_purge_ignores_allow_unpurged(tmp_path: Path) -> None:
     """--allow-unpurged changes nothing if the purge is proven."""
     target = filled(tmp_path / "x.img", SIZE)
@@ -400,6 +406,7 @@ def test_a_successful_purge_ignores_allow_unpurged(tmp_path: Path) -> None:
     assert lenient.label == "punch-hole (proven on 64 blocks)"
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("allow", [False, True])
 def test_a_purge_that_changes_the_device_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow: bool
@@ -414,6 +421,7 @@ def test_a_purge_that_changes_the_device_ends_the_run(
 # -- overwriting -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("size", [SIZE, 3 * MIB + 512, 131072 + 1024, 4096])
 def test_an_overwrite_reaches_every_byte(tmp_path: Path, size: int) -> None:
     """The file contains only zeros and keeps its size, nothing beside it is written; it is a Deviation."""

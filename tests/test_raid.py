@@ -266,6 +266,7 @@ def test_json_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert output["mb_per_second"]["bottleneck"] == "fabric"
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("options", "text"),
     [

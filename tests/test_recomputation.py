@@ -57,7 +57,7 @@ from tests.samples import remove_later_evidence
 from tests.test_end_to_end_of_all import shortened
 from tests.test_run_folders import unpacked
 
-pytestmark = pytest.mark.usefixtures("without_figures")
+pytestmark = [pytest.mark.usefixtures("without_figures"), pytest.mark.long_but_first]
 
 #: What shortens the simulated runs; the real ones are shortened like those of the end-to-end tests.
 _SHORT = {

@@ -65,6 +65,7 @@ def figures(runs: list[Path]) -> list[dict[tuple[str, str], Figure]]:
     return [key_figures(run) for run in runs]
 
 
+@pytest.mark.long_but_first
 def test_compared_figures_are_those_of_the_records(
     runs: list[Path], figures: list[dict[tuple[str, str], Figure]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +102,7 @@ def _spread(numbers: list[float]) -> float:
     return 100 * float(np.ptp(known) / np.median(known)) if len(known) > 2 else math.nan
 
 
+@pytest.mark.long_but_first
 def test_printed_differences_are_those_of_the_records(
     runs: list[Path], figures: list[dict[tuple[str, str], Figure]], tmp_path: Path
 ) -> None:
@@ -126,6 +128,7 @@ _MATRIX = ("--set", "rounds.block_sizes_kib=[1024, 64, 4]", "--set", "rounds.rea
 _UNITS_US = (2800, 2830, 2770, 2810, 3300)
 
 
+@pytest.mark.long
 def test_units_of_a_lot_are_those_of_the_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each figure of a lot has mean, deviation, minimum, maximum and outliers of the units, in JSON and on the page."""
     preset = Path("specs/drives/enterprise-nvme.toml").read_text(encoding="utf-8")

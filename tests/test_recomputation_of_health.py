@@ -116,6 +116,7 @@ def decoded(reading: Reading) -> dict[str, tuple[int, str]]:
     return found
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("seed", range(5))
 def test_the_health_of_a_drive_is_that_of_its_answers(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,7 @@ def test_printed_sentences_are_those_of_the_file(run: Path) -> None:
     check_spans(run)
 
 
+@pytest.mark.long_but_first
 def test_the_assessment_is_that_of_the_file(run: Path) -> None:
     """The windows and points of ``assess --json`` are those of the file."""
     assessment = assessed(run)

@@ -163,6 +163,7 @@ SHAPES: dict[str, TimeLine] = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_labels_overlap_at_any_marker_positions(shape: str) -> None:
     """With any response times, texts do not overlap, are inside, and each known marker has one label."""

@@ -162,6 +162,7 @@ RESULTS: dict[str, Callable[[], TestResult]] = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_formula_gives_the_suites_number(name: str) -> None:
     """A recalculated workbook gives the stored values, from counts and times to the verdict."""
@@ -184,6 +185,7 @@ def test_the_verdict_is_calculated_from_the_counts() -> None:
     assert after.value(*place) == pytest.approx(2 * before.value(*place))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "throughput", "wsat", "hir"])
 def test_a_run_without_a_rate_has_all_reports(test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If every point was too short for a rate, each report says n/a; tables keep the columns of the rates."""
@@ -233,6 +235,7 @@ def test_a_matrix_of_each_operation_has_a_chart_on_one_scale() -> None:
     assert max(rates.values()) <= maximum <= 2 * max(rates.values())
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("test", "down", "across"), [("iops", "block_size_bytes", "read_percent"), ("dirth", "thread_count", "queue_depth")]
 )
@@ -454,6 +457,7 @@ def test_rounds_are_those_that_steady_state_was_judged_on() -> None:
     assert inside == set(loop.window.numbers)
 
 
+@pytest.mark.long
 def test_a_report_is_written_in_the_requested_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """report --to writes only these formats and prints the paths; an unknown format is an error, and writes nothing."""
     place = tmp_path / "run"
@@ -550,6 +554,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_an_earlier_report_is_removed_completely(tmp_path: Path) -> None:
     """All its files, and nothing else; of figures and tables those that the next report does not have."""
     result = samples.iops_result(stop_after=120)
@@ -566,6 +571,7 @@ def test_an_earlier_report_is_removed_completely(tmp_path: Path) -> None:
     assert files_in(tmp_path) == dict.fromkeys(KEPT, b"mine")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("name", "formats"),
     [
@@ -584,6 +590,7 @@ def test_a_file_of_the_user_is_not_replaced(name: str, formats: tuple[str, ...],
     assert files_in(tmp_path) == {name: b"mine"}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(), folder, ("rst", "csv", "json"))])
 @pytest.mark.parametrize("name", ["tables/run.csv", "report.rst", "report.json", "SHA256SUMS"])
 def test_a_report_file_that_was_edited_is_kept(name: str, again: Callable[[Path], object], tmp_path: Path) -> None:
@@ -680,6 +687,7 @@ def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, mo
     assert files_in(tmp_path) == {}
 
 
+@pytest.mark.long
 def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:
     """A day of seconds is thinned in the workbook, which every report includes; CSV and JSON have all samples."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]

@@ -110,6 +110,7 @@ def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts:
     assert "omitted" not in text_of(report.pages[0])
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
 def test_no_texts_of_any_figure_overlap(test: str, shape: str) -> None:
     """In every figure of every kind of result, no texts overlap and all are inside; axes have names."""
@@ -123,6 +124,7 @@ def test_no_texts_of_any_figure_overlap(test: str, shape: str) -> None:
             assert any(word.startswith(("IOPS", "I/Os per bin", "Host CPU")) for word in words), figure.name
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.integers(0, BEFORE_ROUNDS + 5 * A_ROUND + 3 * A_POINT))
 def test_wherever_a_run_stops_the_summary_tells_which_plots_are_left_out(stop_after: int) -> None:
@@ -333,6 +335,7 @@ def test_a_surface_needs_two_keys_per_axis_and_all_values() -> None:
     assert len(plots(build(result_of("dirth")))["P6"]) == 2
 
 
+@pytest.mark.long
 def test_a_thread_count_has_one_style_in_all_plots() -> None:
     """A Thread Count has the same colour, marker and dashes in demand variation, demand intensity and Total OIO."""
     result = result_of("composite")

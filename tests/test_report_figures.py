@@ -112,6 +112,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_texts_of_any_figure_overlap(shape: str) -> None:
     """In every figure of every kind of result no texts overlap, all are inside, and one names the quantity."""
@@ -282,6 +283,7 @@ def test_the_lowest_columns_are_in_front() -> None:
     assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.series_styles(MIXES)[100].colour))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("corner", [(4096, 0), (4096, 100), (1048576, 0), (1048576, 100)])
 def test_the_highest_corner_hides_no_column(corner: tuple[int, int]) -> None:
     """Whichever corner of the matrix is the highest, the view has it where it covers no other column."""
@@ -381,6 +383,7 @@ def test_drawing_does_not_change_matplotlib_settings() -> None:
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_the_figure_of_the_first_page_is_readable(test: str) -> None:
     """No text of it overlaps another one, or is smaller than seven points."""

@@ -86,6 +86,7 @@ def test_host_limited_points_are_marked(
     assert "RND" in run_warnings(result)[0].detail or "SEQ" in run_warnings(result)[0].detail
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "latency", "throughput", "dirth"])
 @pytest.mark.parametrize("limited", [True, False])
 def test_the_first_page_marks_host_limited_figures(test: str, limited: bool) -> None:

@@ -50,6 +50,7 @@ def page(result: TestResult) -> str:
     return html.make(report, rst.parse(rst.render(report)), drawing.draw(report, ("svg",))["svg"]).decode("utf-8")
 
 
+@pytest.mark.long
 def test_the_page_makes_no_request_and_runs_no_script() -> None:
     """The page has no script, event handler or import; links lead to its own sections, sources are data URIs."""
     text = page(samples.iops_result(rounds=9))
@@ -64,6 +65,7 @@ def test_the_page_makes_no_request_and_runs_no_script() -> None:
     assert "url(" not in text
 
 
+@pytest.mark.long
 def test_figures_are_embedded_with_alt_texts() -> None:
     """Each figure is an image that contains its SVG, with alt text and caption; no id occurs twice."""
     result = samples.iops_result()
@@ -81,6 +83,7 @@ def test_figures_are_embedded_with_alt_texts() -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.long
 def test_the_header_appears_once_without_page_numbers() -> None:
     """The banner appears once at any length of the report, and no page number token of the PDF remains."""
     result = samples.iops_result()
@@ -104,6 +107,7 @@ def test_markup_from_a_device_stays_text() -> None:
     assert HOSTILE in "".join(reader.words)
 
 
+@pytest.mark.long
 def test_the_contents_link_to_every_page() -> None:
     """Each page of the report has a link to its own section; a summary of one page has no contents."""
     result = samples.iops_result()
@@ -142,6 +146,7 @@ document.title = JSON.stringify(broken);
 </script></body>"""
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("width", [390, 640, 1440])
 def test_no_word_is_broken_at_any_width(width: int, tmp_path: Path) -> None:
     """A browser breaks lines between words only, from the width of a telephone to that of a screen."""
@@ -162,6 +167,7 @@ def test_the_style_sheet_supports_dark_mode_and_print() -> None:
         assert rule in style
 
 
+@pytest.mark.long
 def test_a_logo_keeps_its_colours_in_dark_mode() -> None:
     """The colours of figures are inverted, those of the operator's logo are not."""
     image = io.BytesIO()

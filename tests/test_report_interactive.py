@@ -43,6 +43,7 @@ def figures(result: TestResult) -> list[dict[str, Any]]:
     return document
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_test_has_figures_with_values(test: str) -> None:
     """Each figure has values, and the same result gives the same bytes."""

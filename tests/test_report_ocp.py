@@ -44,6 +44,7 @@ def steps(result: TestResult) -> list[tuple[str, dict[str, Any]]]:
     return [(kind, item[kind]) for item in selected for kind in item if kind != "testStepId"]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_line_has_its_number_time_and_one_artifact(test: str) -> None:
     """The lines go from the schema version to the end of the run; every step and series begins and ends once."""

@@ -83,6 +83,7 @@ def pdf_titles(reader: pypdf.PdfReader) -> list[tuple[str, int]]:
     return [(mark.title, 1 + (reader.get_destination_page_number(mark) or 0)) for mark in bookmarks]
 
 
+@pytest.mark.long
 def test_bookmarks_and_contents_name_the_page_of_every_title() -> None:
     """A reader shows the bookmarks; each entry of the contents has its title's page as number and as link."""
     report, reader = typeset(KINDS["steady"])
@@ -100,6 +101,7 @@ def test_bookmarks_and_contents_name_the_page_of_every_title() -> None:
     assert targets == {pages[number - 1].idnum for _, number in titles}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("count", "shown"), [(5, False), (6, True)])
 def test_a_short_report_has_no_contents(count: int, shown: bool) -> None:
     """Contents are in RST, PDF and HTML from six pages on."""
@@ -110,6 +112,7 @@ def test_a_short_report_has_no_contents(count: int, shown: bool) -> None:
     assert (".. contents::" in rst.render(short)) == shown
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_page_has_header_number_and_title(kind: str) -> None:
     """Each PDF page has a header, its number and the total; the title of each planned page is in the PDF."""
@@ -128,6 +131,7 @@ def test_every_page_has_header_number_and_title(kind: str) -> None:
         assert "\N{REPLACEMENT CHARACTER}" not in text
 
 
+@pytest.mark.long
 def test_figures_are_vector_and_in_full_size() -> None:
     """Every figure is a form that is placed once, at its planned size; no page has an image."""
     report, reader = typeset_parts(KINDS["steady"])
@@ -144,6 +148,7 @@ def test_figures_are_vector_and_in_full_size() -> None:
     }
 
 
+@pytest.mark.long
 def test_the_header_is_in_the_document_once() -> None:
     """Pages use the same form as header, unless it is short, and their own for the page number, at its right."""
     _, sheet = laid_out(KINDS["steady"])
@@ -178,6 +183,7 @@ def test_a_header_without_a_page_number_is_an_error() -> None:
         make(dataclasses.replace(report, header=header))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("steady", [True, False])
 def test_a_header_with_long_names_leaves_room_for_the_report(steady: bool) -> None:
     """With very long and wide names, pages and figures pass the check, and 55 % of the page height remains."""
@@ -232,6 +238,7 @@ def test_only_a_short_section_begins_below_the_one_before_it(rows: int, pages: i
     assert "SNIA SSS TWG" in words(reader.pages[-1])
 
 
+@pytest.mark.long
 def test_many_deviations_continue_on_the_next_page() -> None:
     """Sixty deviations are all in the PDF, on several pages, with repeated headings."""
     report, reader = typeset(samples.iops_result(found=samples.deviations(60)))
@@ -255,6 +262,7 @@ def test_only_headings_are_repeated_on_the_next_page() -> None:
     assert text.count("Left") > 2
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("field", ["what", "standard", "actual", "clause", "operator", "model"])
 def test_a_very_long_text_is_cut_in_the_pdf(field: str) -> None:
     """A text of several pages adds at most two pages to the PDF; the RST has the complete text."""
@@ -309,6 +317,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_altered_tests_and_unusual_devices_have_reports(kind: str) -> None:
     """Each planned page is in the PDF, and long tables add at most 16 pages."""
@@ -318,6 +327,7 @@ def test_altered_tests_and_unusual_devices_have_reports(kind: str) -> None:
     assert len(reader.pages) <= len(report.pages) + 16
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["wsat", "hir", "xsr", "composite", "dirth"])
 def test_a_test_at_full_length_has_every_planned_page(test: str) -> None:
     """The PDF of a full-length test has each planned page, and every page has the test's title."""
@@ -458,6 +468,7 @@ def test_characters_that_the_fonts_lack_are_replaced() -> None:
     assert count in words(reader.pages[0])
 
 
+@pytest.mark.long
 def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
     """RST, HTML, PDF and figures do not depend on the process, its hash seed or the clock."""
     script = (

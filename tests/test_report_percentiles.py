@@ -93,6 +93,7 @@ def test_reads_and_writes_are_apart_over_all_rounds_of_the_window() -> None:
     assert (found["read"].maximum_us, found["write"].maximum_us) == (200, 9000)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("ios", "shown"), [(99_995, "n/a"), (100_000, "0.100")])
 def test_five_nines_need_100_000_ios(ios: int, shown: str) -> None:
     """One I/O fewer than needed is n/a in the matrix and in the workbook; the count stands beside it."""

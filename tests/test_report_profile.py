@@ -109,6 +109,7 @@ TITLES = {
 }
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", builtin_profiles())
 def test_every_shipped_profile_has_the_pages_of_its_axes(name: str) -> None:
     """One quantity gives lines, two surfaces, zones curves, none bars; and no report is too long."""

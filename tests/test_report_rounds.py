@@ -101,6 +101,7 @@ def plot(result: TestResult, name: str) -> dict[str, list[float]]:
         return {label: [y for _, y in points] for label, points in lines(figure.draw()).items()}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_of_any_figure_overlap(kind: str) -> None:
     """In every figure no texts overlap, all are inside, and the unit is that of the test, or its share in %."""
@@ -115,6 +116,7 @@ def test_no_texts_of_any_figure_overlap(kind: str) -> None:
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", ["TP", "LAT"])
 def test_the_pdf_has_every_figure(kind: str, tmp_path: Path) -> None:
     """The PDF has each figure of the report once, in order."""
@@ -124,6 +126,7 @@ def test_the_pdf_has_every_figure(kind: str, tmp_path: Path) -> None:
     assert drawn == [figure.name for figure in build(result).figures]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", FULLEST)
 def test_only_flowing_pages_take_several_pdf_pages(kind: str) -> None:
     """The PDF has at most one more page for each flowing page, and every page has the test's title."""

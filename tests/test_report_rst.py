@@ -119,6 +119,7 @@ def test_escaped_markup_is_plain_text_in_a_paragraph(text: str) -> None:
         assert paragraphs[1].astext() == one_line(text)
 
 
+@pytest.mark.long
 @given(texts())
 @settings(max_examples=300)
 def test_any_text_is_parsed_back_unchanged(text: str) -> None:
@@ -139,6 +140,7 @@ def test_any_text_is_parsed_back_unchanged(text: str) -> None:
     assert all(isinstance(node, nodes.Element) and only_text(node) for node in (heading, paragraph, *cells))
 
 
+@pytest.mark.long
 @given(text=texts())
 @example(text=".. raw:: html\n\n   <script>alert(1)</script>")
 @example(text='", "\n   .. include:: /etc/passwd\n"')

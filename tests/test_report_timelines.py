@@ -114,6 +114,7 @@ def figures(result: TestResult) -> list[Figure]:
 # -- many samples, few columns ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.integers(1, 150))
 def test_a_column_combines_all_of_its_samples(ios: list[int], times: int) -> None:
@@ -213,6 +214,7 @@ def test_time_axes_of_any_length_have_few_round_ticks(seconds: float, share: flo
         assert f"{steps[0]:.6g}".strip("0.")[:-1] in ("", "1", "2", "3", "4", "6", "9", "12")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("seconds", [0.5, 30, 90, 600, HOUR, 2 * HOUR, 6 * HOUR, 16 * HOUR, 24 * HOUR, 168 * HOUR])
 @pytest.mark.parametrize("log", [False, True])
 def test_no_labels_overlap_at_any_length(seconds: float, log: bool) -> None:
@@ -287,6 +289,7 @@ def test_a_linear_axis_begins_at_zero() -> None:
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", CONTINUOUS)
 @pytest.mark.parametrize(
     ("pts", "test_class", "steady"),
@@ -300,6 +303,7 @@ def test_no_texts_of_any_figure_overlap(test: str, pts: str, test_class: TestCla
             check(figure.draw())
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", CONTINUOUS)
 def test_a_run_of_seconds_has_the_same_pages(test: str) -> None:
     """A run shortened from hours to seconds has the figures of a full one except the consistency plots."""
@@ -318,6 +322,7 @@ def pages_of(test: str) -> int:
     return len(build(samples.result_of(test)).pages)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", CONTINUOUS)
 @pytest.mark.parametrize("stop_after", [0, 1, 2, 122, 363, 482, 845])
 def test_a_stopped_run_shows_its_data(test: str, stop_after: int) -> None:
@@ -334,6 +339,7 @@ def test_a_stopped_run_shows_its_data(test: str, stop_after: int) -> None:
             check(figure.draw())
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", CONTINUOUS)
 def test_a_dead_drive_has_a_report(test: str) -> None:
     """No texts overlap in the figures of a drive with almost no I/O."""

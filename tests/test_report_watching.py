@@ -126,6 +126,7 @@ def words(found: Page | None) -> Sequence[str]:
         return check(figure.draw())
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("test", "changes"),
     [

@@ -55,6 +55,7 @@ def of(test: str) -> tuple[TestResult, bytes]:
     return result, result_xml(result)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
 @pytest.mark.parametrize("test", TESTS)
 def test_every_result_is_valid(test: str, pts: str) -> None:
@@ -315,6 +316,7 @@ def test_every_number_of_the_specification_is_stored_once(test: str) -> None:
     assert ("groups.sequence.AG 2.seconds" in selected) == (test == "xsr")
 
 
+@pytest.mark.long
 def test_a_day_of_seconds_has_every_sample(tmp_path: Path) -> None:
     """The document has all 86 400 one-second samples, and a change in the middle is reported with its place."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
@@ -333,6 +335,7 @@ def test_a_day_of_seconds_has_every_sample(tmp_path: Path) -> None:
     assert f"write_ios, value 70001: stored 7, expected {values[70_000].decode()}" in difference
 
 
+@pytest.mark.long
 def test_the_text_of_a_long_line_is_made_in_chunks() -> None:
     """A day of one-second samples is written in a fraction of the memory of its document."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
@@ -476,6 +479,7 @@ def test_damage_is_refused_or_gives_a_valid_document(data: st.DataObject) -> Non
     assert root.tag == "result"
 
 
+@pytest.mark.long
 @given(st.text(max_size=60))
 def test_any_text_of_a_device_fits(text: str) -> None:
     """The document is valid for any text of a drive; characters invalid in XML are replaced."""

@@ -74,6 +74,7 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
 # -- killed anywhere --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("test", TESTS)
 def test_a_run_killed_at_any_byte_is_resumed(test: str, seed: int, references: Any, tmp_path: Path) -> None:
@@ -453,6 +454,7 @@ def cut(finished: Path, place: Path, share: float = 0.5) -> Path:
     return place
 
 
+@pytest.mark.long
 def test_the_command_line_resumes_its_run(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """resume says where the run was stopped and where it continues, ends as the run would, and the report states it."""
     place = cut(finished, tmp_path / "run")
@@ -468,6 +470,7 @@ def test_the_command_line_resumes_its_run(finished: Path, tmp_path: Path, capsys
     assert main(["assess", str(place)]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_append_only_journal_can_be_resumed(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -509,6 +512,7 @@ def test_a_report_that_cannot_be_removed_prevents_the_resume(
     assert (place / "journal.jsonl").read_bytes() == journal
 
 
+@pytest.mark.long
 def test_a_setting_that_a_killed_run_lost_is_in_the_report(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -539,6 +543,7 @@ def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest
     assert (place / "report.rst").read_text() == "of what was measured so far"
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", ["gone.img", "/dev/nvme77n1"])
 def test_a_missing_drive_can_be_given_by_another_name(
     name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -623,6 +628,7 @@ def test_status_prints_paths_for_a_shell(
             assert main(["stop", shlex.split(line)[0]]) == NotRunning.exit_code  # and not that there is no run
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", ["r u", "-x", "$(touch x)"])
 def test_printed_commands_can_be_pasted(
     name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -640,6 +646,7 @@ def test_printed_commands_can_be_pasted(
     assert list(tmp_path.iterdir()) == [tmp_path / name]
 
 
+@pytest.mark.long
 def test_status_and_stop_of_a_run_in_progress(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -683,6 +690,7 @@ def test_discarded_steps_are_announced(references: Any, tmp_path: Path, capsys: 
     assert "As it stands" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_several_tests_are_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Finished tests are unchanged, the interrupted one continues, and the others follow."""
     place = tmp_path / "all"
@@ -748,6 +756,7 @@ class _Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("test", "argv", "typed", "goes_on"),
     [
@@ -833,6 +842,7 @@ def test_a_journal_does_not_name_the_file_to_overwrite(
         assert file.read(4096) == filled(tmp_path / "copy", 4096).read_bytes()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("policy", ["--continue", "--from-purge"])
 @pytest.mark.parametrize("instance", [None, "", "of the first"])
 def test_another_file_of_the_suite_is_not_written(
@@ -922,6 +932,7 @@ def test_a_device_that_cannot_run_the_recorded_test_is_an_invalid_record(referen
         inspect_run(RunFolder(path=tmp_path / "run"), "rule")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("left", ["an empty journal", "half an entry"])
 def test_a_test_that_never_started_is_started(
     left: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

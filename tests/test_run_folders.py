@@ -71,6 +71,7 @@ def test_the_stored_runs_are_of_all_kinds(tmp_path: Path) -> None:
     assert {name for name, result in stored.items() if result.facts.platform.engine == "fio"} >= {"array", "drive"}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", RUNS)
 def test_a_stored_run_has_its_verdict_and_figures(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -92,6 +93,7 @@ def test_a_stored_run_has_its_verdict_and_figures(
     assert files(run) == before
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", RUNS)
 def test_a_stored_run_is_reported(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every format is written, and result.xml stays as it was."""

@@ -156,6 +156,7 @@ def test_each_outcome_is_journaled_before_the_next_stimulus(folder: RunFolder) -
     assert missing == [0] * OUTCOMES
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("stop", [0, 1, 2, 3, 25, 26, 60, OUTCOMES - 1])
 @pytest.mark.parametrize(
     ("error", "raised", "ending"),

@@ -215,6 +215,7 @@ def test_swap_is_refused(tmp_path: Path) -> None:
             subprocess.run(["swapoff", path], check=True)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("mode", "exclusive", "reason"),
@@ -444,6 +445,7 @@ def with_osd(path: Path) -> None:
     put(path, 0, b"bluestore block device\n")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("write", "text"),
@@ -474,6 +476,7 @@ def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
             assert contents(target, tmp_path) == Contents()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("write", "whole"),
@@ -504,6 +507,7 @@ def test_an_external_journal_is_refused(tmp_path: Path) -> None:
             refused(path, TargetBusy, "marked as a member of a file system", discard_data=discard_data)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("in_partition", [False, True])
 def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> None:
@@ -527,6 +531,7 @@ def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> 
                     pass
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("sector_bytes", [512, 4096])
 def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_path: Path, sector_bytes: int) -> None:
@@ -560,6 +565,7 @@ def table(*parts: tuple[int, int]) -> bytes:
     return b"".join(entries).ljust(64, b"\0") + b"\x55\xaa"
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("inner", ["dos", "gpt", "gpt for other sectors"])
@@ -613,6 +619,7 @@ def require_searched(disk: Path, folder: Path, reason: str, offset: int) -> None
         refused(disk, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("kind", "name", "shown"),
@@ -662,6 +669,7 @@ def solaris_table(start: int, length: int) -> bytes:
     return bytes(table_of_contents)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("kind", "inner"),
@@ -900,6 +908,7 @@ def refused_as_user_file(path: Path, reason: str) -> None:
     assert content(path) == before
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("write", "kind"),
     [

@@ -42,6 +42,7 @@ def exit_code(path: Path, writer: str, limit_bytes: int) -> int:
     return subprocess.run([sys.executable, "-c", script, path, str(limit_bytes)], check=False).returncode
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_short_write_raises(tmp_path: Path, writer: str) -> None:
     """At a file size limit the kernel writes the first 4096 of 6000 bytes and reports success; the writer raises."""

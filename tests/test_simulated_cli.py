@@ -38,6 +38,7 @@ def numbers(measurement: Measurement) -> tuple[object, ...]:
     return measurement.stimulus, measurement.seed, measurement.read, measurement.write
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test_class", ["enterprise", "client"])
 def test_a_complete_test_runs_on_a_simulated_drive(
     test_class: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -120,6 +121,7 @@ def test_all_eight_tests_run_on_a_simulated_drive(tmp_path: Path, capsys: pytest
     assert main(["assess", str(folder)]) == 0
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_each_sample_report_exists_and_is_marked_simulated(test: str) -> None:
     """The sample report of each test is smaller than a megabyte and marked SIMULATED on every page."""
@@ -136,6 +138,7 @@ def test_the_sample_of_a_drive_with_sensors_has_its_temperature_and_its_writes()
     assert any("Drive Health" in page and "Physical Media Units Written" in page for page in text)
 
 
+@pytest.mark.long
 def test_a_resumed_run_has_the_same_log_of_the_drive(tmp_path: Path) -> None:
     """The steps before the stop are repeated, so temperature and counts go on; a drive without sensors has no log."""
     words = ("throughput", "sim:enterprise-nvme-sensors", "--seed", "3", "--to", "none")

@@ -101,6 +101,7 @@ def fio_counts(job: dict[str, Any]) -> dict[str, tuple[int, int]]:
 # -- without root -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("block", ["512", "4k", "128k", "1m"])
 @pytest.mark.parametrize("access", ["randread", "randwrite", "randrw", "write"])
 def test_fio_counts_the_ios_and_bytes_of_the_drive(nbd: SimulatedDrive, access: str, block: str) -> None:
@@ -111,6 +112,7 @@ def test_fio_counts_the_ios_and_bytes_of_the_drive(nbd: SimulatedDrive, access: 
     assert sum(ios for ios, _ in seen.values()) > 3
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("depth", [1, 4, 32])
 @pytest.mark.parametrize("access", ["randread", "randwrite"])
 def test_iops_times_response_time_is_the_queue_depth(nbd: SimulatedDrive, access: str, depth: int) -> None:
@@ -141,6 +143,7 @@ def test_a_trimmed_drive_reads_zeros(nbd: SimulatedDrive) -> None:
     assert fio(nbd, "--rw=read", *pattern, "--verify_pattern=0x55")["error"] != 0
 
 
+@pytest.mark.long
 def test_ios_that_end_after_the_ramp_are_counted(nbd: SimulatedDrive) -> None:
     """Response times are those of the I/Os sent after the ramp and of those outstanding at its end.
 
@@ -242,6 +245,7 @@ def test_a_failing_drive_ends_the_run_and_keeps_its_measurements(loop: Simulated
     assert (tmp_path / "run" / "report.pdf").exists()
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_hanging_drive_is_a_device_failure(
     loop: SimulatedDrive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -298,12 +302,14 @@ def measure(drive: SimulatedDrive, evidence: Path, stall_seconds: float) -> Meas
     return point
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_stall_below_the_limit_is_in_the_response_times(stalling: SimulatedDrive, tmp_path: Path) -> None:
     """A stall of several seconds is in the maximum response time of the point."""
     assert 2 < measure(stalling, tmp_path, 120.0).maximum_response_us / 1e6 < 6.5
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_stall_beyond_the_limit_is_a_device_failure(stalling: SimulatedDrive, tmp_path: Path) -> None:
     """If the stall exceeds the operator's limit, the measurement is rejected and the device is blamed."""

@@ -79,6 +79,7 @@ def test_the_closed_form_gives_the_published_values(over_provisioning: float, ex
     assert closed_form(over_provisioning) == pytest.approx(expected, abs=0.006)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("over_provisioning", [0.1, 0.28, 0.5])
 def test_write_amplification_follows_the_closed_form(over_provisioning: float) -> None:
     """With blocks of 1024 pages the steady write amplification agrees with the closed form within 3 %."""
@@ -205,6 +206,7 @@ def test_no_drive_exceeds_its_link(name: str) -> None:
         assert transferred <= link_mb_per_second * 1.001
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", FLASH)
 def test_a_purge_restores_the_fob_speed(name: str) -> None:
     """A fresh drive writes more than 1.4 times as fast as a steady one; a purged drive is as fast as a fresh one."""

@@ -56,6 +56,7 @@ def faulty(**faults: object) -> Preset:
     return dataclasses.replace(read_preset("enterprise-nvme"), faults=Faults(**faults))  # type: ignore[arg-type]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "wsat", "dirth"])
 def test_a_drifting_drive_is_not_steady(test: str, tmp_path: Path) -> None:
     """If the speed drifts by more than the rule allows, the test finishes and reports that it is not steady."""
@@ -67,6 +68,7 @@ def test_a_drifting_drive_is_not_steady(test: str, tmp_path: Path) -> None:
         assert loop.window is not None
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("hangs", [False, True])
 @pytest.mark.parametrize("test", TESTS)
 def test_a_failing_drive_ends_the_test(test: str, hangs: bool, tmp_path: Path) -> None:
@@ -90,6 +92,7 @@ def test_a_purge_that_keeps_data_ends_the_test(test: str, tmp_path: Path) -> Non
     assert not list(result.measurements)
 
 
+@pytest.mark.long
 def test_throttling_is_visible_in_the_time_line(tmp_path: Path) -> None:
     """A drive that throttles by 50 % during write saturation has half its IOPS from then on."""
     result, _ = perform(tmp_path, "wsat", faulty(throttle_percent=50, throttle_after_bytes=2e12))
@@ -202,6 +205,7 @@ def faults() -> st.SearchStrategy[Faults]:
     )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=8)
 @given(
     test=st.sampled_from(["iops", "throughput", "latency", "wsat", "xsr"]),

@@ -729,6 +729,7 @@ def broken_tables(draw: st.DrawFn) -> dict[str, Any]:
     return own
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(TESTS),

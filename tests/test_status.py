@@ -257,6 +257,7 @@ def test_a_test_of_a_suite_that_starts_is_stopped(tmp_path: Path, capsys: pytest
     assert not suite.as_run_folder.stop_requested
 
 
+@pytest.mark.long
 def test_missed_limits_are_in_the_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The status of a finished run says how many of its limits were missed."""
     limit = '[[limit]]\ntest = "iops"\nmetric = "iops"\nat = "RND 4 KiB {}"\nunit = "IOPS"\nminimum = {}\n'

@@ -36,6 +36,7 @@ def rows(table: snia_pts.Table) -> Iterator[dict[str, Any]]:
         yield {name: plain(value) for name, value in zip(table.columns, row.item(), strict=True)}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("brief", _RUNS)
 def test_figures_are_those_of_assess(brief: BriefRun, tmp_path: Path) -> None:
     """Verdict, points, determinations, series, matrices and key figures have the same values."""

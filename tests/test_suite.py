@@ -392,6 +392,7 @@ def test_without_a_test_there_is_no_summary() -> None:
         overview([("iops", None)])
 
 
+@pytest.mark.long
 def test_the_summary_is_a_report(tmp_path: Path) -> None:
     """The summary exists in every format, from valid RST, links each report, and is reproducible."""
     result_overview = overview(
@@ -433,6 +434,7 @@ def stored(tmp_path: Path) -> SuiteFolder:
     return folder
 
 
+@pytest.mark.long
 def test_assess_evaluates_all_tests(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """assess prints each test that was run, and the outcome of the suite."""
     assert main(["assess", str(stored.path)]) == 0
@@ -450,6 +452,7 @@ def test_assess_evaluates_all_tests(stored: SuiteFolder, capsys: pytest.CaptureF
     assert [item["ending"] for item in output["summary"]] == ["finished", "unfinished", "NOT RUN"]
 
 
+@pytest.mark.long
 def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """report makes and names each run's report, and the summary."""
     assert main(["report", str(stored.path)]) == 0

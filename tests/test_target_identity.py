@@ -590,6 +590,7 @@ def claimed(path: Path, **how: Any) -> None:
         pass
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.__name__)
 def test_bytes_in_use_are_refused(tmp_path: Path, case: Callable[[Path], AbstractContextManager[Case]]) -> None:
     """Run, --plan and the list refuse them even if data may be discarded; the image is unchanged."""
@@ -612,6 +613,7 @@ def test_bytes_in_use_are_refused(tmp_path: Path, case: Callable[[Path], Abstrac
 # -- what is accepted -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     "options", [(), ("--offset", "16M"), ("--offset", "16M", "--sizelimit", "8M")], ids=["whole", "offset", "part"]
 )
@@ -726,6 +728,7 @@ def partitions_of_a_disk(folder: Path) -> Iterator[Pair]:
 PAIRS = (file_and_loop, loop_and_file, disjoint_loops, disk_and_loop, loop_and_disk, partitions_of_a_disk)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.__name__)
 def test_two_runs_on_the_same_bytes_are_refused(
     tmp_path: Path, pair: Callable[[Path], AbstractContextManager[Pair]]
@@ -762,6 +765,7 @@ def test_two_runs_on_the_same_bytes_are_refused(
                 again.enter_context(claim_target(second, size_bytes=None, overwrite=True, discard_data=True))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("pair", [file_and_loop, disk_and_loop, partitions_of_a_disk], ids=lambda pair: pair.__name__)
 def test_the_kernels_locks_separate_two_runs(
     tmp_path: Path,
@@ -783,6 +787,7 @@ def test_the_kernels_locks_separate_two_runs(
                 raise AssertionError("it was claimed")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("kind", LOCKS)
 @pytest.mark.parametrize("through", ["file", "loop"])
 def test_a_locked_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, through: str) -> None:
@@ -815,6 +820,7 @@ def test_a_lock_of_an_inherited_descriptor_is_not_reported_as_another_run(tmp_pa
     assert (done.returncode, "snia-pts itself has locked it" in done.stderr) == (7, True)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("text", ["socket", "accounting", "overlay"])
 def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, text: str) -> None:
     """The kernel counts files that are in flight over a socket, open in the kernel, or open through overlayfs."""
@@ -859,6 +865,7 @@ def test_a_claimed_image_is_locked_for_others(tmp_path: Path) -> None:
 # -- what cannot be examined ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_no_target_is_tested_without_proc_or_sys(tmp_path: Path) -> None:
     """Run and --plan refuse file and device: without /sys loop devices are invisible, without /proc processes."""
     need_root()
@@ -1021,6 +1028,7 @@ def test_a_container_is_recognised() -> None:
     assert "container" in inside.stdout
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("hidepid", ["0", "1", "2", "4"])
 def test_processes_hidden_by_proc_are_reported(hidepid: str) -> None:
     """With hidepid a user without root does not see what others have open, and gets a warning; root sees it."""

@@ -105,6 +105,7 @@ def test_data_is_clean(written: Path) -> None:
     require_clean(" ".join(shared.itertext()), "xlsx")
 
 
+@pytest.mark.long
 def test_pdf_is_clean(written: Path) -> None:
     """Text and metadata of the PDF have the model as text."""
     reader = pypdf.PdfReader(written / "report.pdf")
@@ -169,6 +170,7 @@ def test_a_terminal_wraps_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert " ".join(terminal.getvalue().split()) == " ".join(file.getvalue().split())
 
 
+@pytest.mark.long
 def test_comparison_is_clean() -> None:
     """The pages, lines and JSON of a comparison contain the model and the paths as text."""
     results = [samples.iops_result(), evil()]

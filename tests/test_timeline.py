@@ -74,6 +74,7 @@ def test_rates_are_those_of_the_sample(stretches: list[ContinuousStimulus], seed
     assert built.mb_per_second == pytest.approx([entry.mb_per_second for entry in samples], nan_ok=True)
 
 
+@pytest.mark.long
 @given(sampled_stimuli(), st.integers(0, 10**6), st.lists(st.floats(0, 900), min_size=5, max_size=5))
 def test_time_between_continuous_stimuli_counts(
     stretches: list[ContinuousStimulus], seed: int, pauses: list[float]
@@ -179,6 +180,7 @@ def test_an_interruption_takes_no_time_on_the_line() -> None:
     assert list(built.ended_seconds) == [1, 3, 4, 7]
 
 
+@pytest.mark.long
 def test_every_sample_is_a_row() -> None:
     """In a day of one-second samples, first, last, lowest and highest value are those of single samples."""
     built = line()

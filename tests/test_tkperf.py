@@ -664,6 +664,7 @@ def test_tkperf_loads_and_plots_our_zones(kind: str, plots: int, tmp_path: Path)
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_imported_run_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """import creates a folder that assess, status and report accept, and that resume refuses; its file is kept."""
     path, run = tmp_path / "f.xml", tmp_path / "run"
@@ -685,6 +686,7 @@ def test_an_imported_run_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "<f>" not in sheet  # nothing is calculated from unknown counts
 
 
+@pytest.mark.long
 def test_several_tests_are_a_suite_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of several tests becomes a folder of runs with a summary, which export accepts as a whole."""
     path, place, out = tmp_path / "f.xml", tmp_path / "all", tmp_path / "out.xml"
@@ -703,6 +705,7 @@ def test_several_tests_are_a_suite_folder(tmp_path: Path, capsys: pytest.Capture
     assert "not in the file" not in capsys.readouterr().err
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     "name", [*tkperf_files.every(), *tkperf_written.NAMES, "loop4Kn.xml", "loopRate64.xml", "loopHdd.xml"]
 )
@@ -752,6 +755,7 @@ def test_tkperfs_own_writer_made_ten_files() -> None:
     assert set(reached) == {True, False}
 
 
+@pytest.mark.long
 def test_both_tests_of_a_disk_become_one_folder_and_one_file_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

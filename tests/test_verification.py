@@ -200,6 +200,7 @@ def test_numbers_of_untouched_runs_agree(name: str, runs: Path) -> None:
     assert check_evidence(folder, assess(folder)).differences == ()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("what", CHANGES)
 def test_changed_numbers_are_refused(what: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One changed number of a journal with correct checksums ends each of these verbs with 14, and is named."""

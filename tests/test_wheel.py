@@ -54,6 +54,7 @@ def test_the_wheel_contains_all_data_files(clone: Path, tmp_path: Path) -> None:
     assert content(clone) == before
 
 
+@pytest.mark.long
 def test_the_installed_package_finds_its_data(clone: Path, tmp_path: Path) -> None:
     """An installed wheel plans a test of the standard without the source tree."""
     shutil.unpack_archive(build("wheel", clone, tmp_path), tmp_path / "installed", "zip")

@@ -38,6 +38,7 @@ def attempt(target: Target, data: bytes, folder: Path) -> str:
     return "result"
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", TARGETS)
 def test_an_unchanged_input_is_accepted(name: str, tmp_path: Path) -> None:
     """A refusal of a mutated input is due to the mutation."""
@@ -53,6 +54,7 @@ def check_hostile_input(name: str, rng: Random, folder: Path) -> None:
     event(attempt(target, target.form.hostile(rng, target.corpus()), folder))
 
 
+@pytest.mark.long_but_first
 @REPEATABLE
 @given(rng=st.randoms(use_true_random=True))
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - SLOW))
@@ -61,6 +63,7 @@ def test_a_parser_takes_hostile_input(name: str, rng: Random, tmp_path: Path) ->
     check_hostile_input(name, rng, tmp_path)
 
 
+@pytest.mark.long_but_first
 @settings(REPEATABLE, max_examples=REPEATABLE.max_examples // 20)
 @given(rng=st.randoms(use_true_random=True))
 @pytest.mark.parametrize("name", sorted(SLOW))

@@ -144,6 +144,7 @@ def test_every_order_has_each_demand_once(threads: list[int], depths: list[int],
 # -- steady state ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @given(series(), series(), st.sampled_from(BOTH))
 def test_preconditioning_and_rounds_stop_at_their_own_steady_state(
     conditioning: list[int], loop: list[int], test: str
@@ -260,6 +261,7 @@ def mixes(draw: st.DrawFn) -> dict[float, int]:
     return {size: high - low for size, (low, high) in zip(sizes, pairwise([0, *sorted(cuts), 100]), strict=True)}
 
 
+@pytest.mark.long
 @given(mixes())
 def test_any_mix_keeps_its_proportion(mix: dict[float, int]) -> None:
     """The shares of the sizes that fit the sectors are scaled to add up to 100, to within one percent each.

@@ -84,6 +84,7 @@ def test_sample_lengths() -> None:
     assert {step.samples for step in run.continuous_stimuli("access C")} == {360}
 
 
+@pytest.mark.long
 @given(series())
 def test_preconditioning_ends_at_steady_state_or_25_samples(values: list[int]) -> None:
     """It ends at the first of samples 121, 151, ... at which the last five judged samples are steady, or at 721."""

@@ -194,6 +194,7 @@ def test_smallest_target() -> None:
 # -- the stop rule ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @given(st.integers(2, 6), st.integers(6, 25), st.tuples(series(), series(), series()))
 def test_stops_at_the_first_common_window(window: int, maximum: int, values: tuple[list[int], ...]) -> None:
     """The loop ends at the first round where all tracked variables are steady in one window, or at the maximum."""

@@ -68,6 +68,7 @@ def test_demand(pts: str, test_class: TestClass) -> None:
     assert {point.demand.label for step in run.rounds for point in step.stimuli} == {"T1Q32"}
 
 
+@pytest.mark.long
 @given(series(), series())
 def test_each_block_size_stops_at_its_own_steady_state(large: list[int], small: list[int]) -> None:
     """A block size ends when its write throughput is steady over five rounds, or after 25; then the next one starts."""

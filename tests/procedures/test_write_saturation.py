@@ -140,6 +140,7 @@ def ends(levels: list[int], capacity_bytes: int, most_minutes: int) -> tuple[str
     return "time", most_minutes, blocks
 
 
+@pytest.mark.long
 @given(series(13), st.floats(0.01, 1.3), st.sampled_from(EVERY), st.integers(0, 7))
 def test_ends_at_the_first_of_the_three_conditions(
     levels: list[int], fullness: float, which: tuple[str, TestClass], sectors: int

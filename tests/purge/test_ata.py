@@ -292,6 +292,7 @@ class Stopped(Exception):
     """An exception that is not a PurgeFailed."""
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, Stopped])
 def test_an_interrupted_erase_leaves_no_password(stage: Stage, stopped: type[BaseException]) -> None:
     """If Ctrl-C or another exception interrupts the erase, the suite clears the password before it ends."""
@@ -316,6 +317,7 @@ stage.purge()
 """
 
 
+@pytest.mark.long
 def test_a_crash_leaves_a_note_and_the_next_purge_clears_the_password(stage: Stage, tmp_path: Path) -> None:
     """After SIGKILL during the erase the note says that a password may be set, and the next purge clears it."""
     secured(stage, Rule(when=("--security-erase",), state="snia-pts", then="erasing", seconds=60))

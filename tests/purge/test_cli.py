@@ -34,6 +34,7 @@ def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "x.img", 8 * MIB)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("argv", "code", "text"),
     [
@@ -96,6 +97,7 @@ def test_an_unproven_purge_ends_the_run(capsys: pytest.CaptureFixture[str]) -> N
     assert not list(Path("run/evidence").glob("00001*"))
 
 
+@pytest.mark.long
 def test_a_run_with_an_unproven_purge_reports_it(capsys: pytest.CaptureFixture[str]) -> None:
     """With --allow-unpurged the run finishes; output, result and report say that the purge is not proven."""
     argv = ("--purge-command", "true {device}", "--allow-unpurged", "--to", "rst", "--run-dir", "run")
@@ -131,6 +133,7 @@ def test_a_command_that_truncates_the_target_is_a_failed_purge(capsys: pytest.Ca
     assert "left a target that cannot be tested: the file is empty" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_purge_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A vendor's command that purges is no deviation; result and report contain the command."""
     argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--to", "rst", "--run-dir", "run")
@@ -140,6 +143,7 @@ def test_a_purge_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None
     assert "fallocate -p -l 8MiB" in Path("run/report.rst").read_text()
 
 
+@pytest.mark.long
 def test_a_placeholder_in_the_path_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     """Every placeholder of the command is replaced once; the path itself may contain another one."""
     neighbour, before = Path("x.img"), Path("x.img").read_bytes()
@@ -150,6 +154,7 @@ def test_a_placeholder_in_the_path_is_not_replaced(capsys: pytest.CaptureFixture
     assert neighbour.read_bytes() == before
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("form", ["dev:{device}", "x{device}y"])
 def test_a_purge_command_gets_the_claimed_file(capsys: pytest.CaptureFixture[str], form: str) -> None:
     """Wherever the placeholder is in a word, the command opens the claimed file, even if another file has its name."""

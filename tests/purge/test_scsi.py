@@ -53,6 +53,7 @@ def test_supported_commands_are_parsed() -> None:
     assert ("48", "3") not in commands
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("name", "command"),
     [

@@ -321,6 +321,7 @@ def test_a_hostile_archive_is_refused(members: list[bytes], reason: str, tmp_pat
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.long
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too much content, too many files, or a decompressor that would need too much memory."""
     big = made(tmp_path / "big.tar.xz", member("run/a", content=bytes(2 << 20)))
@@ -384,6 +385,7 @@ _PAX = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @_settings
 @given(st.lists(st.tuples(_NAMES, st.sampled_from(_KINDS), st.binary(max_size=700), _PAX), max_size=4))
 def test_any_members(tmp_path: Path, members: list[tuple[str, bytes, bytes, dict[str, str]]]) -> None:

@@ -93,6 +93,7 @@ def test_the_original_answers_everything(original: Path, tmp_path: Path) -> None
     assert query_everything(tmp_path / "copy") == len(_QUERIES)
 
 
+@pytest.mark.long
 @_slow
 @given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=50), st.booleans())
 def test_a_damaged_file(original: Path, tmp_path: Path, damages: list[tuple[int, int]], short: bool) -> None:
@@ -108,6 +109,7 @@ def test_a_damaged_file(original: Path, tmp_path: Path, damages: list[tuple[int,
     query_everything(tmp_path / "copy")
 
 
+@pytest.mark.long
 @_slow
 @given(st.lists(st.tuples(st.sampled_from(_CELLS), _VALUES), min_size=1, max_size=5))
 def test_a_forged_file(original: Path, tmp_path: Path, forged: list[tuple[tuple[str, str], Any]]) -> None:
@@ -245,6 +247,7 @@ _JSON = st.one_of(
 )
 
 
+@pytest.mark.long
 @_slow
 @given(st.integers(0, 3), st.integers(0, 1 << 30), _JSON)
 def test_a_forged_journal(runs: Path, tmp_path: Path, number: int, choice: int, value: Any) -> None:

@@ -39,6 +39,7 @@ def test_a_select_statement_is_performed(store: Store, runs: Path) -> None:
         store.sql("SELECT id, id FROM run")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     "statement",
     [

@@ -68,6 +68,7 @@ def added(store: Store, path: Path) -> Added:
     return Added(run, int(str(names["id"][names["folder"].index(str(run.path))])))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", RUNS)
 def test_the_numbers_of_a_run_are_those_of_assess(store: Store, runs: Path, name: str) -> None:
     """All figures, determinations, deviations, warnings and limits are stored to the bit."""
@@ -352,6 +353,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         open_database(str(tmp_path / "store.sqlite"), create=True)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("library", ["sqlalchemy", "alembic"])
 def test_a_missing_library_is_named(library: str) -> None:
     """The program and the library name the extra that installs it; everything else works without it."""

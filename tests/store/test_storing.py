@@ -83,6 +83,7 @@ def test_a_failure_to_store_is_told_and_changes_nothing(
     assert "The run was not stored: ZeroDivisionError: a bug" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_all_tests_are_stored(tmp_path: Path) -> None:
     """Each of ``all`` is a run of its own."""
     shortened = ("iops.rounds.maximum=5", "throughput.rounds.maximum=5", "latency.rounds.maximum=5")
