@@ -138,6 +138,21 @@ def test_limits_on_other_tests_are_no_mistakes(capsys: pytest.CaptureFixture[str
     assert "limit 2.test: 'dirth': expected a test that is run" in capsys.readouterr().err
 
 
+def test_a_limit_on_a_time_that_fio_does_not_measure_has_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """With gtod_reduce, fio has no response times; limits on IOPS are accepted."""
+    profile = (
+        'format = 1\ntitle = "T"\ndescription = "D"\nsource = "S"\n[[workload]]\nname = "write"\naccess = "RND"\n'
+        'read_percent = 0\nblock_size = "4 KiB"\nseconds = 1\nfio = {{ gtod_reduce = 1 }}\n'
+        '[[limit]]\nmetric = "{}"\nat = "write"\nunit = "{}"\nmaximum = 1e9\n'
+    )
+    words = ("profile", "run", "./own.toml", ".", "--size", "16M", "--plan")
+    Path("own.toml").write_text(profile.format("iops", "IOPS"))
+    assert main(words) == 0
+    Path("own.toml").write_text(profile.format("response_average_ms", "ms"))
+    assert main(words) == 3
+    assert "'response_average_ms at write': this point has no response times (gtod_reduce)" in capsys.readouterr().err
+
+
 def test_the_own_limits_of_a_profile_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     """A limit on a missing point is a mistake, unless the command line changes the points."""
     workload = 'access = "RND"\nread_percent = 0\nblock_size = "4 KiB"\nseconds = 1\n'

@@ -104,6 +104,12 @@ def measurable_figures(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mappin
     return names
 
 
+def _untimed(at: str, units_by_name: Mapping[str, str]) -> bool:
+    """Return whether a point has numbers, but none of them is a time."""
+    point_units = [unit for name, unit in units_by_name.items() if name.endswith(f" at {at}")]
+    return bool(point_units) and "ms" not in point_units
+
+
 def _nearest(limit: Limit, names: Collection[str]) -> str | None:
     """Return the most similar name, with the same metric if possible; there may be thousands of names."""
     candidates = [name for name in names if name.startswith(f"{limit.metric} ")]
@@ -122,7 +128,9 @@ def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]
             if len(names) > 1:
                 yield f"limit {position}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
             continue
-        if limit.name not in units_by_name:
+        if limit.name not in units_by_name and limit.unit == "ms" and _untimed(limit.at, units_by_name):
+            yield f"limit {position}: {limit.name!r}: this point has no response times (gtod_reduce)"
+        elif limit.name not in units_by_name:
             nearest = _nearest(limit, units_by_name)
             unit = units_by_name[nearest] if nearest else limit.unit
             example = f", such as {nearest!r}" + (f" in {unit}" if unit != limit.unit else "") if nearest else ""
