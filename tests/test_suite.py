@@ -362,7 +362,7 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     tables = {block.title: block for block in blocks if isinstance(block, Table)}
     assert [column.heading for column in tables["Conditions and reports"].columns] == [
         "Test",
-        "Drive temperature",
+        "Drive temperature, highest of each point",
         "Host or drive?",
     ]
     assert [row[1:] for row in tables["Conditions and reports"].rows] == [

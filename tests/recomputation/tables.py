@@ -242,7 +242,10 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     }
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
     if about["dut.kind"] != "simulated" and not is_imported(run):
-        expected |= {"Drive temperature": partial(_check_temperature, run), "Host or drive?": provenance.verdicts(run)}
+        expected |= {
+            "Drive temperature, highest of each point": partial(_check_temperature, run),
+            "Host or drive?": provenance.verdicts(run),
+        }
     if stops := [entry for entry in journal(run) if entry["kind"] == "resume"]:
         idle = float(sum(entry["idle_seconds"] for entry in stops))
         expected["Interrupted"] = text("{} interruption{any}, {time} of the duration", float(len(stops)), idle)

@@ -163,7 +163,7 @@ def set_rounds(axes: Axes, first: int, last: int, minutes: Sequence[float] = (),
     """Give ``axes`` an x axis of whole rounds, at most ``most`` labelled, or of the ``minutes`` of their samples."""
     ticks = round_ticks(first, last, most=most)
     axes.set_xlim(first - 0.4, last + 0.4)
-    axes.set_xticks(ticks, [f"{minutes[tick - first]:g}" if minutes else str(tick) for tick in ticks])
+    axes.set_xticks(ticks, [f"{minutes[tick - first]:.4g}" if minutes else str(tick) for tick in ticks])
     axes.set_xlabel("Minute" if minutes else "Round")
 
 

@@ -228,7 +228,7 @@ def measurement_window(
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=3, columnspacing=2.2)
     if not determination.steady:
         word = "NOT ACHIEVED" if determination.evaluable else "NOT EVALUABLE"
-        span = f"minutes {minutes[0]:g} - {minutes[-1]:g}" if minutes else f"rounds {rounds[0]} - {rounds[-1]}"
+        span = f"minutes {minutes[0]:.4g} - {minutes[-1]:.4g}" if minutes else f"rounds {rounds[0]} - {rounds[-1]}"
         axes.set_title(f"STEADY STATE {word} in {span}", color=BAD, fontsize=9, weight="bold")
     return figure
 

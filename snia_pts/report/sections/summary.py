@@ -256,7 +256,10 @@ def conditions(result: TestResult) -> Iterator[tuple[str, str]]:
     points = (point.telemetry.celsius for point in result.measurements if point.telemetry)
     samples = (value for line in result.time_lines for value in line.celsius)
     known = [value for value in (*points, *samples) if value is not None and math.isfinite(value)]
-    yield "Drive temperature", f"{min(known):.0f} to {max(known):.0f} \N{DEGREE SIGN}C" if known else "not reported"
+    yield (
+        "Drive temperature, highest of each point",
+        f"{min(known):.0f} to {max(known):.0f} \N{DEGREE SIGN}C" if known else "not reported",
+    )
     yield "Host or drive?", verdict_counts(result)
 
 
