@@ -104,6 +104,12 @@ SAS = {
     "scsi_percentage_used_endurance_indicator": 4,
 }
 
+#: nvme get-feature --feature-id=2 and nvme id-ctrl -o json of QEMU's drive.
+POWER = {
+    "get_feature": "get-feature:0x02 (Power Management), Current value:0x00000000\n",
+    "id_ctrl": recorded("nvme-id-ctrl"),
+}
+
 
 class Drive:
     """A drive whose tools give the specified answers; each answer may be a failure."""
@@ -118,7 +124,7 @@ class Drive:
     ) -> process.Finished:
         assert timeout_seconds <= 30
         self.asked.append(" ".join(argv))
-        answer = self.answers[argv[1].replace("-", "_") if argv[0] == "nvme" else argv[0]]
+        answer = {**POWER, **self.answers}[argv[1].replace("-", "_") if argv[0] == "nvme" else argv[0]]
         if isinstance(answer, Exception):
             raise answer
         evidence.with_suffix(".process.json").write_text("x")
@@ -157,7 +163,12 @@ def test_two_logs_of_an_nvme_drive_are_read(tmp_path: Path, monkeypatch: pytest.
     drive = Drive(monkeypatch, smart_log=SMART, get_log=OCP)
     health = read_health(NVME, tmp_path)
 
-    assert drive.asked == ["nvme smart-log /dev/nvme0n1 -o json", "nvme get-log /dev/nvme0n1 -i 0xC0 -l 512 -b"]
+    assert drive.asked == [
+        "nvme smart-log /dev/nvme0n1 -o json",
+        "nvme get-log /dev/nvme0n1 -i 0xC0 -l 512 -b",
+        "nvme get-feature /dev/nvme0n1 --feature-id=2",
+        "nvme id-ctrl /dev/nvme0n1 -o json",
+    ]
     assert values(health)["Data Units Written"] == 2_000_000 * 512_000
     assert values(health)["Composite Temperature"] == 38
     assert values(health)["Physical Media Units Written"] == 2 * 10**12
@@ -168,6 +179,8 @@ def test_two_logs_of_an_nvme_drive_are_read(tmp_path: Path, monkeypatch: pytest.
         "00000-health-smart-log.process.json",
         "00000-health-ocp.process.json",
         "00000-health-ocp.bin",
+        "00000-health-power-state.process.json",
+        "00000-health-id-ctrl.process.json",
     )
     assert (tmp_path / "00000-health-ocp.bin").read_bytes() == OCP
 
@@ -315,6 +328,52 @@ def test_a_missing_answer_of_tool_or_drive_is_reported(
 
 
 @pytest.mark.parametrize(
+    ("value", "states", "text"),
+    [
+        ("Current value:00000000", [{"max_power": 2500, "flags": 0}], "0, at most 25 W"),
+        ("Current value:0x00000002", [{}, {}, {"max_power": 82500, "max_power_scale": 1}], "2, at most 8.25 W"),
+        ("Current value:0x00000021", [{}, {"max_power": 900, "flags": 3}], "1, at most 0.09 W"),
+        ("Current value:0x00000001", [{"max_power": 900}], "1"),
+        ("Current value:0x00000000", [{"max_power": 0, "flags": 0}], "0"),
+        ("Current value:0x00000000", [{"max_power": "x"}], "0"),
+        ("Current value:0x00000000", "x", "0"),
+    ],
+)
+def test_the_power_state_has_its_maximum_power(
+    value: str, states: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundredths or ten-thousandths of a watt by the state's scale; a drive that does not report it has the number."""
+    Drive(monkeypatch, smart_log=SMART, get_log=OCP, get_feature=f"get-feature:0x02, {value}", id_ctrl={"psds": states})
+    health = read_health(NVME, tmp_path)
+
+    assert health is not None
+    assert health.unread == ()
+    assert [entry.text for entry in health.texts if entry.name == "Power state"] == [text]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
+        ("never", "nvme had no answer in 20 s"),
+        ("NVMe status: Invalid Field\n", "nvme get-feature: its output has no power state (the tool's words)"),
+    ],
+    ids=lambda item: str(item)[:20],
+)
+def test_a_power_state_that_is_not_read_is_a_sentence(
+    answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reading has its other values, and no power state."""
+    Drive(monkeypatch, smart_log=SMART, get_log=OCP, get_feature=answer)
+    health = read_health(NVME, tmp_path)
+
+    assert health is not None
+    (sentence,) = health.unread
+    assert reason in sentence
+    assert "Power state" not in {entry.name for entry in health.texts}
+
+
+@pytest.mark.parametrize(
     ("answer", "reason"),
     [
         (ToolMissing(program="nvme", package="nvme-cli"), "nvme"),
@@ -341,7 +400,7 @@ def test_a_page_that_is_not_read_is_a_sentence(
     assert sentence.startswith(reason)
     assert sum(figure.source == "NVMe SMART log" for figure in health.figures) == 21
     if isinstance(answer, bytes):
-        assert (tmp_path / health.evidence[-1]).read_bytes() == answer
+        assert (tmp_path / "00000-health-ocp.bin").read_bytes() == answer
 
 
 def test_the_bytes_of_a_real_program_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Read a drive's SMART log before and after a test, with nvme-cli or smartctl; OCP's log page C0h is read raw.
 
-Of a SATA drive, hdparm also reads what it supports.
+Of an NVMe drive, nvme-cli also reads the power state; of a SATA drive, hdparm reads what it supports.
 
 It is not part of the test: a missing tool, or a drive that does not answer, is recorded and does not stop the run.
 """
@@ -24,7 +24,7 @@ from ...model.health import Health, HealthText, HealthValue, Role, Unit
 from ...units import GB, GIB, MAX_QUANTITY, MIB
 from ..evidence import pre_run_path
 from ..process import program as process
-from . import ata_features, ocp_log
+from . import ata_features, ocp_log, power_state
 
 _TIMEOUT_SECONDS = 20.0
 _MAX_FIGURES, _MAX_TEXT = 200, 120
@@ -111,6 +111,7 @@ def read_health(dut: Dut, evidence: Path) -> Health | None:
         figures += page.figures
         texts += page.texts
         unread += page.unread
+        texts += _read_power_state(dut, evidence, evidence_names, unread)
     if dut.bus == "SATA" and not timed_out:
         texts += _read_ata_features(dut, evidence, evidence_names, unread)
     return Health(
@@ -122,22 +123,44 @@ def read_health(dut: Dut, evidence: Path) -> Health | None:
     )
 
 
+def _run(
+    argv: tuple[str, ...], name: str, evidence: Path, evidence_names: list[str], unread: list[str]
+) -> process.Finished | None:
+    """Run a tool; adds the name of its evidence, or the reason why it has no answer."""
+    path = pre_run_path(evidence, f"health-{name}")
+    try:
+        finished = process.run(argv, evidence=path, timeout_seconds=_TIMEOUT_SECONDS)
+    except (SniaPtsError, OSError) as error:
+        unread.append(_one_line(str(error)))
+        return None
+    evidence_names.append(f"{path.name}.process.json")
+    if finished.timed_out:
+        unread.append(f"{argv[0]} had no answer in {_TIMEOUT_SECONDS:g} s")
+        return None
+    return finished
+
+
 def _read_ata_features(
     dut: Dut, evidence: Path, evidence_names: list[str], unread: list[str]
 ) -> tuple[HealthText, ...]:
     """Return what a SATA drive supports; adds the name of the evidence, or the reason why it could not be read."""
-    path = pre_run_path(evidence, "health-identify")
-    try:
-        finished = process.run(("hdparm", "-I", dut.path), evidence=path, timeout_seconds=_TIMEOUT_SECONDS)
-    except (SniaPtsError, OSError) as error:
-        unread.append(_one_line(str(error)))
-        return ()
-    evidence_names.append(f"{path.name}.process.json")
-    texts = ata_features.parse(finished.stdout)
-    if finished.timed_out:
-        unread.append(f"hdparm had no answer in {_TIMEOUT_SECONDS:g} s")
-    elif not texts:
+    finished = _run(("hdparm", "-I", dut.path), "identify", evidence, evidence_names, unread)
+    texts = ata_features.parse(finished.stdout) if finished else ()
+    if finished and not texts:
         unread.append(_one_line(f"hdparm -I: its output lists no features ({finished.error_summary})"))
+    return texts
+
+
+def _read_power_state(dut: Dut, evidence: Path, evidence_names: list[str], unread: list[str]) -> tuple[HealthText, ...]:
+    """Return the power state of an NVMe drive; adds the names of the evidence, or the reason why it was not read."""
+    argv = ("nvme", "get-feature", dut.path, "--feature-id=2")
+    feature = _run(argv, "power-state", evidence, evidence_names, unread)
+    if feature is None:
+        return ()
+    identity = _run(("nvme", "id-ctrl", dut.path, "-o", "json"), "id-ctrl", evidence, evidence_names, unread)
+    texts = power_state.parse(feature.stdout, identity.stdout if identity else "")
+    if not texts:
+        unread.append(_one_line(f"nvme get-feature: its output has no power state ({feature.error_summary})"))
     return texts
 
 
