@@ -215,8 +215,8 @@ def html_page(report: Report) -> bytes:
         return _html(prepare(report, draw(report, ["svg"])))
 
 
-def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False) -> None:
-    """Write files by their paths in ``folder``, each atomically.
+def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False, hint: str = ReportError.hint) -> None:
+    """Write files by their paths in ``folder``, each atomically; ``hint`` says how to make them again.
 
     With ``new``, none of them may exist, and if one cannot be written, all are removed again.
 
@@ -248,7 +248,7 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
                         replace_file(folder / place, data, durable=False)  # it can be written again
             undo.pop_all()
     except (OSError, RunFolderError) as error:
-        raise _failed(error, _NEW_FILES_HINT if new else ReportError.hint) from error
+        raise _failed(error, _NEW_FILES_HINT if new else hint) from error
 
 
 def _remove_if_empty(folder: Path) -> None:

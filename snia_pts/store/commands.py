@@ -200,7 +200,8 @@ def _write_page(name: str, report: Callable[[Table], Report], values: Table, arg
     """Write an HTML page into the folder ``--out``; the page of an earlier call is replaced."""
     with failures_named(_url(arguments)):
         page = html_page(report(values))
-    replace_files(arguments.out, {f"{name}.html": page})
+    hint = f"The store is safe; give snia-pts store {name} another folder."
+    replace_files(arguments.out, {f"{name}.html": page}, hint=hint)
 
 
 def show_regressions(arguments: argparse.Namespace) -> int:

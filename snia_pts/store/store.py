@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from sqlalchemy import Column, Connection, Select, and_, func, select, update
+from sqlalchemy import Column, Connection, Row, Select, and_, func, select, update
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from ..api.tables import Table, one_of
@@ -44,6 +44,8 @@ _REGRESSION = (
     "like_runs",
     "finding",
 )
+#: The last column of a query with sums or averages, which is compared and not returned.
+_GREATEST = "greatest"
 _AGAIN = "Add it again."
 _NUMBER_BITS = 64
 #: The columns that say where a run is.
@@ -277,10 +279,11 @@ class Store:
         unit = (RUN.c.serial, RUN.c.spec_sha256)
         query: Select[Any] = select(METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, *unit)
         query = query.add_columns(func.avg(FIGURE.c.value).label("mean"), func.count().label("runs"))
+        query = query.add_columns(func.max(FIGURE.c.value).label(_GREATEST))
         query = _steady(query, metric).where(RUN.c.model == model, RUN.c.serial != "").group_by(METRIC.c.id, *unit)
         with self._reading() as connection:
             found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, *unit))
-            names, rows = tuple(found.keys()), found.all()
+            names, rows = tuple(found.keys())[:-1], _of_numbers(found.all())
             if not rows:
                 models = connection.execute(select(RUN.c.model).distinct().order_by(RUN.c.model)).scalars().all()
                 one_of(model, [name for name in models if name != model], "model with steady figures")
@@ -329,6 +332,7 @@ class Store:
                 func.min(RUN.c.started).label("first"),
                 func.max(RUN.c.started).label("last"),
                 func.sum(figures.c.written_gb).label("written_gb"),
+                func.max(figures.c.written_gb).label(_GREATEST),
             )
             .outerjoin_from(RUN, figures, figures.c.run_id == RUN.c.id)
             .group_by(*drive)
@@ -336,7 +340,7 @@ class Store:
         )
         with self._reading() as connection:
             found = connection.execute(_filtered(query, where))
-            return _table("drives", "Drives", tuple(found.keys()), found.all())
+            return _table("drives", "Drives", tuple(found.keys())[:-1], _of_numbers(found.all()))
 
     def sql(self, statement: str) -> Table:
         """Return the result of one SELECT statement of yours, which the database performs without the right to write.
@@ -479,6 +483,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _of_numbers(found: Sequence[Row[Any]]) -> list[Sequence[Any]]:
+    """Return rows without their last value, the greatest of the numbers that a sum or an average is of.
+
+    SQLite counts a text as 0; but it is greater than all numbers.  Raises TypeError for such a row.
+    """
+    for row in found:
+        if row[-1] is not None and not isinstance(row[-1], int | float):
+            raise TypeError("a figure is not a number")
+    return [row[:-1] for row in found]
 
 
 def _table(name: str, title: str, columns: Sequence[str], found: Sequence[Sequence[Any]]) -> Table:

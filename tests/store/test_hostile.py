@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
-from snia_pts.errors import RecordError, RegressionUnknown, SniaPtsError
+from snia_pts.errors import RecordError, RegressionUnknown, SniaPtsError, StoreError
 from snia_pts.record.entries import AFTER, BEFORE, line
 from snia_pts.store.ingestion import in_order, rows
 from snia_pts.store.schema import METADATA
@@ -127,6 +127,20 @@ def test_a_forged_file(original: Path, tmp_path: Path, forged: list[tuple[tuple[
                 continue
     connection.close()
     query_everything(path)
+
+
+@pytest.mark.parametrize("value", ["", "9 IOPS", b"x"], ids=repr)
+def test_a_text_among_figures_is_in_no_average(original: Path, tmp_path: Path, value: object) -> None:
+    """SQLite would count it as 0."""
+    path = tmp_path / "copy"
+    shutil.copyfile(original, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE figure SET value = ? WHERE run_id = 3", (value,))
+    connection.close()
+    with Store(path) as store:
+        for query in (store.drives, lambda: store.spread("Simulated enterprise SATA SSD")):
+            with pytest.raises(StoreError, match="a figure is not a number"):
+                query()
 
 
 @pytest.fixture
