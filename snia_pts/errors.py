@@ -425,6 +425,10 @@ def stop_cause(stop: KeyboardInterrupt | None = None) -> str:
     return str(stop or "") or "Stopped by the operator"
 
 
-def stopped_before_start(stop: KeyboardInterrupt) -> Interrupted:
-    """Return the error of a command or a run that was stopped before a test started."""
+def stop_error(stop: KeyboardInterrupt) -> Interrupted:
+    """Return the error that ``stop`` replaced, if it is a further Ctrl-C; else that of a stop before a test started."""
+    replaced: BaseException | None = stop
+    while (replaced := replaced.__context__) is not None:
+        if isinstance(replaced, Interrupted):
+            return replaced
     return Interrupted(cause=stop_cause(stop), step="preparation", what="no test had begun", hint=NOTHING_TESTED)

@@ -2,7 +2,7 @@
 
 ``tests/run_folders`` contains a run of each test, one that was interrupted and resumed, one of a profile, one imported
 from TKperf, and two of fio: on a loop device, and on an array for which another loop device stands in.
-Until release 0.2.0 they are replaced when a format changes (``python -m tests.run_folders.make``); later they stay.
+``python -m tests.run_folders.make`` replaces runs of versions before 0.2.0; runs of later versions stay.
 
 Each run states the version of the suite that made it.  ``assess`` compares job files and the words of deviations only
 for runs of its own version, because another version may write them differently.  The tests read the runs as a later
@@ -25,7 +25,7 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, places
 from snia_pts.spec import SPEC_TYPES
-from tests.run_folders.make import HERE, RUNS, expected, summarize
+from tests.run_folders.make import HERE, RUNS, add_runs, expected, stored_runs, summarize
 
 _FORMATS = (*OUTPUTS, *DATA_OUTPUTS)
 
@@ -40,7 +40,7 @@ def unpacked(name: str, folder: Path) -> Path:
     """Unpack a stored run and return its folder."""
     options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # not in Python 3.11.2
     shutil.unpack_archive(HERE / f"{name}.tar.xz", folder, **options)
-    return folder / name
+    return folder / name.partition("-")[0]  # without the version, as it was when it was made
 
 
 def folders(run: Path) -> list[Path]:
@@ -54,10 +54,53 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 def test_all_runs_are_stored() -> None:
-    """The folder has an archive and the figures of each run that ``make`` makes, and no other."""
-    stored = {path.name for suffix in ("*.tar.xz", "*.json") for path in HERE.glob(suffix)}
+    """The folder has a run of each name that ``make`` makes, and an archive and the figures of each run."""
+    archives = sorted(path.name.removesuffix(".tar.xz") for path in HERE.glob("*.tar.xz"))
 
-    assert stored == {f"{name}{suffix}" for name in RUNS for suffix in (".tar.xz", ".json")}
+    assert archives == stored_runs()
+    assert {*archives} >= {*RUNS}
+
+
+def _made(folder: Path, version: str) -> Path:
+    """Return a folder with a run of a version of the suite."""
+    folder.mkdir()
+    (folder / "iops.json").write_text(json.dumps({"suite_version": version}))
+    (folder / "iops.tar.xz").write_text(f"archive of {version}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("0.1.0", "0.2.0", ["iops.json", "iops.tar.xz"]),
+        ("0.2.0.dev1", "0.2.0", ["iops.json", "iops.tar.xz"]),
+        ("0.2.0", "0.10.0", ["iops-0.10.0.json", "iops-0.10.0.tar.xz", "iops.json", "iops.tar.xz"]),
+        ("0.10.0", "0.11.0", ["iops-0.11.0.json", "iops-0.11.0.tar.xz", "iops.json", "iops.tar.xz"]),
+    ],
+)
+def test_runs_of_release_0_2_0_and_later_are_never_replaced(
+    old: str, new: str, names: list[str], tmp_path: Path
+) -> None:
+    """A run of an earlier version is replaced; beside a later one, the new run gets a name with its version."""
+    stored, made = _made(tmp_path / "stored", old), _made(tmp_path / "made", new)
+    before = files(stored)
+
+    added = add_runs(made, stored)
+
+    assert sorted(path.name for path in stored.iterdir()) == names
+    assert [path.read_bytes() for path in added] == [path.read_bytes() for path in sorted(made.iterdir())]
+    assert len(names) == 2 or before.items() <= files(stored).items()
+
+
+def test_a_second_run_of_the_same_release_is_refused(tmp_path: Path) -> None:
+    """Nothing is written, and the error names the file that stays."""
+    stored = _made(tmp_path / "stored", "0.2.0")
+    add_runs(_made(tmp_path / "made", "0.3.0"), stored)
+    before = files(stored)
+
+    with pytest.raises(FileExistsError, match=r"iops-0\.3\.0\.json"):
+        add_runs(_made(tmp_path / "again", "0.3.0"), stored)
+    assert files(stored) == before
 
 
 def test_the_stored_runs_are_of_all_kinds(tmp_path: Path) -> None:
@@ -72,7 +115,7 @@ def test_the_stored_runs_are_of_all_kinds(tmp_path: Path) -> None:
 
 
 @pytest.mark.long_but_first
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", stored_runs())
 def test_a_stored_run_has_its_verdict_and_figures(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +137,7 @@ def test_a_stored_run_has_its_verdict_and_figures(
 
 
 @pytest.mark.long_but_first
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", stored_runs())
 def test_a_stored_run_is_reported(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every format is written, and result.xml stays as it was."""
     run = unpacked(name, tmp_path)
@@ -108,13 +151,13 @@ def test_a_stored_run_is_reported(name: str, tmp_path: Path, capsys: pytest.Capt
         assert [path for path in places(result.parent, _FORMATS).values() if not path.exists()] == []
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", stored_runs())
 def test_a_stored_run_is_compared(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A comparison of a run with itself has all its key figures, without a difference."""
     run = unpacked(name, tmp_path)
 
     for test in expected(name)["tests"]:
-        folder = str(run / test["test"] if name == "imported" else run)
+        folder = str(run / test["test"] if name.startswith("imported") else run)
         assert main(["compare", folder, folder, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert len(document["figures"]) == len(test["figures"])

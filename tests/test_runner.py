@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from snia_pts.cli.main import run_reported
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
 from snia_pts.model.health import Health
 from snia_pts.model.measurement import Outcome
@@ -18,9 +19,9 @@ from snia_pts.record.entries import OutcomeEntry, StartEntry, StepEntry
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
 from snia_pts.record.journal_reader import JournalReader
-from snia_pts.record.replay import assess, inspect_run
+from snia_pts.record.replay import assess, inspect_run, store
 from snia_pts.record.result_xml import differences, result_xml
-from snia_pts.results.result import RunFacts
+from snia_pts.results.result import RunFacts, TestResult
 from snia_pts.runner.events import Event, OutcomeRecorded, RoundEvaluated, StepStarted
 from snia_pts.runner.session import resume, run
 from snia_pts.runner.signals import stopped_by_signals
@@ -316,6 +317,39 @@ def _interrupt_first_entry(monkeypatch: pytest.MonkeyPatch) -> None:
         write(journal, kind, text)
 
     monkeypatch.setattr(Journal, "_write", interrupted)
+
+
+def test_a_second_ctrl_c_while_the_end_is_recorded_keeps_the_first_reason(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is recorded, and the error names the step in which the run was stopped."""
+
+    def store_interrupted(stored: RunFolder) -> TestResult:
+        signal.raise_signal(signal.SIGINT)
+        return store(stored)
+
+    monkeypatch.setattr("snia_pts.runner.session.store", store_interrupted)
+    with pytest.raises(Interrupted) as stopped:
+        run(FACTS, perform_from(lambda count: KeyboardInterrupt() if count == 30 else None), folder, lambda event: None)
+
+    assert stopped.value.step == "Round 2"
+    assert stopped.value.hint == Interrupted.hint
+    assert assess(folder).ending == "interrupted"
+    assert folder.result.exists()
+
+
+def test_a_second_ctrl_c_after_the_end_prints_the_first_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first Ctrl-C stopped a test; the second one interrupts what restores the host after it."""
+    first = Interrupted(cause="Stopped by the operator", step="Round 2", what="/dev/x")
+
+    def stopped_twice(_afterwards: object) -> int:
+        try:
+            raise first
+        finally:
+            signal.raise_signal(signal.SIGINT)
+
+    assert run_reported(stopped_twice) == Interrupted.exit_code
+    assert capsys.readouterr().err == f"snia-pts: {first}\n  {first.hint}\n"
 
 
 def test_only_the_first_signal_stops_a_run() -> None:

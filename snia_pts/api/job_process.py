@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from .. import errors
-from ..errors import HostFailed, SniaPtsError, stopped_before_start
+from ..errors import HostFailed, SniaPtsError, stop_error
 from ..lab.process.detached import close_order
 from ..model.run_options import RunOptions
 from ..runner.events import CalibrationStarted, Event, FolderCreated, RunStarted
@@ -38,7 +38,7 @@ def main(order: Mapping[str, Any]) -> None:
     except SniaPtsError as error:
         _write_error(error)
     except KeyboardInterrupt as stop:
-        _write_error(stopped_before_start(stop))
+        _write_error(stop_error(stop))
     except OSError as error:
         reason = error.strerror or str(error)
         _write_error(HostFailed(step="running", what=str(error.filename or "a file"), reason=reason))

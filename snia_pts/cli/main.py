@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TextIO, cast
 
-from ..errors import HostFailed, SniaPtsError, UsageError, stopped_before_start
+from ..errors import HostFailed, SniaPtsError, UsageError, stop_error
 from ..text import printable
 from .parser import build_parser
 
@@ -60,7 +60,7 @@ def _report_errors(run: Callable[[], int]) -> int:
     except SniaPtsError as error:
         return _print_error(error)
     except KeyboardInterrupt as stop:
-        return _print_error(stopped_before_start(stop))
+        return _print_error(stop_error(stop))
     except BrokenPipeError:
         # The reader of the output has exited (snia-pts assess RUN | head).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from threading import Event
@@ -279,11 +279,12 @@ class _RunSession:
         """Record why a run ends early; a further error is added to the reason as a note.
 
         If the run folder was moved, as the reason says, nothing is recorded: the run counts as unfinished.
+        A further Ctrl-C does not replace the reason: the run ends anyway.
         """
         if self.folder.present != self.folder:
             return
         try:
-            with uninterrupted():
+            with suppress(KeyboardInterrupt), uninterrupted():
                 self.end(ending, str(reason), at)
                 store(self.folder)
         except (SniaPtsError, OSError) as secondary:

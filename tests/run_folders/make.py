@@ -1,4 +1,7 @@
-"""Replace the run folders of this directory: ``python -m tests.run_folders.make``, as root, in about 15 seconds.
+"""Make the run folders of this directory: ``python -m tests.run_folders.make``, as root, in about 15 seconds.
+
+It replaces the runs that a version before 0.2.0 made.  Runs of later versions stay for ever, so it adds the new ones
+beside them, as ``NAME-VERSION``.
 
 Each run becomes ``NAME.tar.xz``; ``NAME.json`` contains the version of the suite that made it, its verdict and its key
 figures.  Seeds are fixed, so that two runs of a simulated drive differ only in their times.  The runs ``array`` and
@@ -24,6 +27,8 @@ from threading import Event as StopEvent
 from typing import Any
 from unittest.mock import patch
 
+from packaging.version import Version
+
 from snia_pts.cli.main import main
 from snia_pts.errors import Interrupted
 from snia_pts.lab.engine import EngineIdentity
@@ -48,6 +53,8 @@ HERE = Path(__file__).parent
 _DRIVE = "sim:enterprise-sata"
 _QUIET = ("--progress", "none", "--to", "none")
 _SEED = 4711
+#: The first release whose run folders stay.
+_FROZEN_SINCE = Version("0.2.0")
 #: A run warns of other processes that it cannot examine; those of this host do not belong in a stored run.
 _ISOLATED = ("unshare", "--pid", "--fork", "--mount-proc")
 
@@ -158,6 +165,11 @@ RUNS: dict[str, Callable[[str], None]] = {
 }
 
 
+def stored_runs() -> list[str]:
+    """Return the names of all stored runs, those of earlier versions included."""
+    return sorted(path.stem for path in HERE.glob("*.json"))
+
+
 def _pack(folder: Path, path: Path) -> None:
     """Write an archive of a folder; the same content gives the same bytes."""
 
@@ -192,8 +204,31 @@ def make(target: Path) -> None:
         (target / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
-def _replace_all() -> None:
-    """Make all runs where no other process is visible, and replace the stored ones if all succeed."""
+def add_runs(made: Path, stored: Path) -> list[Path]:
+    """Copy the runs in ``made`` to ``stored`` and return their files; replace only those from before 0.2.0.
+
+    A run gets the name ``NAME-VERSION`` if the one of its name stays.  Nothing is written if a version's run exists.
+    """
+    targets: dict[Path, Path] = {}
+    for summary in sorted(made.glob("*.json")):
+        name, target = summary.stem, stored / summary.name
+        if target.exists() and _stays(target):
+            version = json.loads(summary.read_text("utf-8"))["suite_version"]
+            target = stored / f"{name}-{version}.json"
+            if target.exists():
+                raise FileExistsError(f"{target} exists, and runs of version 0.2.0 and later stay as they are.")
+        targets[summary] = target
+        targets[made / f"{name}.tar.xz"] = target.with_suffix(".tar.xz")
+    return [Path(shutil.copyfile(source, target)) for source, target in targets.items()]
+
+
+def _stays(summary: Path) -> bool:
+    version = json.loads(summary.read_text("utf-8"))["suite_version"]
+    return Version(version) >= _FROZEN_SINCE
+
+
+def _make_all() -> None:
+    """Make all runs where no other process is visible, and add them to the stored ones if all succeed."""
     if os.geteuid() != 0:
         sys.exit("Only root can make the runs on loop devices. Run it as root.")
     if missing := [program for program in ("fio", "mdadm", "unshare") if not shutil.which(program)]:
@@ -201,10 +236,7 @@ def _replace_all() -> None:
     with TemporaryDirectory() as folder:
         command = [*_ISOLATED, sys.executable, "-m", "tests.run_folders.make", folder]
         subprocess.run(command, check=True, cwd=HERE.parents[1])
-        for path in (*HERE.glob("*.tar.xz"), *HERE.glob("*.json")):
-            path.unlink()
-        for path in sorted(Path(folder).iterdir()):
-            shutil.copyfile(path, HERE / path.name)
+        for path in add_runs(Path(folder), HERE):
             print(f"{path.name}: {path.stat().st_size} bytes")
 
 
@@ -213,4 +245,4 @@ if __name__ == "__main__":
         with TemporaryDirectory(prefix="run-folders-") as work, chdir(work):
             make(Path(sys.argv[1]))
     else:
-        _replace_all()
+        _make_all()

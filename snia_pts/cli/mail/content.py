@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stopped_before_start
+from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stop_error
 from ...report.sections.summary import verdict
 from ...results.result import TestResult
 from ...runner.events import FolderCreated
@@ -39,7 +39,7 @@ class Notification:
     def record_error(self, error: BaseException) -> None:
         """Record why a run ended early, or what is wrong with its result, with the message that the terminal shows."""
         if isinstance(error, KeyboardInterrupt):
-            error = stopped_before_start(error)
+            error = stop_error(error)
         outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _OUTCOMES.get(type(error), "FAILED")
         self.verdict = f"{self.verdict}, {outcome}" if self.verdict else outcome
         self.output.write(f"snia-pts: {error}\n")
