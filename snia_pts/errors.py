@@ -427,8 +427,9 @@ def stop_cause(stop: KeyboardInterrupt | None = None) -> str:
 
 def stop_error(stop: KeyboardInterrupt) -> Interrupted:
     """Return the error that ``stop`` replaced, if it is a further Ctrl-C; else that of a stop before a test started."""
-    replaced: BaseException | None = stop
-    while (replaced := replaced.__context__) is not None:
+    replaced = stop.__context__
+    while replaced is not None:
         if isinstance(replaced, Interrupted):
             return replaced
+        replaced = replaced.__context__
     return Interrupted(cause=stop_cause(stop), step="preparation", what="no test had begun", hint=NOTHING_TESTED)
