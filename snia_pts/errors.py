@@ -34,6 +34,7 @@ that of its parent::
      |- RegressionFound    24   a key figure is worse than those of the last like runs
      |- RegressionUnknown  25   a key figure has no basis for a judgement
      |- BatchIncomplete    26   no test began on some drives of a batch
+     |- RequestRefused     27   a host of a lab may not perform a request
     Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
 """
 
@@ -406,6 +407,17 @@ class BatchIncomplete(SniaPtsError):
     hint: str = "The file NAME.out in that folder says why; snia-pts resume {path} tries again."
     path: Path | str
     drives: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RequestRefused(SniaPtsError):
+    """A host of a lab may not perform a request: its configuration does not allow it, or the run is another one."""
+
+    exit_code = 27
+    message = "The run {run_id} is refused: {reason}. Nothing was written to the drive."
+    hint: str = "Submit another request; docs/fleet.rst says what a host checks."
+    run_id: str
+    reason: str
 
 
 @dataclass(kw_only=True, eq=False)

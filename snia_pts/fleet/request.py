@@ -28,6 +28,7 @@ _MAX_SHOWN = 60
 
 Line = Annotated[str, MinLen(1), MaxLen(200), Predicate(str.isprintable)]
 Name = Annotated[str, MinLen(1), MaxLen(40), Predicate(str.isprintable)]
+TestName = Literal[StandardTest, "all"]
 OnLost = Literal["resume", "hold", "from-purge"]
 
 
@@ -67,7 +68,7 @@ class RunRequest:
     run_id: UUID
     serial: Line
     model: Line
-    test: Literal[StandardTest, "all"]
+    test: TestName
     on_lost: OnLost = "resume"
     options: RequestOptions = field(default_factory=RequestOptions)
     labels: Annotated[Mapping[Name, Line], MaxLen(50)] = field(default_factory=dict)
