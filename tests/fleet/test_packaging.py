@@ -36,6 +36,6 @@ def test_systemd_accepts_the_unit_of_a_run(tmp_path: Path) -> None:
     instance = tmp_path / _RUN.name.replace("@", f"@{_NAME}")
     done = subprocess.run(["systemd-analyze", "verify", instance], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    security = ["systemd-analyze", "security", "--offline=true", "--threshold=50", "--no-pager", path]
+    security = ["systemd-analyze", "security", "--offline=true", "--threshold=50", "--no-pager", str(path)]
     done = subprocess.run(security, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
