@@ -1,23 +1,19 @@
-"""Kills the caller of ``ensure``, the processes of runs and their fio at random, and counts the starts of each run.
-
-``python -m tests.fleet_killing CONFIGURATION REQUESTS`` is the caller: it ensures every request, one JSON document a
-line, performs the decisions about lost runs, and ends when every run has ended or waits for a person.
-"""
+"""Kills the caller of ``ensure``, the processes of runs and their fio at random, and counts the starts of each run."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from snia_pts.errors import NotResumable, TargetBusy
@@ -26,7 +22,6 @@ from snia_pts.fleet.request import RequestOptions, RunRequest, TestName, parse_r
 from snia_pts.fleet.run_state import Ended, HostRuns, Lost
 from snia_pts.fleet.state_folder import RunState
 from tests.breaking import programs_of
-from tests.command_line import ENVIRONMENT, ROOT
 
 #: A real test of a file with fio, of some seconds: preconditioning, and up to five rounds of two points.
 _ON_A_FILE = RequestOptions(
@@ -41,6 +36,9 @@ _ON_A_FILE = RequestOptions(
         "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
     ),
 )
+#: Starts callers from a process that has imported all they need.
+_CALLERS = multiprocessing.get_context("forkserver")
+_CALLERS.set_forkserver_preload(["tests.fleet_killing"])
 _FILES, _SIMULATED = 2, 1
 _POLL_SECONDS = 0.05
 _MOST_SECONDS_BETWEEN_KILLS = 1.5
@@ -97,7 +95,6 @@ def call(configuration: Path, requests: Path) -> None:
     """Ensure every request until each run has ended, or waits for a person."""
     runs = HostRuns(read_configuration(configuration))
     waiting = [parse_request(line) for line in requests.read_bytes().splitlines()]
-    print("ready", flush=True)
     while waiting:
         for request in list(waiting):
             with suppress(TargetBusy, NotResumable):  # another run has the drive, or an earlier caller was faster
@@ -109,23 +106,24 @@ def call(configuration: Path, requests: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-@contextmanager
-def _caller(configuration: Path, requests: Path) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-m", "tests.fleet_killing", str(configuration), str(requests)]
-    with subprocess.Popen(words, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def caller(configuration: Path, requests: Path) -> BaseProcess:
+    """Start a process that calls ``call``."""
+    process = _CALLERS.Process(target=call, args=(configuration, requests))
+    process.start()
+    return process
 
 
-def kill_runs(folder: Path, kills: int, seed: int) -> Counts:
-    """Kill until at least this many processes were killed; then let every run end, and require what the counts say."""
+def kill_runs(folder: Path, kills: int, seed: int, on_counts: Callable[[Counts], object] = id) -> Counts:
+    """Kill until at least this many processes were killed; then let every run end, and require what the counts say.
+
+    ``on_counts`` is called with the counts so far after each set of runs.
+    """
     chance, counts, configuration = random.Random(seed), Counts(), configure(folder)
     while counts.kills.total() < kills:
         requests = new_requests(chance)
         _perform(folder, configuration, requests, counts, kills, chance)
         _require_known_ends(folder, configuration, requests, counts)
+        on_counts(counts)
     return counts
 
 
@@ -142,31 +140,31 @@ def _perform(
     file.write_bytes(b"".join(request_json(request) + b"\n" for request in requests))
     states = [RunState.of(folder / "state", request.run_id) for request in requests]
     while True:
-        with _caller(configuration, file) as caller:
-            assert caller.stdout is not None
-            caller.stdout.readline()
-            # The first instants are those of the claims and starts.
-            most = chance.choice((0.03, 0.3, _MOST_SECONDS_BETWEEN_KILLS))
-            while caller.poll() is None and counts.kills.total() < kills:
+        process = caller(configuration, file)
+        # The first instants are those of the claims and starts.
+        most = chance.choice((0.03, 0.3, _MOST_SECONDS_BETWEEN_KILLS))
+        try:
+            while process.exitcode is None and counts.kills.total() < kills:
                 time.sleep(chance.uniform(0, most))
-                if _kill_some(caller, folder, states, counts, chance):
-                    break
-            else:
-                if caller.wait(max(1.0, end - time.monotonic())) == 0:
-                    return
-                raise AssertionError(f"the caller ended with {caller.returncode}")
+                _kill_some(process, folder, states, counts, chance)
+            process.join(end - time.monotonic())
+        finally:
+            process.kill()
+            process.join()
+        if process.exitcode == 0:
+            return
+        if process.exitcode != -signal.SIGKILL or time.monotonic() > end:
+            raise AssertionError(f"the caller ended with {process.exitcode}")
 
 
 def _kill_some(
-    caller: subprocess.Popen[str],
-    folder: Path,
-    states: Sequence[RunState],
-    counts: Counts,
-    chance: random.Random,
-) -> bool:
-    """Kill a random combination of the processes that live; return whether the caller was one of them."""
+    process: BaseProcess, folder: Path, states: Sequence[RunState], counts: Counts, chance: random.Random
+) -> None:
+    """Kill a random combination of the processes that live."""
     processes = {state.path.name: state.pid for state in states if state.is_locked}
-    living = [("caller", caller.pid), *(("process of a run", pid) for pid in processes.values() if pid)]
+    living = [("process of a run", pid) for pid in processes.values() if pid]
+    if process.exitcode is None and process.pid:
+        living.append(("caller", process.pid))
     living += [("fio", pid) for name in processes for pid in programs_of(folder / "runs" / name / "evidence")]
     own = {pid for what, pid in living if what != "fio"}
     living = [(what, pid) for what, pid in living if what != "fio" or pid not in own]
@@ -176,7 +174,6 @@ def _kill_some(
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             counts.kills[what] += 1
-    return ("caller", caller.pid) in victims
 
 
 def _require_known_ends(folder: Path, configuration: Path, requests: Sequence[RunRequest], counts: Counts) -> None:
@@ -215,7 +212,3 @@ def journal_kinds(run: Path) -> Counter[str]:
                 counts[entry["kind"]] += 1
                 counts["purge"] += entry["kind"] == "step" and entry["step"]["kind"] == "purge"
     return counts
-
-
-if __name__ == "__main__":
-    call(Path(sys.argv[1]), Path(sys.argv[2]))

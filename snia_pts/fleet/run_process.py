@@ -22,6 +22,7 @@ from ..cli.mail.content import Notification
 from ..cli.main import run_reported
 from ..cli.text.terminal import Terminal, say
 from ..errors import (
+    HostFailed,
     NotResumable,
     RequestRefused,
     SniaPtsError,
@@ -64,9 +65,13 @@ def run_detached(order: Mapping[str, Any]) -> None:
     for descriptor in LOCK_DESCRIPTORS:
         os.set_inheritable(descriptor, False)
     close_order()
-    configuration = read_configuration(Path(order["configuration"]))
-    state = RunState.of(configuration.state_folder, UUID(order["run_id"]))
-    raise SystemExit(_use_permission(configuration, state, LOCK_DESCRIPTORS[0]))
+
+    def perform(_afterwards: list[Callable[[], None]]) -> int:
+        configuration = read_configuration(Path(order["configuration"]))
+        state = RunState.of(configuration.state_folder, UUID(order["run_id"]))
+        return _use_permission(configuration, state, LOCK_DESCRIPTORS[0])
+
+    raise SystemExit(run_reported(perform))
 
 
 def run_as_unit(configuration_path: str, run_id: str) -> int:
@@ -101,18 +106,28 @@ def _use_permission(configuration: AgentConfiguration, state: RunState, run_lock
     state.record_start(start)
     process = _RunProcess(configuration, state, start, began=any(earlier.began for earlier in starts))
     try:
-        code = run_reported(process.perform)
+        code = process.perform()
     except BaseException as error:
-        message = f"{type(error).__name__}: {error}"
-        state.record_exit(Exit(claim=claim, code=SniaPtsError.exit_code, message=message, at=now()))
+        code, message = _end(error)
+        state.record_exit(Exit(claim=claim, code=code, message=message, at=now()))
         raise
-    state.record_exit(Exit(claim=claim, code=code, message=process.message, at=now()))
+    state.record_exit(Exit(claim=claim, code=code, message=process.verdict, at=now()))
     return code
+
+
+def _end(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the message of a process that ends with this error."""
+    if isinstance(error, KeyboardInterrupt):
+        error = stopped_before_start(error)
+    if isinstance(error, SniaPtsError):
+        return error.exit_code, f"{error} {error.full_hint}".strip()
+    code = HostFailed.exit_code if isinstance(error, OSError) else SniaPtsError.exit_code
+    return code, f"{type(error).__name__}: {error}"
 
 
 @dataclass(slots=True)
 class _RunProcess:
-    """The performance of a run; ``message`` is its verdict, or the error that ended it.
+    """The performance of a run, and its verdict once that is known.
 
     ``began``: the first step of the run was about to begin, in this process or an earlier one.
     """
@@ -121,22 +136,14 @@ class _RunProcess:
     state: RunState
     start: Start
     began: bool
-    message: str = ""
+    verdict: str = ""
     stop: StopEvent = field(default_factory=StopEvent)
 
-    def perform(self, _afterwards: list[Callable[[], None]]) -> int:
-        """Perform the test and print its result; return the exit code."""
-        terminal = Terminal("log")
-        on_event = partial(self._on_event, terminal.on_event)
-        try:
-            with stopped_by_signals():
-                return self._perform(Caller(on_event=on_event, confirm=refuse, stop=self.stop))
-        except SniaPtsError as error:
-            self.message = f"{error} {error.full_hint}".strip()
-            raise
-        except KeyboardInterrupt as stop:
-            self.message = str(stopped_before_start(stop))
-            raise
+    def perform(self) -> int:
+        """Perform the test and print its result; return the exit code.  Raises what ends it otherwise."""
+        on_event = partial(self._on_event, Terminal("log").on_event)
+        with stopped_by_signals():
+            return self._perform(Caller(on_event=on_event, confirm=refuse, stop=self.stop))
 
     def _perform(self, caller: Caller) -> int:
         request = self.state.request()
@@ -164,9 +171,9 @@ class _RunProcess:
     def _show(self, finished: FinishedRun | FinishedSuite) -> int:
         """Print a finished run; raises LimitsMissed, and ReportError for a report that failed."""
         if isinstance(finished, FinishedSuite):
-            self.message = finished.overview.verdict
+            self.verdict = finished.overview.verdict
             return show_suite(finished, Notification())
-        self.message = finished.result.verdict
+        self.verdict = finished.result.verdict
         return show_run(finished)
 
     def _on_event(self, forward: Callable[[Event], None], event: Event) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -108,24 +107,13 @@ class HostRuns:
     def stop(self, run_id: UUID, *, at_once: bool = False) -> None:
         """Ask a run to stop after its current point or sample, or ``at_once``, as Ctrl-C does.
 
-        Raises NotRunning, RunFolderError.
+        A process that has not yet written its number stops at its first event.  Raises NotRunning, RunFolderError.
         """
         run = self._run(run_id)
-        pid = run.pid
-        if not self._units.is_alive(run) or (at_once and pid is None):
+        if not self._units.is_alive(run):
             raise NotRunning(path=self._folder(run), reason="its process has not started, or has ended")
-        if not at_once or pid is None:
+        if not (at_once and self._units.terminate(run)):
             run.request_stop()
-            return
-        try:
-            process = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return
-        try:
-            if run.is_locked and run.pid == pid:  # so the number is still that of the process of the run
-                signal.pidfd_send_signal(process, signal.SIGTERM)
-        finally:
-            os.close(process)
 
     def resume(self, run_id: UUID, *, from_purge: bool = False) -> Outcome:
         """Resume a run that is lost, stopped or failed, at its last purge if ``from_purge``.
@@ -149,6 +137,7 @@ class HostRuns:
 
     def _start(self, run: RunState, kind: StartKind, run_lock: int, locked_drive: int) -> Outcome:
         run.claim(kind)
+        os.ftruncate(run_lock, 0)  # the number of an earlier process
         self._units.start(run, run_lock, locked_drive)
         return Running(pid=None, folder=self._folder(run))
 

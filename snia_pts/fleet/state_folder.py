@@ -98,6 +98,10 @@ class RunState:
         return cls(path=state_folder / "runs" / str(run_id))
 
     @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
     def output(self) -> Path:
         return self.path / "output"
 
@@ -198,7 +202,7 @@ class RunState:
         """Yield whether no process of the run lives; then none can start inside the block.  Raises RecordError."""
         with ExitStack() as opened:
             try:
-                is_free = opened.enter_context(unlocked(self.path / "lock"))
+                is_free = opened.enter_context(unlocked(self.lock))
             except FileNotFoundError:
                 is_free = True
             except OSError as error:
@@ -216,13 +220,13 @@ class RunState:
 
         Returns None if a process has locked it.  Raises RunFolderError.
         """
-        return lock_file(self.path / "lock")
+        return lock_file(self.lock)
 
     @property
     def pid(self) -> int | None:
         """The number of the last process of the run; None before it has started, or if it is unknown."""
         with suppress(OSError, ValueError):
-            return int(read_regular(self.path / "lock", _MAX_BYTES))
+            return int(read_regular(self.lock, _MAX_BYTES))
         return None
 
     @property

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import os
+import signal
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from threading import Lock
 
 from ..errors import HostFailed
 from ..files import open_to_append
@@ -25,6 +29,7 @@ class Units:
     def __init__(self, configuration: AgentConfiguration) -> None:
         self._configuration = configuration
         self._processes: list[DetachedProcess] = []
+        self._changing = Lock()
 
     def start(self, run: RunState, run_lock: int, drive_lock: int) -> None:
         """Start the process of a run; a process of its own inherits the locks.  Raises HostFailed, ToolMissing.
@@ -44,16 +49,50 @@ class Units:
         except OSError as error:
             reason = error.strerror or str(error)
             raise HostFailed(step="start of the run", what=run.path, reason=reason) from None
-        self._processes.append(process)
+        with self._changing:
+            self._processes.append(process)
 
     def is_alive(self, run: RunState) -> bool:
         """Whether the process of a run lives, or is about to start.  Raises RecordError, ToolMissing."""
-        self._processes = [process for process in self._processes if process.wait(0) is None]
+        with self._changing:  # collects the children that have ended
+            self._processes = [process for process in self._processes if process.wait(0) is None]
         if run.is_locked:
             return True
         if self._configuration.units != "systemd" or not run.claims:
             return False
         return _systemctl("show", "--property=ActiveState", "--value", _unit(run)) in _ALIVE
+
+    def terminate(self, run: RunState) -> bool:
+        """Send SIGTERM to the process of a run; return False if it cannot be identified yet.  Raises HostFailed."""
+        if self._configuration.units == "systemd":
+            _systemctl("kill", "--kill-who=main", "--signal=SIGTERM", _unit(run))
+            return True
+        if (pid := run.pid) is None:
+            return False
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if not _has_open(pid, run.lock):  # the number may be that of another process by now
+                return False
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(process)
+        return True
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    """Return whether a process has a file open."""
+    with suppress(OSError):  # it has ended
+        status = path.stat()
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):  # it was closed
+                if os.path.samestat(descriptor.stat(), status):
+                    return True
+    return False
 
 
 def _unit(run: RunState) -> str:

@@ -137,7 +137,7 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
         process._on_event(lambda event: None, RunStarted.__new__(RunStarted))
         found.drive_touched = True
         found.check()
-        process.message = "the end"
+        process.verdict = "the end"
         return 130
 
     monkeypatch.setattr(os, "fsync", checked_fsync)

@@ -22,8 +22,8 @@ from snia_pts.fleet.request import RequestOptions, RunRequest, TestName, request
 from snia_pts.fleet.run_state import Ended, HostRuns, Lost, Outcome, Running
 from snia_pts.fleet.state_folder import Exit, RunState, Start, drive_lock, now
 from snia_pts.fleet.unit import Units
-from tests.command_line import ENVIRONMENT, ROOT
-from tests.fleet_killing import configure, journal_kinds, kill_runs
+from tests.command_line import ROOT
+from tests.fleet_killing import caller, configure, journal_kinds, kill_runs
 
 _DEADLINE_SECONDS = 300
 
@@ -180,11 +180,12 @@ def test_a_run_whose_folder_was_removed_is_not_started_again(
     runs.resume(request.run_id)
     lock = state.locked()
     assert lock is not None
-    code = run_process._use_permission(read_configuration(tmp_path / "agent.toml"), state, lock)
+    with pytest.raises(NotResumable):
+        run_process._use_permission(read_configuration(tmp_path / "agent.toml"), state, lock)
     os.close(lock)
     end = state.exit()
     assert end is not None
-    assert (code, end.code) == (NotResumable.exit_code, NotResumable.exit_code)
+    assert end.code == NotResumable.exit_code
     assert "its run folder has no journal any more" in end.message
     assert list((tmp_path / "runs").iterdir()) == []
 
@@ -278,19 +279,40 @@ def test_a_stopped_run_is_resumed(runs: HostRuns, tmp_path: Path) -> None:
     assert journal_kinds(ended.folder)["start"] == 1
 
 
+def test_only_the_process_of_the_run_is_stopped(
+    runs: HostRuns, started: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the number in its lock is that of another process by now, no signal is sent, and the run is asked to stop."""
+    request = _request()
+    runs.ensure(request)
+    state = _state(tmp_path, request)
+    lock = state.locked()
+    assert lock is not None
+    signals: list[int] = []
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number: signals.append(number))
+    with subprocess.Popen(["sleep", "100"]) as other:
+        os.write(lock, f"{other.pid}\n".encode())
+        runs.stop(request.run_id, at_once=True)
+        other.kill()
+    assert (signals, state.stop_requested) == ([], True)
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    runs.stop(request.run_id, at_once=True)
+    assert signals == [signal.SIGTERM]
+    os.close(lock)
+
+
 @pytest.mark.long
 def test_a_run_outlives_the_caller_that_started_it(tmp_path: Path) -> None:
-    """SIGKILL of the caller's whole session leaves the run alone; the next caller finds its end."""
+    """SIGKILL of the caller leaves the run alone, in a session of its own; the next caller finds its end."""
     configuration, request = configure(tmp_path), _request(test="hir")
     file = tmp_path / "requests.jsonl"
     file.write_bytes(request_json(request) + b"\n")
-    words = [sys.executable, "-m", "tests.fleet_killing", str(configuration), str(file)]
     state, runs = _state(tmp_path, request), HostRuns(read_configuration(configuration))
-    with subprocess.Popen(
-        words, cwd=ROOT, env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL
-    ) as caller:
-        _wait_until(lambda: state.pid)
-        os.killpg(caller.pid, signal.SIGKILL)
+    killed = caller(configuration, file)
+    _wait_until(lambda: state.pid)
+    killed.kill()
+    killed.join()
     running = runs.ensure(request)
     assert isinstance(running, Running)
     assert running.pid is not None
@@ -306,9 +328,10 @@ def test_several_callers_at_once_start_a_run_once(tmp_path: Path) -> None:
     configuration, request = configure(tmp_path), _request()
     file = tmp_path / "requests.jsonl"
     file.write_bytes(request_json(request) + b"\n")
-    words = [sys.executable, "-m", "tests.fleet_killing", str(configuration), str(file)]
-    callers = [subprocess.Popen(words, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL) for _ in range(4)]
-    assert [caller.wait(_DEADLINE_SECONDS) for caller in callers] == [0] * 4
+    callers = [caller(configuration, file) for _ in range(4)]
+    for process in callers:
+        process.join(_DEADLINE_SECONDS)
+    assert [process.exitcode for process in callers] == [0] * 4
     state = _state(tmp_path, request)
     assert [start.kind for start in state.starts()] == ["fresh", "fresh"]
     assert journal_kinds(tmp_path / "runs" / str(request.run_id))["start"] == 1
