@@ -41,7 +41,8 @@ _CALLERS = multiprocessing.get_context("forkserver")
 _CALLERS.set_forkserver_preload(["tests.fleet_killing"])
 _FILES, _SIMULATED = 2, 1
 _POLL_SECONDS = 0.05
-_MOST_SECONDS_BETWEEN_KILLS = 1.5
+#: The most time between two kills: in the first instants, at the claims and starts, and so that a test reaches fio.
+_MOST_SECONDS_BETWEEN_KILLS = (0.03, 1.5, 6.0)
 #: Longer than any wave of runs needs on a loaded machine.
 _LIMIT_SECONDS = 900
 
@@ -141,8 +142,7 @@ def _perform(
     states = [RunState.of(folder / "state", request.run_id) for request in requests]
     while True:
         process = caller(configuration, file)
-        # The first instants are those of the claims and starts.
-        most = chance.choice((0.03, 0.3, _MOST_SECONDS_BETWEEN_KILLS))
+        most = chance.choice(_MOST_SECONDS_BETWEEN_KILLS)
         try:
             while process.exitcode is None and counts.kills.total() < kills:
                 time.sleep(chance.uniform(0, most))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.errors import NotResumable, NotRunning, RecordError, RequestRefused, SpecError, TargetBusy
+from snia_pts.errors import NotConfirmed, NotResumable, NotRunning, RecordError, RequestRefused, SpecError, TargetBusy
 from snia_pts.fleet import run_process
 from snia_pts.fleet.configuration import read_configuration
 from snia_pts.fleet.request import RequestOptions, RunRequest, TestName, request_json
@@ -23,6 +23,7 @@ from snia_pts.fleet.run_state import Ended, HostRuns, Lost, Outcome, Running
 from snia_pts.fleet.state_folder import Exit, RunState, Start, drive_lock, now
 from snia_pts.fleet.unit import Units
 from tests.command_line import ROOT
+from tests.drives import MIB, loop_device
 from tests.fleet_killing import caller, configure, journal_kinds, kill_runs
 
 _DEADLINE_SECONDS = 300
@@ -335,6 +336,25 @@ def test_several_callers_at_once_start_a_run_once(tmp_path: Path) -> None:
     state = _state(tmp_path, request)
     assert [start.kind for start in state.starts()] == ["fresh", "fresh"]
     assert journal_kinds(tmp_path / "runs" / str(request.run_id))["start"] == 1
+
+
+@pytest.mark.root
+@pytest.mark.long
+def test_another_drive_at_the_path_of_the_configuration_is_not_tested(tmp_path: Path) -> None:
+    """The run compares the serial number itself, after it has claimed the drive; its end says so."""
+    content = os.urandom(MIB)
+    image = tmp_path / "image"
+    image.write_bytes(content)
+    configuration = configure(tmp_path)
+    with loop_device(image) as device:
+        drive = f'[[drive]]\nserial = "S1"\ntarget = "{device}"\ndiscard_data = true\n'
+        configuration.write_text(configuration.read_text() + drive)
+        runs, request = HostRuns(read_configuration(configuration)), _request("S1", purge="none")
+        runs.ensure(request)
+        ended = _ended(runs, request)
+    assert isinstance(ended, Ended)
+    assert (ended.exit_code, image.read_bytes()) == (NotConfirmed.exit_code, content)
+    assert f"'S1' is not its name. Nothing was written to it. Type {device.name}" in ended.message
 
 
 _SYSTEMCTL = """#!/bin/sh
