@@ -35,6 +35,8 @@ that of its parent::
      |- RegressionUnknown  25   a key figure has no basis for a judgement
      |- BatchIncomplete    26   no test began on some drives of a batch
      |- RequestRefused     27   a host of a lab may not perform a request
+     |- LabError           28   the database of a lab cannot be used
+     |- AgentRunning       29   another agent of the host is running
     Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
 """
 
@@ -418,6 +420,27 @@ class RequestRefused(SniaPtsError):
     hint: str = "Submit another request; docs/fleet.rst says what a host checks."
     run_id: str
     reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LabError(SniaPtsError):
+    """The database of a lab cannot be used, or refuses; runs that are being tested are not affected."""
+
+    exit_code = 28
+    message = "The lab {url} cannot be used: {reason}."
+    hint: str = "docs/fleet.rst describes the roles and their rights; runs in progress are not affected."
+    url: str
+    reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AgentRunning(SniaPtsError):
+    """Another agent of this host uses the same state folder."""
+
+    exit_code = 29
+    message = "Another agent uses {path}."
+    hint: str = "One agent serves all drives of a host; stop the other one first."
+    path: Path
 
 
 @dataclass(kw_only=True, eq=False)
