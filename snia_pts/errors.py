@@ -22,6 +22,7 @@ that of its parent::
      |- RecordError        14   a stored run cannot be read
      |   |- ImportRejected 14   a file of another tool cannot be imported
      |   |- FolderKept     14   the folder of a packed run cannot be removed
+     |   |- UploadRefused  14   what another host sent is not the folder of a run
      |- ReportError        15   a report could not be made, or not as intended
      |- NotResumable       16   a stored run cannot be resumed
      |- NotRunning         17   no run is in progress there
@@ -269,6 +270,14 @@ class FolderKept(RecordError):
 
     message = "{path} cannot be removed: {reason}."
     hint: str = "Keep it, or remove it by hand."
+
+
+@dataclass(kw_only=True, eq=False)
+class UploadRefused(RecordError):
+    """The results that the agent of another host sent are not those of a run folder; nothing was written."""
+
+    message = "The results of run {path} are refused: {reason}."
+    hint: str = "The folder is still on its host; find out what its agent sent."
 
 
 @dataclass(kw_only=True, eq=False)

@@ -31,13 +31,16 @@ from ..record.result_xml import stored_verdict
 from ..record.suite import SuiteFolder
 from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
+from .drive_facts import facts_document, facts_of, target_facts
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
+from .sending import ResultSender
 from .state_folder import lock_file, make_private_folder
 
 _HEARTBEAT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
+_RESULTS_SECONDS = 5.0
 _RECONNECT_SECONDS = 1.0
 #: The exit codes of a run whose measurements are complete.
 _COMPLETE = (0, LimitsMissed.exit_code)
@@ -61,6 +64,7 @@ class Agent:
         self._parameters = {**connection_parameters(configuration.database), "application_name": "snia-pts agent"}
         self._runs = runs
         self._say = say
+        self._sender = ResultSender(self._parameters, runs, say)
         self._stopping = asyncio.Event()
         self._wishes: Mapping[UUID, _Wish] = {}
         self._changed = asyncio.Condition()
@@ -89,6 +93,7 @@ class Agent:
             self._connection = connection
             drives = json.dumps(await asyncio.to_thread(_drives, configuration))
             await self._query("SELECT lab_hello(%s, %s)", __version__, drives)
+            await self._query("SELECT lab_facts(%s, %s)", configuration.side_by_side, drives)
             app = worker_app(self._parameters, self._ensure)
             async with app.open_async():
                 reclaimed = await reclaim(app, configuration.host)
@@ -101,6 +106,7 @@ class Agent:
         tasks = [
             asyncio.create_task(work(app, self._configuration.host, concurrency)),
             asyncio.create_task(self._heartbeats()),
+            asyncio.create_task(self._results()),
             asyncio.create_task(self._stopping.wait()),
         ]
         try:
@@ -116,6 +122,12 @@ class Agent:
         while True:
             await self._refresh()
             await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    async def _results(self) -> None:
+        """Send the results of the runs that have ended, until the controller has them."""
+        while True:
+            await asyncio.to_thread(self._sender.send_all, self._stopping.is_set)
+            await asyncio.sleep(_RESULTS_SECONDS)
 
     async def _refresh(self) -> None:
         """Tell the database that this agent lives, and read what people want of its runs."""
@@ -287,14 +299,19 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         return
 
 
-def _drives(configuration: AgentConfiguration) -> list[dict[str, str]]:
-    """Return the serial number and the model of each drive that is here; those of a trial are known by their target."""
-    present = {device.dut.serial: device.dut.model for device in read_inventory() if device.dut}
-    return [
-        {"serial": serial, "model": drive.target or present[serial]}
-        for serial, drive in configuration.drives.items()
-        if drive.target or serial in present
-    ]
+def _drives(configuration: AgentConfiguration) -> list[dict[str, Any]]:
+    """Return serial number, model and facts of each drive that is here; those of a trial are known by their target."""
+    present = {device.dut.serial: device.dut for device in read_inventory() if device.dut}
+    drives = []
+    for serial, drive in configuration.drives.items():
+        if drive.target:
+            model, facts = drive.target, target_facts(drive.target)
+        elif dut := present.get(serial):
+            model, facts = dut.model, facts_of(dut)
+        else:
+            continue
+        drives.append({"serial": serial, "model": model, "facts": facts and facts_document(facts)})
+    return drives
 
 
 def _verdict(folder: Path) -> str:

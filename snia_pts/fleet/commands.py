@@ -6,19 +6,23 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from ..cli.options import formats_of, labels_of
-from ..cli.text.formatting import json_text
-from ..cli.text.terminal import print_lines, say
-from ..errors import HostFailed, UsageError
+from ..cli.text.formatting import json_text, table
+from ..cli.text.plan import exclusions
+from ..cli.text.terminal import answer, print_lines, say
+from ..errors import HostFailed, RecordError, UsageError
 from ..files import create
 from ..spec.limits import read_limits
+from ..store.database import DEFAULT
 from ..text import printable
-from ..units import duration
+from ..units import capacity, counted, duration
+from .campaign import CampaignPlan, plan_campaign
+from .collect import collect
 from .connection import connection_parameters
 from .operations import Lab
 from .request import RunRequest, parse_request
@@ -56,7 +60,12 @@ def add_host(arguments: argparse.Namespace) -> int:
 
 
 def submit(arguments: argparse.Namespace) -> int:
-    """Request a test on a drive."""
+    """Request a test on a drive, or those of a campaign file."""
+    if arguments.campaign is not None:
+        return _submit_campaign(arguments)
+    if not arguments.serial or not arguments.test:
+        detail = "lab submit: expected a campaign file, or --serial and --test."
+        raise UsageError(detail=detail, hint="docs/fleet.rst describes campaign files.")
     with Lab(_url(arguments)) as lab:
         drives = {drive["serial"]: drive for drive in lab.drives()}
         request = _request(arguments, str(drives.get(arguments.serial, {}).get("model", "unknown")))
@@ -66,6 +75,128 @@ def submit(arguments: argparse.Namespace) -> int:
     else:
         print_lines([f"{request.run_id} is in the queue of {host}"])
     return 0
+
+
+def _submit_campaign(arguments: argparse.Namespace) -> int:
+    """Print the plan of a campaign; submit it if the operator agrees.  A plan alone ends with exit code 0, too."""
+    if arguments.serial or arguments.test:
+        detail = "--serial and --test do not go with a campaign file."
+        raise UsageError(detail=detail, hint="Give one or the other.")
+    with Lab(_url(arguments)) as lab:
+        plan = plan_campaign(arguments.campaign, *lab.campaign_drives())
+        if not arguments.json:
+            print_lines(_plan_lines(plan))
+        runs = counted(len(plan.runs), "run")
+        agreed = arguments.yes or (not arguments.json and answer(f"Type yes to submit {runs}: ") == "yes")
+        if agreed:
+            lab.submit(
+                [run.request for run in plan.runs],
+                priority=plan.campaign.priority,
+                campaign=plan.campaign.name,
+                health_checks={run.request.run_id for run in plan.runs if run.is_health_check},
+            )
+    if arguments.json:
+        print(json_text({**_plan_json(plan), "submitted": agreed}))
+    else:
+        say(f"{runs} submitted" if agreed else "nothing was submitted; --yes submits it")
+    return 0
+
+
+def _plan_lines(plan: CampaignPlan) -> Iterator[str]:
+    """Yield the plan of a campaign: a row for each drive, one for each host, and the end."""
+    tests, now = [test for run in plan.runs for test in run.plans], datetime.now().astimezone()
+    hosts = counted(len(plan.hosts), "host")
+    yield f"{plan.campaign.name}: {counted(len(plan.runs), 'run')} on {counted(len(plan.drives), 'drive')} of {hosts}"
+    yield ""
+    yield from table(
+        ("drive", "host", "queued", "runs", "least", "greatest", "writes at least", "at most"),
+        (
+            (
+                drive.drive.serial,
+                drive.drive.host,
+                str(drive.before or "-"),
+                str(drive.runs),
+                duration(drive.cost.least_seconds),
+                duration(drive.cost.greatest_seconds),
+                capacity(drive.cost.least_bytes),
+                capacity(drive.cost.greatest_bytes),
+            )
+            for drive in plan.drives
+        ),
+    )
+    yield ""
+    yield from table(
+        ("host", "drives", "runs", "side by side", "ends in at least", "at most", "at the latest on"),
+        (
+            (
+                host.host,
+                str(host.drives),
+                str(host.runs),
+                str(host.side_by_side),
+                duration(host.least_seconds),
+                duration(host.greatest_seconds),
+                f"{now + timedelta(seconds=host.greatest_seconds):%Y-%m-%d %H:%M}",
+            )
+            for host in plan.hosts
+        ),
+    )
+    yield "  (with the runs that are queued)"
+    missing = next((text for test in tests if (text := exclusions(test))), "")
+    if missing:
+        yield f"  not counted: the time for {missing.removeprefix(' besides ')}"
+    if any(drive.cost.open_ended for drive in plan.drives):
+        yield "  some steps end after an amount of data, so that a slow drive takes longer"
+
+
+def _plan_json(plan: CampaignPlan) -> dict[str, Any]:
+    """Return the plan of a campaign in the JSON form of docs/fleet.rst."""
+    now = datetime.now().astimezone()
+    return {
+        "format": 1,
+        "campaign": plan.campaign.name,
+        "drives": [
+            {
+                "serial": item.drive.serial,
+                "model": item.drive.model,
+                "host": item.drive.host,
+                "queued": item.before,
+                "runs": item.runs,
+                **asdict(item.cost),
+            }
+            for item in plan.drives
+        ],
+        "hosts": [
+            {**asdict(host), "finish": (now + timedelta(seconds=host.greatest_seconds)).isoformat(timespec="seconds")}
+            for host in plan.hosts
+        ],
+        "runs": [
+            {
+                "run_id": str(run.request.run_id),
+                "serial": run.request.serial,
+                "test": run.request.test,
+                "health_check": run.is_health_check,
+            }
+            for run in plan.runs
+        ],
+    }
+
+
+def collect_results(arguments: argparse.Namespace) -> int:
+    """Receive results, and store them; the exit code is that of RecordError if some are not in the store."""
+    store = arguments.store or os.environ.get("SNIA_PTS_STORE") or DEFAULT
+    results = []
+    for result in collect(_url(arguments), arguments.runs, str(store)):
+        results.append(result)
+        if not arguments.json:
+            cells = (_number(result.run_id), result.host, result.serial, result.test, result.outcome)
+            reason = f": {result.message}" if result.message else ""
+            print_lines([printable(f"{_GAP.join(cells)}{reason}")])
+    if arguments.json:
+        rows = [{**asdict(result), "folder": str(result.folder)} for result in results]
+        print(json_text([{name: _json(value) for name, value in row.items()} for row in rows]))
+    elif not results:
+        say("no results wait")
+    return RecordError.exit_code if any(result.outcome in ("kept", "refused") for result in results) else 0
 
 
 def show_queue(arguments: argparse.Namespace) -> int:

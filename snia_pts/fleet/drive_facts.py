@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MaxLen, Predicate
 from pydantic_core import to_jsonable_python
 
+from ..errors import SniaPtsError
+from ..lab.device.identity import read_dut
 from ..lab.link_speed import assumed_speed
 from ..model.dut import AssumedSpeed, Dut
+from ..model.run_options import SIMULATED
 from ..spec.toml_file import validate
 
 _MAX_BYTES, _MAX_SECTOR_BYTES = 1 << 62, 1 << 20
@@ -54,6 +58,21 @@ def facts_of(dut: Dut, speed: AssumedSpeed | None = None) -> DriveFacts:
         bus=dut.bus,
         speed=speed or assumed_speed(dut),
     )
+
+
+def target_facts(target: str) -> DriveFacts | None:
+    """Return the facts of a target of this host; None if they are not known before a run, as for a file to create."""
+    try:
+        if target.startswith(SIMULATED):
+            from ..lab.simulated.laboratory import simulated_dut  # imports numpy, which a drive does not need
+            from ..lab.simulated.preset import read_preset
+
+            name = target.removeprefix(SIMULATED)
+            preset = read_preset(name)
+            return facts_of(simulated_dut(name, preset), preset.speed)
+        return facts_of(read_dut(Path(target)))
+    except (SniaPtsError, OSError):  # the run will be refused with it
+        return None
 
 
 def facts_document(facts: DriveFacts) -> dict[str, Any]:

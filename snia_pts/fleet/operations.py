@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 from typing import cast as cast_type
@@ -17,10 +18,12 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, cast, func, sele
 
 from ..errors import NotResumable, NotRunning, UsageError
 from ..text import suggestion
+from .campaign import LabDrive
 from .connection import connection_parameters, name_of
 from .database import failures_named, open_lab
+from .drive_facts import parse_facts
 from .queue import MAX_PRIORITY, cancel_job, defer_run
-from .request import RunRequest, request_json
+from .request import RunRequest, parse_request, request_json
 from .schema import DRIVE, EVENT, HOST, REQUEST, RUN
 
 #: The states of a run that has not ended, and of one that can be resumed.
@@ -73,15 +76,33 @@ class Lab:
                 raw.execute(alter)
         return secret
 
-    def submit(self, requests: Sequence[RunRequest], *, priority: int = 0, campaign: str = "") -> list[str]:
-        """Add runs to the queues, all or none; return the host of each.  Raises UsageError."""
+    def submit(
+        self,
+        requests: Sequence[RunRequest],
+        *,
+        priority: int = 0,
+        campaign: str = "",
+        health_checks: Container[UUID] = (),
+    ) -> list[str]:
+        """Add runs to the queues, all or none; return the host of each.
+
+        If one of the ``health_checks`` among them does not pass, its drive is held.  Raises UsageError.
+        """
         if abs(priority) > MAX_PRIORITY:
             detail = f"--priority {priority}: expected -{MAX_PRIORITY} to {MAX_PRIORITY}."
             raise UsageError(detail=detail, hint="A run with a higher priority starts first; the default is 0.")
         with self.transaction() as connection:
-            return [self._submit(connection, request, priority, campaign) for request in requests]
+            return [
+                self._submit(
+                    connection,
+                    request,
+                    {"priority": priority, "campaign": campaign, "health_check": request.run_id in health_checks},
+                )
+                for request in requests
+            ]
 
-    def _submit(self, connection: Connection, request: RunRequest, priority: int, campaign: str) -> str:
+    def _submit(self, connection: Connection, request: RunRequest, values: Mapping[str, Any]) -> str:
+        """Add a run, with ``values`` for further columns of its request."""
         drive = connection.execute(select(DRIVE).where(DRIVE.c.serial == request.serial)).mappings().first()
         if drive is None:
             known = connection.execute(select(DRIVE.c.serial)).scalars().all()
@@ -99,12 +120,11 @@ class Lab:
                 serial=request.serial,
                 test=request.test,
                 request=json.loads(request_json(request)),
-                priority=priority,
-                campaign=campaign,
+                **values,
             )
         )
         connection.execute(RUN.insert().values(run_id=request.run_id))
-        self._defer(connection, request.run_id, host, request.serial, priority)
+        self._defer(connection, request.run_id, host, request.serial, values["priority"])
         self._note(connection, "submitted", run_id=request.run_id, host=host, serial=request.serial)
         return host
 
@@ -115,6 +135,26 @@ class Lab:
     @staticmethod
     def _note(connection: Connection, kind: str, message: str = "", **of: object) -> None:
         connection.execute(EVENT.insert().values(kind=kind, message=message, **of))
+
+    def campaign_drives(self) -> tuple[list[LabDrive], dict[str, int]]:
+        """Return all drives for a campaign, and how many runs each host tests side by side."""
+        query = select(REQUEST.c.serial, REQUEST.c.request).join_from(REQUEST, RUN)
+        unfinished = self._rows(query.where(RUN.c.state.in_(UNFINISHED)))
+        queued = defaultdict[str, list[RunRequest]](list)
+        for row in unfinished:
+            queued[row["serial"]].append(parse_request(json.dumps(row["request"])))
+        drives = [
+            LabDrive(
+                serial=row["serial"],
+                model=row["model"],
+                host=row["claimed_by_host"] or "",
+                facts=parse_facts(row["facts"]),
+                obstacle=_campaign_obstacle(row),
+                queued=tuple(queued[row["serial"]]),
+            )
+            for row in self._rows(select(DRIVE).order_by(DRIVE.c.serial))
+        ]
+        return drives, {row["name"]: row["side_by_side"] for row in self._rows(select(HOST))}
 
     def runs(self, *, unfinished: bool = False) -> list[dict[str, Any]]:
         """Return all runs in order of submission, or the ``unfinished`` ones."""
@@ -290,6 +330,15 @@ class Lab:
     def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         with self.transaction() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _campaign_obstacle(drive: Mapping[str, Any]) -> str:
+    """Return why a drive cannot be in a campaign, or an empty text."""
+    if drive["claimed_by_host"] is None:
+        return "it is no longer in any host"
+    if drive["health"] in ("bad", "retired"):
+        return f"its health is {drive['health']}; snia-pts lab release ends that"
+    return f"it is held ({drive['held']}); snia-pts lab release ends that" if drive["held"] else ""
 
 
 def _silent() -> ColumnElement[bool]:

@@ -14,9 +14,11 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB, UUID
@@ -43,9 +45,10 @@ HOST = Table(
     Column("version", Text, nullable=False, server_default=_EMPTY),
     _time("added", default=True),
     _time("last_seen"),
+    Column("side_by_side", Integer, nullable=False, server_default=text("1")),
 )
-#: A drive that an agent has reported.  ``claimed_by_host`` is the only host that may test it; NULL if no host has it
-#: now.  ``held`` is the reason why nothing new starts on it, empty if it is not held.
+#: A drive that an agent has reported; ``facts`` is a ``DriveFacts``.  ``claimed_by_host`` is the only host that may
+#: test it; NULL if no host has it now.  ``held`` is the reason why nothing new starts on it, empty if it is not held.
 DRIVE = Table(
     "lab_drive",
     METADATA,
@@ -54,9 +57,11 @@ DRIVE = Table(
     Column("claimed_by_host", Text, ForeignKey("lab_host.name")),
     Column("held", Text, nullable=False, server_default=_EMPTY),
     Column("health", Text, nullable=False, server_default=text("'unknown'::text")),
+    Column("facts", JSONB),
     Index(None, "claimed_by_host"),
 )
-#: What a person asked for; never changed.  ``request`` is a ``RunRequest``.
+#: What a person asked for; never changed.  ``request`` is a ``RunRequest``.  A ``health_check`` that does not pass
+#: holds its drive.
 REQUEST = Table(
     "lab_request",
     METADATA,
@@ -69,6 +74,7 @@ REQUEST = Table(
     Column("campaign", Text, nullable=False, server_default=_EMPTY),
     Column("submitter", Text, nullable=False, server_default=text("SESSION_USER")),
     _time("submitted", default=True),
+    Column("health_check", Boolean, nullable=False, server_default=text("false")),
     Index(None, "host"),
     Index(None, "serial"),
 )
@@ -101,4 +107,34 @@ EVENT = Table(
     Column("kind", Text, nullable=False),
     Column("message", Text, nullable=False, server_default=_EMPTY),
     Index(None, "run_id"),
+)
+#: A piece of the results of a run, as its agent sent it; ``digest`` is the SHA-256 of ``content``.
+CHUNK = Table(
+    "lab_chunk",
+    METADATA,
+    Column("run_id", UUID(as_uuid=True), ForeignKey("lab_request.run_id"), primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+#: The files of a run folder, a ``Manifest``; a run whose folder has grown has several.
+UPLOAD = Table(
+    "lab_upload",
+    METADATA,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("run_id", UUID(as_uuid=True), ForeignKey("lab_request.run_id"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("manifest", LargeBinary, nullable=False),
+    _time("sent", default=True),
+    UniqueConstraint("run_id", "digest"),
+)
+#: The controller has received an upload; ``outcome`` is one of ``collect.Outcome``.
+RECEIPT = Table(
+    "lab_receipt",
+    METADATA,
+    Column("run_id", UUID(as_uuid=True), ForeignKey("lab_request.run_id"), primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("sent", DateTime(timezone=True), nullable=False),
+    _time("received", default=True),
+    Column("outcome", Text, nullable=False),
+    Column("message", Text, nullable=False, server_default=_EMPTY),
 )

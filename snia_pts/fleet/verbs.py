@@ -45,7 +45,15 @@ def add_lab(add: AddVerb) -> None:
         help="give the role a password, and write a line for ~/.pgpass with it into this new file",
     )
     _add_database(adding)
-    _add_submit(verb("submit", "request a test on a drive", "submit"))
+    _add_submit(verb("submit", "request a test on a drive, or all tests of a campaign file", "submit"))
+    collect = verb("collect", "receive the results of all hosts, and add them to a store", "collect_results")
+    collect.add_argument("--runs", metavar="DIR", type=path, required=True, help="the folder for the run folders")
+    collect.add_argument(
+        "--store",
+        metavar="URL",
+        help="the store of results (docs/store.rst); default: $SNIA_PTS_STORE, runs/store.sqlite",
+    )
+    _add_database(collect, json=True)
     for name, text in {
         "queue": "list the runs that wait or are in progress, in their order on each drive",
         "drives": "list the drives, with their state and health",
@@ -74,8 +82,12 @@ def add_lab(add: AddVerb) -> None:
 
 
 def _add_submit(parser: VerbParser) -> None:
-    parser.add_argument("--serial", metavar="S/N", required=True, help="the serial number of the drive")
-    parser.add_argument("--test", metavar="NAME", required=True, help="iops, throughput, ..., or all")
+    parser.add_argument(
+        "campaign", metavar="CAMPAIGN", nargs="?", type=path, help="a TOML file with drives and tests (docs/fleet.rst)"
+    )
+    parser.add_argument("--yes", action="store_true", help="submit the campaign without a question")
+    parser.add_argument("--serial", metavar="S/N", help="one test: the serial number of the drive")
+    parser.add_argument("--test", metavar="NAME", help="one test: iops, throughput, ..., or all")
     parser.add_argument(
         "--class",
         dest="test_class",

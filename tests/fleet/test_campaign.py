@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -288,3 +290,15 @@ def test_a_campaign_has_a_limit(tmp_path: Path) -> None:
 def test_facts_that_an_agent_made_up_are_no_facts(document: object) -> None:
     """A drive with such facts cannot be planned."""
     assert parse_facts(document) is None
+
+
+def test_the_example_of_the_documentation_is_a_campaign(tmp_path: Path) -> None:
+    """It can be planned for a lab with its drives, and each key of a campaign is described."""
+    document = (Path(__file__).parents[2] / "docs" / "fleet.rst").read_text()
+    example = re.search(r"(?m)^    format = 1\n    name = (?:.*\n)+?(?=\S)", document)
+    assert example
+    text = re.sub(r"(?m)^    ", "", example[0])
+    drives = (drive("S64HNE0R500001"), *(drive(f"M{number}", model="EXAMPLE 960") for number in range(4)))
+    plan = planned(tmp_path, text, *drives)
+    assert Counter(run.is_health_check for run in plan.runs) == {True: 5, False: 15}
+    assert len(plan.drives) == 5
