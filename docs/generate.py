@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -19,6 +20,7 @@ import snia_pts
 from snia_pts import errors, plugins
 from snia_pts.cli.mail.config import MailFile
 from snia_pts.cli.parser import TESTS, build_parser
+from snia_pts.fleet.configuration import AgentFile
 from snia_pts.lab.simulated.preset import Preset
 from snia_pts.model.annotations import AnnotationsFile
 from snia_pts.model.array import Layout
@@ -191,6 +193,11 @@ def mail_keys() -> str:
     return "\n".join(_tables(MailFile))
 
 
+def agent_keys() -> str:
+    """Return the keys of the configuration of an agent."""
+    return "\n".join(_tables(AgentFile))
+
+
 def array_keys() -> str:
     """Return the keys of an array."""
     return "\n".join(_tables(Layout))
@@ -295,7 +302,7 @@ def _dataclasses(hint: Any) -> list[type]:
     return [kind for argument in get_args(plain) for kind in _dataclasses(argument)]
 
 
-_NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "``true`` or ``false``"}
+_NAMES = {int: "a whole number", float: "a number", str: "a text", Path: "a path", bool: "``true`` or ``false``"}
 
 
 def _accepted(hint: Any) -> str:

@@ -22,6 +22,7 @@ that of its parent::
      |- RecordError        14   a stored run cannot be read
      |   |- ImportRejected 14   a file of another tool cannot be imported
      |   |- FolderKept     14   the folder of a packed run cannot be removed
+     |   |- UploadRefused  14   what another host sent is not the folder of a run
      |- ReportError        15   a report could not be made, or not as intended
      |- NotResumable       16   a stored run cannot be resumed
      |- NotRunning         17   no run is in progress there
@@ -34,6 +35,9 @@ that of its parent::
      |- RegressionFound    24   a key figure is worse than those of the last like runs
      |- RegressionUnknown  25   a key figure has no basis for a judgement
      |- BatchIncomplete    26   no test began on some drives of a batch
+     |- RequestRefused     27   a host of a lab may not perform a request
+     |- LabError           28   the database of a lab cannot be used
+     |- AgentRunning       29   another agent of the host is running
     Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
 """
 
@@ -269,6 +273,14 @@ class FolderKept(RecordError):
 
 
 @dataclass(kw_only=True, eq=False)
+class UploadRefused(RecordError):
+    """The results that the agent of another host sent are not those of a run folder; nothing was written."""
+
+    message = "The results of run {path} are refused: {reason}."
+    hint: str = "The folder is still on its host; find out what its agent sent."
+
+
+@dataclass(kw_only=True, eq=False)
 class ReportError(SniaPtsError):
     """A report could not be made, or not as intended; the result is safe."""
 
@@ -406,6 +418,38 @@ class BatchIncomplete(SniaPtsError):
     hint: str = "The file NAME.out in that folder says why; snia-pts resume {path} tries again."
     path: Path | str
     drives: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RequestRefused(SniaPtsError):
+    """A host of a lab may not perform a request: its configuration does not allow it, or the run is another one."""
+
+    exit_code = 27
+    message = "The run {run_id} is refused: {reason}. Nothing was written to the drive."
+    hint: str = "Submit another request; docs/fleet.rst says what a host checks."
+    run_id: str
+    reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LabError(SniaPtsError):
+    """The database of a lab cannot be used, or refuses; runs that are being tested are not affected."""
+
+    exit_code = 28
+    message = "The lab {url} cannot be used: {reason}."
+    hint: str = "docs/fleet.rst describes the roles and their rights; runs in progress are not affected."
+    url: str
+    reason: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AgentRunning(SniaPtsError):
+    """Another agent of this host uses the same state folder."""
+
+    exit_code = 29
+    message = "Another agent uses {path}."
+    hint: str = "One agent serves all drives of a host; stop the other one first."
+    path: Path
 
 
 @dataclass(kw_only=True, eq=False)

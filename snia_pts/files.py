@@ -160,6 +160,12 @@ def _open_folder(name: str, folder: Path, parent: int) -> int:
         raise
 
 
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to stable storage.  Raises OSError."""
+    with directory(folder) as descriptor:
+        os.fsync(descriptor)
+
+
 def is_unmoved(folder: Path) -> bool:
     """Return whether the path of a folder that is kept open still leads to it.  Raises OSError, RunFolderError."""
     with directory(folder) as descriptor:

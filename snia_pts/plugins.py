@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import registries
 
 #: The extra of snia-pts that installs a library which only a feature needs, by the library's name.
-EXTRAS = {"alembic": "store", "psycopg": "postgresql", "sqlalchemy": "store"}
+EXTRAS = {"alembic": "store", "procrastinate": "lab", "psycopg": "postgresql", "sqlalchemy": "store"}
 
 
 def register() -> None:
@@ -14,6 +14,7 @@ def register() -> None:
     _arrays()
     _importers()
     _store()
+    _fleet()
 
 
 def _profiles() -> None:
@@ -47,3 +48,8 @@ def _store() -> None:
     registries.STORES["store"] = "snia_pts.store.commands:storing_in"
     registries.VERBS["store"] = "snia_pts.store.verbs:add_store"
     registries.PUBLIC_NAMES["Store"] = "snia_pts.store.store:Store"
+
+
+def _fleet() -> None:
+    registries.VERBS["lab"] = "snia_pts.fleet.verbs:add_lab"
+    registries.VERBS["agent"] = "snia_pts.fleet.verbs:add_agent"

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from snia_pts.batch import resume as batch_resume
-from snia_pts.batch import start
 from snia_pts.batch.folder import BatchDrive, BatchFolder, drive_name
 from snia_pts.batch.start import confirm_all, present_target, require_distinct
 from snia_pts.cli.commands import batch as commands
@@ -24,6 +23,7 @@ from snia_pts.cli.commands import batch_status
 from snia_pts.cli.commands.run_status import RunStatus
 from snia_pts.cli.main import main
 from snia_pts.errors import BatchIncomplete, NotConfirmed, NotResumable, UsageError
+from snia_pts.lab import inventory
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
 from snia_pts.model.dut import Dut
@@ -304,7 +304,7 @@ def test_a_drive_is_found_under_its_new_name(monkeypatch: pytest.MonkeyPatch) ->
     drive = _batch_drive(before)
     for duts, expected in (((other, now), now.path), ((other,), before.path), ((now, now), before.path)):
         devices = [SimpleNamespace(path=dut.path, dut=dut) for dut in duts]
-        monkeypatch.setattr(start, "read_inventory", lambda devices=devices: devices)
+        monkeypatch.setattr(inventory, "read_inventory", lambda devices=devices: devices)
         assert present_target(drive) == expected
 
 

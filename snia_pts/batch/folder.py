@@ -21,7 +21,7 @@ from ..files import create, keep_folder_open, open_regular, open_to_append, read
 from ..model.run_options import RunOptions
 from ..record.folder import RunFolder, create_folder, require_alone, unreadable
 from ..record.locks import WAIT, is_locked, lock
-from ..record.suite import SuiteFolder, running_folders
+from ..record.suite import has_begun, running_folders
 from ..units import counted
 
 _NAME = "batch.json"
@@ -221,13 +221,7 @@ class BatchFolder:
 
     def has_begun(self, drive: BatchDrive) -> bool:
         """Whether a test of the drive has begun: a journal has its start entry.  Raises RecordError."""
-        suite = SuiteFolder.existing(self.run_path(drive))
-        if suite:
-            return any(suite.run_folder(test) for test in suite.tests)
-        try:
-            return RunFolder(path=self.run_path(drive)).has_started
-        except OSError as error:
-            raise unreadable(self.path, error) from None
+        return has_begun(self.run_path(drive))
 
     def journal_bytes(self, drive: BatchDrive) -> int:
         """Return the size of the journals of a drive's tests; it changes when a test begins or resumes."""

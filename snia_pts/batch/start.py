@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import NotConfirmed, UsageError
 from ..lab.device.identity import read_dut
-from ..lab.inventory import read_inventory
+from ..lab.inventory import drive_paths
 from ..model.dut import Dut
 from ..model.run_options import ARRAY, SIMULATED, RunOptions
 from ..record.folder import require_empty
@@ -183,12 +183,8 @@ def present_target(drive: BatchDrive) -> str:
     """
     if not drive.serial or drive.target.startswith(SIMULATED) or _is_at(drive, drive.target):
         return drive.target
-    candidates = [
-        device.path
-        for device in read_inventory()
-        if device.dut and (device.dut.model, device.dut.serial) == (drive.model, drive.serial)
-    ]
-    return candidates[0] if len(candidates) == 1 else drive.target
+    paths = drive_paths(drive.model, drive.serial)
+    return paths[0] if len(paths) == 1 else drive.target
 
 
 def _is_at(drive: BatchDrive, target: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ..errors import UsageError
@@ -71,6 +72,14 @@ def formats_of(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     if arguments.to is None:
         return None
     return tuple(dict.fromkeys(arguments.to.split(","))) if arguments.to != "none" else ()
+
+
+def labels_of(words: Iterable[str]) -> dict[str, str]:
+    """Return the values of --label by name; raises UsageError."""
+    labels = dict(word.partition("=")[::2] for word in words)
+    if not all(name and value for name, value in labels.items()):
+        raise UsageError(detail="--label: expected NAME=VALUE.", hint="For example --label project=alpha.")
+    return labels
 
 
 def seed(text: str) -> int:

@@ -81,6 +81,12 @@ def read_inventory(root: Path = ROOT) -> tuple[ListedDevice, ...]:
         )
 
 
+def drive_paths(model: str, identity: str) -> list[str]:
+    """Return the present paths of the drives with this model and ``Dut.identity``: the serial number, if it has one."""
+    duts = (device.dut for device in read_inventory())
+    return [dut.path for dut in duts if dut and (dut.model, dut.identity) == (model, identity)]
+
+
 def _without_transient(usage: Usage, root: Path) -> Usage:
     """Return the usage without processes that open a device only briefly, such as udev."""
     time.sleep(_TRANSIENT_SECONDS)

@@ -40,8 +40,8 @@ _OPTIONS = {
     "assumed_mb_per_second": "--assume",
 }
 _STANDARD_TEST_OPTIONS = ("specification", "test_class", "pts")
-_MAX_STALL_SECONDS = 86_400.0
-_SEED_LIMIT = 1 << 63
+#: The upper bounds of these options.
+MAX_STALL_SECONDS, SEED_LIMIT = 86_400.0, 1 << 63
 
 
 def texts(value: str | Iterable[str]) -> tuple[str, ...]:
@@ -136,10 +136,10 @@ class RunOptions:
         for name, convert in _CONVERTED.items():  # a caller may pass a text for a path, or a list for a tuple
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, convert(value))
-        if not 1 <= self.stall_seconds <= _MAX_STALL_SECONDS:
-            detail = f"--stall-seconds: expected 1 to {_MAX_STALL_SECONDS:.0f} seconds, got {self.stall_seconds:g}."
+        if not 1 <= self.stall_seconds <= MAX_STALL_SECONDS:
+            detail = f"--stall-seconds: expected 1 to {MAX_STALL_SECONDS:.0f} seconds, got {self.stall_seconds:g}."
             raise UsageError(detail=detail, hint="Omit it for the default of 120.")
-        if self.seed is not None and not 0 <= self.seed < _SEED_LIMIT:
+        if self.seed is not None and not 0 <= self.seed < SEED_LIMIT:
             raise UsageError(
                 detail=f"--seed {self.seed}: not a whole number below 2^63.", hint="For example --seed 4711."
             )

@@ -101,7 +101,7 @@ def digest(archive: Path) -> str:
     return whole.hexdigest()
 
 
-def _content(folder: Path) -> list[tuple[str, os.stat_result]]:
+def folder_content(folder: Path) -> list[tuple[str, os.stat_result]]:
     """Return everything in a folder with its state: the journal, then by name, a folder before its files."""
     found = list[tuple[str, os.stat_result]]()
     for parent, folders, files in os.walk(folder, onerror=_raise):
@@ -119,7 +119,7 @@ def _raise(error: OSError) -> None:
 
 def _packed(folder: Path, name: str) -> Iterator[bytes]:
     compressor = lzma.LZMACompressor(check=lzma.CHECK_SHA256)
-    for place, status in _content(folder):
+    for place, status in folder_content(folder):
         member = tarfile.TarInfo(f"{name}/{place}")
         member.mtime, is_folder = int(status.st_mtime), stat.S_ISDIR(status.st_mode)
         member.type, member.mode = (tarfile.DIRTYPE, 0o755) if is_folder else (tarfile.REGTYPE, 0o644)
@@ -153,7 +153,7 @@ def _require_equal(folder: Path, archive: Path) -> None:
     for place, is_equal in packed.items():
         if not is_equal:
             raise _changed(folder / place)
-    if packed.keys() != {place for place, _ in _content(folder)}:
+    if packed.keys() != {place for place, _ in folder_content(folder)}:
         raise _changed(folder)
 
 
@@ -196,7 +196,7 @@ def remove_packed(folder: Path, archive: Path) -> None:
             reason = f"{name} of {folder.parent} lists its test, which resume would start again"
             raise FolderKept(path=folder, reason=reason, hint=f"Keep it there; the run is in {archive}, too.")
     with keep_folder_open(folder):
-        content, packed = _content(folder), _compared(folder, archive)
+        content, packed = folder_content(folder), _compared(folder, archive)
         for place, _ in content:
             if not packed.get(place):
                 reason = f"{place} differs from the archive, or is not in it"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import HostFailed
-from ..files import directory, is_unmoved, open_regular, present_path
+from ..files import is_unmoved, open_regular, present_path, sync_folder
 from ..model.measurement import Measurement, Outcome, PurgeOutcome
 from ..results.result import TestResult
 from ..units import counted
@@ -117,7 +117,7 @@ class EvidenceLedger:
                 raise _unreadable(self._folder / name, error) from None
         for folder in {(self._folder / name).parent for name in digests} if self._durable else ():
             try:
-                _sync_folder(folder)
+                sync_folder(folder)
             except OSError as error:
                 raise _unreadable(folder, error) from None
         self._journaled |= digests.keys()
@@ -219,12 +219,6 @@ def _digest(path: Path, *, durable: bool = False) -> str:
         if durable:
             os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to stable storage."""
-    with directory(folder) as descriptor:
-        os.fsync(descriptor)
 
 
 def _printable_name(name: str) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HostFailed, NotResumable, RecordError
-from ..files import create, directory, open_regular, open_to_append
+from ..files import create, directory, open_regular, open_to_append, sync_folder
 from ..units import counted
 from .entries import Entry, adapter, line
 from .folder import unreadable
@@ -93,8 +93,7 @@ class Journal:
             raise NotResumable(path=path.parent, reason=reason, hint=WAIT) from None
         self._checksum = self._length = 0
         self._writable, self._has_appended = not existing, False
-        with directory(path.parent) as folder:
-            os.fsync(folder)
+        sync_folder(path.parent)
 
     @property
     def is_empty(self) -> bool:

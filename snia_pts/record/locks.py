@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..files import open_regular
@@ -31,9 +33,20 @@ def lock(descriptor: int) -> None:
 
 def is_locked(path: Path) -> bool:
     """Return whether a process has locked a file; raises OSError if it cannot be read."""
+    with unlocked(path) as is_free:
+        return not is_free
+
+
+@contextmanager
+def unlocked(path: Path) -> Iterator[bool]:
+    """Yield whether no process has locked a file; then none can lock it inside the block.  Raises OSError.
+
+    The block must be short, because ``lock`` waits only for an instant.
+    """
     with open_regular(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
-    return False
+            yield False
+            return
+        yield True

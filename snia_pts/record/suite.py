@@ -216,3 +216,14 @@ def running_folders(path: Path) -> list[RunFolder]:
     if suite and not running and suite.in_progress:
         return [suite.as_run_folder]
     return running
+
+
+def has_begun(path: Path) -> bool:
+    """Whether a test of the run or suite at ``path`` has begun: a journal has its start entry.  Raises RecordError."""
+    suite = SuiteFolder.existing(path)
+    if suite:
+        return any(suite.run_folder(test) for test in suite.tests)
+    try:
+        return RunFolder(path=path).has_started
+    except OSError as error:
+        raise unreadable(path, error) from None

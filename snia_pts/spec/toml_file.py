@@ -44,6 +44,7 @@ _EXPECTED = {
     "greater_than": "a number greater than {gt}",
     "literal_error": "{expected}",
     "value_error": "{error}",
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), "a UUID"),
     "too_short": "at least one entry",
     "too_long": "at most {max_length} entries",
     **dict.fromkeys(("string_too_short", "string_too_long", "predicate_failed"), "a short line of printable letters"),

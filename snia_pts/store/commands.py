@@ -12,10 +12,11 @@ from pathlib import Path
 
 from ..api.run import run_paths
 from ..api.tables import Table, one_of
+from ..cli.options import labels_of
 from ..cli.text.formatting import json_text
 from ..cli.text.formatting import table as text_table
 from ..cli.text.terminal import print_lines, say
-from ..errors import RecordError, RegressionFound, RegressionUnknown, RunFolderError, UsageError
+from ..errors import RecordError, RegressionFound, RegressionUnknown, RunFolderError
 from ..report.formats.csv_json import as_csv
 from ..report.pages import Report
 from ..report.writing import html_page, replace_files
@@ -34,7 +35,7 @@ _LISTED = ("id", "started", "test", "model", "serial", "firmware", "verdict")
 
 def add(arguments: argparse.Namespace) -> int:
     """Add runs; a run that is refused does not keep the others out.  The exit code is then that of RecordError."""
-    labels = _labels(arguments.label)
+    labels = labels_of(arguments.label)
     paths = in_order(run for path in arguments.runs for run in run_paths(path))
     with Store(_url(arguments), create=True) as store:
         changes, refused = _add(store, paths, labels)
@@ -254,14 +255,7 @@ def _url(arguments: argparse.Namespace) -> str:
 def _filter(arguments: argparse.Namespace) -> Filter:
     names = ("test", "model", "serial", "firmware", "host", "since", "before", "like")
     values = {name: getattr(arguments, name) for name in names}
-    return Filter(number=getattr(arguments, "number", None), **values, labels=_labels(arguments.label))
-
-
-def _labels(words: Iterable[str]) -> dict[str, str]:
-    labels = dict(word.partition("=")[::2] for word in words)
-    if not all(name and value for name, value in labels.items()):
-        raise UsageError(detail="--label: expected NAME=VALUE.", hint="For example --label project=alpha.")
-    return labels
+    return Filter(number=getattr(arguments, "number", None), **values, labels=labels_of(arguments.label))
 
 
 def _records(table: Table) -> list[dict[str, object]]:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,18 +20,45 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from ..errors import SniaPtsError, StoreError, UsageError, missing_library
+from ..errors import LabError, SniaPtsError, StoreError, UsageError, missing_library
 from ..lab.device.mounts import mount_of
 from ..trusted_paths import require_private
 
 #: The store without a URL: beside the run folders.
 DEFAULT = "runs/store.sqlite"
-_MIGRATIONS = Path(__file__).with_name("migrations")
 #: File systems on which the locks and the shared memory of SQLite's write-ahead log do not work between hosts.
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2"}
 _BUSY_SECONDS = 30
 #: What a statement of the operator may do in SQLite.
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Tables with their migrations: the folder of these, the table with the revision, and the command that makes them.
+
+    ``error`` is the class of the errors about a database that cannot be used.
+    """
+
+    migrations: Path
+    version_table: str
+    command: str
+    error: type[StoreError] | type[LabError]
+
+    @property
+    def config(self) -> Config:
+        """The configuration for alembic."""
+        config = Config()
+        config.set_main_option("script_location", str(self.migrations).replace("%", "%%"))
+        return config
+
+
+STORE = Schema(
+    migrations=Path(__file__).with_name("migrations"),
+    version_table="alembic_version",
+    command="snia-pts store add RUN",
+    error=StoreError,
+)
 
 
 def open_database(url: str, *, create: bool) -> Engine:
@@ -52,7 +80,7 @@ def open_database(url: str, *, create: bool) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
     try:
         with failures_named(url):
-            _migrate(engine, url, create=create)
+            migrate(engine, shown(url), STORE, create=create)
     except BaseException:
         engine.dispose()
         raise
@@ -163,24 +191,28 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _migrate(engine: Engine, url: str, *, create: bool) -> None:
-    """Create or upgrade the tables, without a lock if they are current; raises StoreError for those of a newer version.
+def migrate(engine: Engine, name: str, schema: Schema, *, create: bool, upgrade: bool = True) -> None:
+    """Create or upgrade the tables of ``schema`` in the database ``name``, without a lock if they are current.
 
+    ``create`` allows to make all tables, ``upgrade`` to change those of an older version; otherwise, and for tables of
+    a newer version, raises the error of ``schema``.
     If two processes do so at once, the second one waits for the first, and finds nothing to do.
     """
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
+    scripts = ScriptDirectory.from_config(schema.config)
+    options = {"version_table": schema.version_table}
     with engine.connect().execution_options(writes=False) as connection:
-        current = MigrationContext.configure(connection).get_current_revision()
+        current = MigrationContext.configure(connection, opts=options).get_current_revision()
     if current == scripts.get_current_head():
         return
     if current is None and not create:
-        hint = "snia-pts store add RUN makes them."
-        raise StoreError(url=shown(url), reason="it has no tables of snia-pts", hint=hint)
+        raise schema.error(url=name, reason="it has no tables of snia-pts", hint=f"{schema.command} makes them.")
     if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
         reason = f"a newer version of snia-pts made its tables (revision {current})"
-        raise StoreError(url=shown(url), reason=reason, hint="Use that version.")
+        raise schema.error(url=name, reason=reason, hint="Use that version.")
+    if not upgrade:
+        reason = f"an older version of snia-pts made its tables (revision {current})"
+        raise schema.error(url=name, reason=reason, hint=f"{schema.command} upgrades them.")
+    config = schema.config
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -80,7 +80,7 @@ class Terminal:
         print_lines(destruction_lines(request), sys.stderr)
         if not sys.stdin.isatty():
             raise NotConfirmed(path=request.path, reason="stdin is not a terminal", confirmation=request.expected)
-        return _answer(f"{_question(request)}, {request.expected}, to continue: ")
+        return answer(f"{_question(request)}, {request.expected}, to continue: ")
 
     def close(self) -> None:
         """Leave the terminal on a clean line."""
@@ -122,7 +122,7 @@ class Terminal:
         if not sys.stdin.isatty():
             reason = "the test would start again, and stdin is not a terminal"
             raise NotConfirmed(path=request.path, reason=reason, hint=request.hint)
-        return _answer("Type yes to start again: ")
+        return answer("Type yes to start again: ")
 
 
 def say(line: str) -> None:
@@ -204,6 +204,6 @@ def _question(request: ConfirmDestruction) -> str:
     return f"Type its {'serial number' if request.drives[0].serial else 'name'}"
 
 
-def _answer(prompt: str) -> str:
+def answer(prompt: str) -> str:
     print(prompt, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()

@@ -1,0 +1,358 @@
+"""The verbs of ``lab``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from ..cli.options import formats_of, labels_of
+from ..cli.text.formatting import json_text, table
+from ..cli.text.plan import exclusions
+from ..cli.text.terminal import answer, print_lines, say
+from ..errors import HostFailed, RecordError, UsageError
+from ..files import create
+from ..spec.limits import read_limits
+from ..store.database import DEFAULT
+from ..text import printable
+from ..units import capacity, counted, duration
+from .campaign import CampaignPlan, plan_campaign
+from .collect import collect
+from .connection import connection_parameters
+from .operations import Lab
+from .request import RunRequest, parse_request
+
+_RUN_DIGITS = 8
+_GAP = "  "
+#: The text of a cell in each column of a table, of a row of the lab.
+_Columns = Mapping[str, Callable[[Mapping[str, Any]], str]]
+
+
+def init(arguments: argparse.Namespace) -> int:
+    """Make or upgrade the tables."""
+    with Lab(_url(arguments), create=True) as lab:
+        say(f"{lab.name} is ready; snia-pts lab host add NAME adds a host")
+    return 0
+
+
+def add_host(arguments: argparse.Namespace) -> int:
+    """Add a host, and write the password of its role into a file."""
+    url, path = _url(arguments), arguments.password_file
+    with Lab(url) as lab:
+        if path is None:
+            lab.add_host(arguments.name)
+        else:
+            try:
+                with create(path) as file:
+                    os.fchmod(file.fileno(), 0o600)
+                    secret = lab.add_host(arguments.name, password=True)
+                    database = connection_parameters(url).get("dbname", "*")
+                    file.write(f"*:*:{database}:agent_{arguments.name}:{secret}\n".encode())
+            except OSError as error:
+                raise HostFailed(step="creation of a file", what=path, reason=error.strerror or str(error)) from None
+        say(f"{arguments.name} is added; its agent logs in as agent_{arguments.name}")
+    return 0
+
+
+def submit(arguments: argparse.Namespace) -> int:
+    """Request a test on a drive, or those of a campaign file."""
+    if arguments.campaign is not None:
+        return _submit_campaign(arguments)
+    if not arguments.serial or not arguments.test:
+        detail = "lab submit: expected a campaign file, or --serial and --test."
+        raise UsageError(detail=detail, hint="docs/fleet.rst describes campaign files.")
+    with Lab(_url(arguments)) as lab:
+        drives = {drive["serial"]: drive for drive in lab.drives()}
+        request = _request(arguments, str(drives.get(arguments.serial, {}).get("model", "unknown")))
+        host = lab.submit([request], priority=arguments.priority)[0]
+    if arguments.json:
+        print(json_text({"format": 1, "run_id": str(request.run_id), "host": host}))
+    else:
+        print_lines([f"{request.run_id} is in the queue of {host}"])
+    return 0
+
+
+def _submit_campaign(arguments: argparse.Namespace) -> int:
+    """Print the plan of a campaign; submit it if the operator agrees.  A plan alone ends with exit code 0, too."""
+    if arguments.serial or arguments.test:
+        detail = "--serial and --test do not go with a campaign file."
+        raise UsageError(detail=detail, hint="Give one or the other.")
+    with Lab(_url(arguments)) as lab:
+        plan = plan_campaign(arguments.campaign, *lab.campaign_drives())
+        if not arguments.json:
+            print_lines(_plan_lines(plan))
+        runs = counted(len(plan.runs), "run")
+        agreed = arguments.yes or (not arguments.json and answer(f"Type yes to submit {runs}: ") == "yes")
+        if agreed:
+            lab.submit(
+                [run.request for run in plan.runs],
+                priority=plan.campaign.priority,
+                campaign=plan.campaign.name,
+                health_checks={run.request.run_id for run in plan.runs if run.is_health_check},
+            )
+    if arguments.json:
+        print(json_text({**_plan_json(plan), "submitted": agreed}))
+    else:
+        say(f"{runs} submitted" if agreed else "nothing was submitted; --yes submits it")
+    return 0
+
+
+def _plan_lines(plan: CampaignPlan) -> Iterator[str]:
+    """Yield the plan of a campaign: a row for each drive, one for each host, and the end."""
+    tests, now = [test for run in plan.runs for test in run.plans], datetime.now().astimezone()
+    hosts = counted(len(plan.hosts), "host")
+    yield f"{plan.campaign.name}: {counted(len(plan.runs), 'run')} on {counted(len(plan.drives), 'drive')} of {hosts}"
+    yield ""
+    yield from table(
+        ("drive", "host", "queued", "runs", "least", "greatest", "writes at least", "at most"),
+        (
+            (
+                drive.drive.serial,
+                drive.drive.host,
+                str(drive.before or "-"),
+                str(drive.runs),
+                duration(drive.cost.least_seconds),
+                duration(drive.cost.greatest_seconds),
+                capacity(drive.cost.least_bytes),
+                capacity(drive.cost.greatest_bytes),
+            )
+            for drive in plan.drives
+        ),
+    )
+    yield ""
+    yield from table(
+        ("host", "drives", "runs", "side by side", "ends in at least", "at most", "at the latest on"),
+        (
+            (
+                host.host,
+                str(host.drives),
+                str(host.runs),
+                str(host.side_by_side),
+                duration(host.least_seconds),
+                duration(host.greatest_seconds),
+                f"{now + timedelta(seconds=host.greatest_seconds):%Y-%m-%d %H:%M}",
+            )
+            for host in plan.hosts
+        ),
+    )
+    yield "  (with the runs that are queued)"
+    missing = next((text for test in tests if (text := exclusions(test))), "")
+    if missing:
+        yield f"  not counted: the time for {missing.removeprefix(' besides ')}"
+    if any(drive.cost.open_ended for drive in plan.drives):
+        yield "  some steps end after an amount of data, so that a slow drive takes longer"
+
+
+def _plan_json(plan: CampaignPlan) -> dict[str, Any]:
+    """Return the plan of a campaign in the JSON form of docs/fleet.rst."""
+    now = datetime.now().astimezone()
+    return {
+        "format": 1,
+        "campaign": plan.campaign.name,
+        "drives": [
+            {
+                "serial": item.drive.serial,
+                "model": item.drive.model,
+                "host": item.drive.host,
+                "queued": item.before,
+                "runs": item.runs,
+                **asdict(item.cost),
+            }
+            for item in plan.drives
+        ],
+        "hosts": [
+            {**asdict(host), "finish": (now + timedelta(seconds=host.greatest_seconds)).isoformat(timespec="seconds")}
+            for host in plan.hosts
+        ],
+        "runs": [
+            {
+                "run_id": str(run.request.run_id),
+                "serial": run.request.serial,
+                "test": run.request.test,
+                "health_check": run.is_health_check,
+            }
+            for run in plan.runs
+        ],
+    }
+
+
+def collect_results(arguments: argparse.Namespace) -> int:
+    """Receive results, and store them; the exit code is that of RecordError if some are not in the store."""
+    store = arguments.store or os.environ.get("SNIA_PTS_STORE") or DEFAULT
+    results = []
+    for result in collect(_url(arguments), arguments.runs, str(store)):
+        results.append(result)
+        if not arguments.json:
+            cells = (_number(result.run_id), result.host, result.serial, result.test, result.outcome)
+            reason = f": {result.message}" if result.message else ""
+            print_lines([printable(f"{_GAP.join(cells)}{reason}")])
+    if arguments.json:
+        rows = [{**asdict(result), "folder": str(result.folder)} for result in results]
+        print(json_text([{name: _json(value) for name, value in row.items()} for row in rows]))
+    elif not results:
+        say("no results wait")
+    return RecordError.exit_code if any(result.outcome in ("kept", "refused") for result in results) else 0
+
+
+def show_queue(arguments: argparse.Namespace) -> int:
+    """List the unfinished runs."""
+    with Lab(_url(arguments)) as lab:
+        runs = lab.queue()
+    columns: _Columns = {
+        "run": lambda run: _number(run["run_id"]),
+        "host": lambda run: run["host"],
+        "drive": lambda run: run["serial"],
+        "test": lambda run: run["test"],
+        "state": lambda run: "stopping" if run["stop"] else run["state"],
+        "waits for": lambda run: run["waits_for"],
+    }
+    return _show(arguments, runs, columns, "the queue is empty")
+
+
+def show_runs(arguments: argparse.Namespace) -> int:
+    """List all runs."""
+    with Lab(_url(arguments)) as lab:
+        runs = lab.runs()
+    columns: _Columns = {
+        "run": lambda run: _number(run["run_id"]),
+        "host": lambda run: run["host"],
+        "drive": lambda run: run["serial"],
+        "test": lambda run: run["test"],
+        "state": lambda run: run["state"],
+        "result": lambda run: run["verdict"] or run["message"],
+    }
+    return _show(arguments, runs, columns, "the lab has no runs")
+
+
+def show_drives(arguments: argparse.Namespace) -> int:
+    """List the drives."""
+    with Lab(_url(arguments)) as lab:
+        drives = lab.drives()
+    columns: _Columns = {
+        "drive": lambda drive: drive["serial"],
+        "host": lambda drive: drive["claimed_by_host"] or "-",
+        "state": lambda drive: drive["state"],
+        "health": lambda drive: drive["health"],
+        "queued": lambda drive: str(drive["queued"]),
+        "waits for": lambda drive: drive["waits_for"],
+        "model": lambda drive: drive["model"],
+    }
+    return _show(arguments, drives, columns, "no agent has reported a drive")
+
+
+def show_hosts(arguments: argparse.Namespace) -> int:
+    """List the hosts, after a change of the maintenance of one."""
+    with Lab(_url(arguments)) as lab:
+        if name := arguments.maintenance or arguments.end_maintenance:
+            lab.set_maintenance(name, on=bool(arguments.maintenance))
+        hosts = lab.hosts()
+    columns: _Columns = {
+        "host": lambda host: host["name"],
+        "state": lambda host: host["state"],
+        "drives": lambda host: str(host["drives"]),
+        "version": lambda host: host["version"] or "-",
+        "last call": lambda host: "never" if host["seconds_ago"] is None else f"{duration(host['seconds_ago'])} ago",
+    }
+    return _show(arguments, hosts, columns, "the lab has no hosts; snia-pts lab host add NAME adds one")
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    """Stop or cancel a run."""
+    with Lab(_url(arguments)) as lab:
+        say(f"{arguments.run}: {lab.stop(arguments.run, at_once=arguments.now)}")
+    return 0
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """Resume a run."""
+    with Lab(_url(arguments)) as lab:
+        say(f"{arguments.run}: in the queue of {lab.resume(arguments.run, from_purge=arguments.from_purge)}")
+    return 0
+
+
+def hold(arguments: argparse.Namespace) -> int:
+    """Hold a drive."""
+    with Lab(_url(arguments)) as lab:
+        lab.hold(arguments.serial, arguments.reason)
+    return 0
+
+
+def release(arguments: argparse.Namespace) -> int:
+    """Release a drive."""
+    with Lab(_url(arguments)) as lab:
+        lab.release(arguments.serial)
+    return 0
+
+
+def retire(arguments: argparse.Namespace) -> int:
+    """Retire a drive."""
+    with Lab(_url(arguments)) as lab:
+        lab.retire(arguments.serial)
+    return 0
+
+
+def _show(arguments: argparse.Namespace, rows: Sequence[Mapping[str, Any]], columns: _Columns, nothing: str) -> int:
+    """Print rows of the lab, as a table or as JSON."""
+    if arguments.json:
+        print(json_text([{name: _json(value) for name, value in row.items()} for row in rows]))
+    elif rows:
+        print_lines(_table(rows, columns))
+    else:
+        say(nothing)
+    return 0
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: _Columns) -> Iterator[str]:
+    """Yield the lines of a table without the columns that are empty in each row; only the last one may be long."""
+    cells = [{name: printable(cell(row)) for name, cell in columns.items()} for row in rows]
+    shown = [name for name in columns if any(row[name] for row in cells)]
+    widths = {name: max(len(name), *(len(row[name]) for row in cells)) for name in shown}
+    for line in ({name: name for name in shown}, *cells):
+        yield _GAP.join(f"{line[name]:{widths[name]}}" for name in shown).rstrip()
+
+
+def _number(run_id: UUID) -> str:
+    """Return the first digits of the number of a run, which distinguish it."""
+    return str(run_id)[:_RUN_DIGITS]
+
+
+def _json(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _request(arguments: argparse.Namespace, model: str) -> RunRequest:
+    """Return the request of the options; raises SpecError with all mistakes."""
+    options: dict[str, Any] = {
+        "test_class": arguments.test_class,
+        "pts": arguments.pts,
+        "overrides": arguments.set,
+        "purge": arguments.purge,
+        "formats": formats_of(arguments),
+    }
+    document = {
+        "run_id": str(uuid4()),
+        "serial": arguments.serial,
+        "model": model,
+        "test": arguments.test,
+        "on_lost": arguments.on_lost,
+        "options": options,
+        "labels": labels_of(arguments.label),
+    }
+    request = parse_request(json.dumps(document))
+    limits = read_limits(arguments.limits) if arguments.limits else ()
+    return replace(request, options=replace(request.options, limits=limits))
+
+
+def _url(arguments: argparse.Namespace) -> str:
+    url = arguments.database or os.environ.get("SNIA_PTS_LAB")
+    if not url:
+        hint = "Give --database postgresql://USER@HOST/NAME, or set SNIA_PTS_LAB."
+        raise UsageError(detail="The database of the lab is not known.", hint=hint)
+    return str(url)

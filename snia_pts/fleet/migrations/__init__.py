@@ -1,0 +1,1 @@
+"""The migrations of the tables of a lab, with those of Procrastinate."""

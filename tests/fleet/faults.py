@@ -1,0 +1,122 @@
+"""The faults of a lab: an agent or the database is killed while a run goes on; with their figures in seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from uuid import UUID
+
+from tests.fleet.labs import LONG, Host, TestLab, request, until
+
+
+def kill_the_agent(lab: TestLab, name: str) -> float:
+    """Kill the agent in the middle of a run, and start it again; return the seconds until it has attached."""
+    host, run_id = _running(lab, name)
+    with _paused(host, run_id):
+        host.end(signal.SIGKILL)
+        workers = lab.query("SELECT id FROM procrastinate_workers")
+        host.start()
+        began = time.monotonic()
+        attached = "SELECT id FROM procrastinate_jobs WHERE status = 'doing' AND worker_id <> ALL (%s)"
+        until(lambda: lab.query(attached, [number for (number,) in workers]), f"the agent attaches; {host.log}")
+        seconds = time.monotonic() - began
+    _require_ended_once(lab, host, run_id)
+    return seconds
+
+
+def kill_the_database_while_a_run_ends(lab: TestLab, name: str) -> float:
+    """Start the database again after the end of the run; return the seconds until the result is reported."""
+    host, run_id = _running(lab, name)
+    lab.server.kill()
+    until((host.state(run_id) / "exit").exists, f"the run ends without the database; {host.log}")
+    lab.server.start()
+    began = time.monotonic()
+    lab.until_state(run_id, "finished")
+    seconds = time.monotonic() - began
+    _require_ended_once(lab, host, run_id)
+    return seconds
+
+
+def restart_the_database(lab: TestLab, name: str) -> float:
+    """Restart the database at once in the middle of a run; return the seconds until a run on another drive starts."""
+
+    def restart() -> None:
+        lab.server.stop("fast")
+        lab.server.start()
+
+    return _start_after(lab, name, restart)
+
+
+def outage(seconds: float) -> Callable[[TestLab, str], float]:
+    """Return a fault: the database is killed, and started again after ``seconds``.
+
+    Returns the seconds from then until a run on another drive starts, while the first run goes on.
+    """
+
+    def fault(lab: TestLab, name: str) -> float:
+        def interrupt() -> None:
+            lab.server.kill()
+            time.sleep(seconds)
+            lab.server.start()
+
+        return _start_after(lab, name, interrupt)
+
+    return fault
+
+
+#: The faults by name, with the seconds that their figures may have.
+FAULTS: Mapping[str, tuple[Callable[[TestLab, str], float], float]] = {
+    "agent killed": (kill_the_agent, 5.0),
+    "database killed, run ends": (kill_the_database_while_a_run_ends, 15.0),
+    "database restarted": (restart_the_database, 15.0),
+    "database away for 25 s": (outage(25), 15.0),
+    "database away for 60 s": (outage(60), 15.0),
+}
+
+
+def _start_after(lab: TestLab, name: str, interrupt: Callable[[], None]) -> float:
+    host, run_id = _running(lab, name)
+    with _paused(host, run_id):
+        interrupt()
+        began = time.monotonic()
+        other = request(f"{name}-B")
+        lab.submit(other)
+        lab.until_state(other.run_id, "running", "finished")
+        seconds = time.monotonic() - began
+        lab.until_state(other.run_id, "finished")
+    _require_ended_once(lab, host, run_id)
+    return seconds
+
+
+def _running(lab: TestLab, name: str) -> tuple[Host, UUID]:
+    """Add a host with two drives, start its agent and a run of some seconds on the first drive; return both."""
+    host = lab.add(name, f"{name}-A", f"{name}-B").start()
+    until(lambda: lab.query("SELECT serial FROM lab_drive WHERE claimed_by_host = %s", name), "the agent starts")
+    run = request(f"{name}-A", LONG)
+    lab.submit(run)
+    lab.until_state(run.run_id, "running")
+    host.process(run.run_id)
+    return host, run.run_id
+
+
+@contextmanager
+def _paused(host: Host, run_id: UUID) -> Iterator[None]:
+    """Pause the process of a run, so that the run goes on for as long as the block."""
+    process = host.process(run_id)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def _require_ended_once(lab: TestLab, host: Host, run_id: UUID) -> None:
+    """Require that a run was started once, that its result is reported, and that its job is closed; stop the agent."""
+    assert lab.until_state(run_id, "finished")["exit_code"] == 0
+    assert host.starts(run_id) == ["fresh"]
+    closed = "SELECT id FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded'"
+    until(lambda: not lab.query(closed, f"host:{host.name}"), "the job is closed")
+    assert host.end() == 0
