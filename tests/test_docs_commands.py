@@ -21,6 +21,8 @@ from docutils.core import publish_doctree
 from snia_pts.cli.mail.config import MailFile
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, build_parser
+from snia_pts.fleet.campaign import Campaign
+from snia_pts.fleet.configuration import AgentFile
 from snia_pts.model.annotations import AnnotationsFile
 from snia_pts.model.array import Layout
 from snia_pts.profiles.reader import read_profile
@@ -42,6 +44,7 @@ PROFILES = ("profiles.rst", "write-profile.rst")
 FILES: dict[str, type] = {
     "annotations.rst": AnnotationsFile,
     "array.rst": Layout,
+    "fleet.rst": AgentFile,
     "limits.rst": LimitsFile,
     "mail.rst": MailFile,
     "raid.rst": AnnotationsFile,
@@ -204,7 +207,8 @@ def test_files_are_valid(page: Path, block: str, tmp_path: Path) -> None:
         (tmp_path / "example.toml").write_text(block)
         assert read_profile(str(tmp_path / "example.toml")).deviations == ()
     else:
-        assert validate(FILES[page.name], tomllib.loads(block))[1] == []
+        kind = Campaign if "[[test]]" in block else FILES[page.name]
+        assert validate(kind, tomllib.loads(block))[1] == []
 
 
 @pytest.mark.long
