@@ -24,14 +24,13 @@ from psycopg.rows import dict_row
 
 from .. import __version__
 from ..errors import AgentRunning, Interrupted, LimitsMissed, NotRunning, RecordError, SniaPtsError, TargetBusy
-from ..lab.inventory import read_inventory
 from ..record.ends import read_ends
 from ..record.folder import RunFolder
 from ..record.result_xml import stored_verdict
 from ..record.suite import SuiteFolder
 from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
-from .drive_facts import facts_document, facts_of, target_facts
+from .drive_facts import present_drives
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
@@ -44,13 +43,15 @@ _RESULTS_SECONDS = 5.0
 _RECONNECT_SECONDS = 1.0
 #: The exit codes of a run whose measurements are complete.
 _COMPLETE = (0, LimitsMissed.exit_code)
+_UNKNOWN = "It was started, but the state folder of this host does not have it: look at the drive before you resume it."
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    """What people want of a run: ``stop`` and ``resume`` of ``schema.RUN``, and why it may not start (or '')."""
+    """What the database has of a run: ``stop`` and ``resume`` are what people want; ``obstacle`` may be empty."""
 
+    state: str
     stop: str
     resume: str
     obstacle: str
@@ -91,7 +92,7 @@ class Agent:
             **self._parameters, autocommit=True, row_factory=dict_row
         ) as connection:
             self._connection = connection
-            drives = json.dumps(await asyncio.to_thread(_drives, configuration))
+            drives = json.dumps(await asyncio.to_thread(present_drives, configuration))
             await self._query("SELECT lab_hello(%s, %s)", __version__, drives)
             await self._query("SELECT lab_facts(%s, %s)", configuration.side_by_side, drives)
             app = worker_app(self._parameters, self._ensure)
@@ -132,7 +133,7 @@ class Agent:
     async def _refresh(self) -> None:
         """Tell the database that this agent lives, and read what people want of its runs."""
         self._wishes = {
-            row["run_id"]: _Wish(stop=row["stop"], resume=row["resume"], obstacle=row["obstacle"])
+            row["run_id"]: _Wish(state=row["state"], stop=row["stop"], resume=row["resume"], obstacle=row["obstacle"])
             for row in await self._query("SELECT * FROM lab_heartbeat()")
         }
         await self._notify()
@@ -188,6 +189,8 @@ class Agent:
         wish = self._wishes.get(run_id)
         if wish is None and not isinstance(outcome, Running):
             return None  # its end was reported before
+        if wish and outcome is None and wish.state == "running":
+            return await self._report(run_id, "lost", None, message=_UNKNOWN)
         resume, sent = wish.resume if wish else "", ""
         while True:
             if isinstance(outcome, Running):
@@ -297,21 +300,6 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
         return
-
-
-def _drives(configuration: AgentConfiguration) -> list[dict[str, Any]]:
-    """Return serial number, model and facts of each drive that is here; those of a trial are known by their target."""
-    present = {device.dut.serial: device.dut for device in read_inventory() if device.dut}
-    drives = []
-    for serial, drive in configuration.drives.items():
-        if drive.target:
-            model, facts = drive.target, target_facts(drive.target)
-        elif dut := present.get(serial):
-            model, facts = dut.model, facts_of(dut)
-        else:
-            continue
-        drives.append({"serial": serial, "model": model, "facts": facts and facts_document(facts)})
-    return drives
 
 
 def _verdict(folder: Path) -> str:

@@ -12,10 +12,12 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import SniaPtsError
 from ..lab.device.identity import read_dut
+from ..lab.inventory import read_inventory
 from ..lab.link_speed import assumed_speed
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED
 from ..spec.toml_file import validate
+from .configuration import AgentConfiguration
 
 _MAX_BYTES, _MAX_SECTOR_BYTES = 1 << 62, 1 << 20
 
@@ -60,6 +62,18 @@ def facts_of(dut: Dut, speed: AssumedSpeed | None = None) -> DriveFacts:
     )
 
 
+def drive_at(target: str) -> Dut | None:
+    """Return the drive at the path ``target``; None for a simulated drive, a file, or a device that is no drive."""
+    path = Path(target)
+    if target.startswith(SIMULATED) or not path.is_block_device():
+        return None
+    try:
+        dut = read_dut(path)
+    except (SniaPtsError, OSError):  # the run will be refused with it
+        return None
+    return dut if dut.kind == "drive" else None
+
+
 def target_facts(target: str) -> DriveFacts | None:
     """Return the facts of a target of this host; None if they are not known before a run, as for a file to create."""
     try:
@@ -84,3 +98,20 @@ def facts_document(facts: DriveFacts) -> dict[str, Any]:
 def parse_facts(document: object) -> DriveFacts | None:
     """Return the facts in a JSON object that an agent sent; None if there are none, or they are invalid."""
     return validate(DriveFacts, document)[0] if isinstance(document, Mapping) else None
+
+
+def present_drives(configuration: AgentConfiguration) -> list[dict[str, Any]]:
+    """Return serial number, model and facts of each drive that is here; another drive at the path of one is not it.
+
+    The model of a file or a simulated drive is its target.
+    """
+    present = {device.dut.serial: device.dut for device in read_inventory() if device.dut}
+    drives = []
+    for serial, drive in configuration.drives.items():
+        dut = present.get(serial) if drive.target is None else drive_at(drive.target)
+        if (dut is None and drive.target is None) or (dut is not None and dut.identity != serial):
+            continue
+        model = dut.model if dut else drive.target
+        facts = facts_of(dut) if dut else target_facts(str(drive.target))
+        drives.append({"serial": serial, "model": model, "facts": facts and facts_document(facts)})
+    return drives

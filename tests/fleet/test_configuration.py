@@ -10,9 +10,11 @@ import pytest
 
 from snia_pts.errors import RequestRefused, SpecError
 from snia_pts.fleet import configuration as module
+from snia_pts.fleet import drive_facts
 from snia_pts.fleet.configuration import read_configuration
 from snia_pts.fleet.request import RequestOptions, RunRequest
 from snia_pts.fleet.run_options import resume_options, run_options
+from tests.strategies import dut
 
 _TEXT = """
 format = 1
@@ -163,3 +165,20 @@ def test_the_password_of_the_database_is_not_in_the_text_of_a_configuration(writ
     configuration = read_configuration(write(_TEXT.replace("agent@", "agent:secret@")))
     assert "secret" in configuration.database
     assert "secret" not in repr(configuration)
+
+
+@pytest.mark.parametrize(
+    ("serial", "expected"),
+    [("S2", [("S2", "EXAMPLE 960"), ("SIM", "sim:enterprise-nvme")]), ("S3", [("SIM", "sim:enterprise-nvme")])],
+)
+def test_a_drive_with_a_path_is_reported_with_its_model(
+    serial: str, expected: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request names that model; if another drive is at the path, the drive is not here."""
+    monkeypatch.setattr(drive_facts, "read_inventory", list)
+    path, found = tmp_path / "drive", dut(model="EXAMPLE 960", serial=serial, kind="drive")
+    monkeypatch.setattr(drive_facts, "drive_at", lambda target: found if target == str(path) else None)
+    file = tmp_path / "agent.toml"
+    file.write_text(_TEXT.replace("/dev/disk/by-path/pci-0000:01:00.0-nvme-1", str(path)))
+    present = drive_facts.present_drives(read_configuration(file))
+    assert [(drive["serial"], drive["model"]) for drive in present if drive["serial"] != "FILE"] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,25 @@ def test_a_lost_run_holds_its_drive_until_a_person_resumes_it(lab: TestLab, term
     terminal("resume", "--from-purge", str(run.run_id))
     for ended in (run, following):
         assert lab.until_state(ended.run_id, "finished")["exit_code"] == 0
+
+
+@pytest.mark.long
+def test_a_host_without_its_state_folder_starts_no_run_again(lab: TestLab, terminal: Terminal) -> None:
+    """The database knows that the run was started: it is lost, and its drive is held until a person decides."""
+    host = lab.add("h1", "A").start()
+    until(lambda: states(lab), "the agent reports its drive")
+    run = request("A", LONG)
+    lab.submit(run)
+    lab.until_state(run.run_id, "running")
+    os.kill(host.process(run.run_id), signal.SIGSTOP)
+    host.end(signal.SIGKILL)
+    host.close()
+    shutil.rmtree(host.folder / "state")
+    host.start()
+    row = lab.until_state(run.run_id, "lost")
+    assert "the state folder of this host does not have it" in row["message"]
+    assert states(lab)["A"] == ("held", f"a release (run {run.run_id} is lost)")
+    assert not host.state(run.run_id).exists()
 
 
 @pytest.mark.long
