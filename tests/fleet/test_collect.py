@@ -23,7 +23,7 @@ from snia_pts.fleet.collect import Collected, collect
 from snia_pts.fleet.run_state import Ended, HostRuns, Lost, Outcome, Running
 from snia_pts.fleet.sending import ResultSender
 from snia_pts.store.store import Filter, Store
-from tests.fleet.labs import TestLab
+from tests.fleet.labs import TestLab, request, until
 from tests.fleet.test_rights import run_of, with_hosts
 from tests.fleet.test_transfer import files, sent
 from tests.store.killed import content_by_name
@@ -107,6 +107,27 @@ def test_a_finished_run_is_in_the_store_and_acknowledged(hosts: TestLab, run: Pa
     assert hosts.query("SELECT message, kind FROM lab_event WHERE kind LIKE 'results%%'") == [("", "results stored")]
     assert unreceived(hosts, "h1") == []
     assert collected(hosts, tmp_path) == []
+
+
+@pytest.mark.long
+def test_the_results_of_an_agent_come_home(lab: TestLab, tmp_path: Path) -> None:
+    """From the request to the store: the agent performs two runs and sends their folders; its own ones stay."""
+    host = lab.add("h1", "A", "B").start()
+    until(lambda: lab.query("SELECT serial FROM lab_drive"), "the agent reports its drives")
+    runs = [request("A"), request("B")]
+    lab.submit(*runs)
+    home = dict[UUID, Path]()
+
+    def all_stored() -> bool:
+        home.update((result.run_id, result.folder) for result in collected(lab, tmp_path) if result.outcome == "stored")
+        return len(home) == len(runs)
+
+    until(all_stored, "the results of both runs are in the store")
+    for run in runs:
+        assert files(home[run.run_id]) == files(host.folder / "runs" / str(run.run_id))
+    with Store(tmp_path / "store.sqlite") as store:
+        assert len(store.runs()) == len(runs)
+    assert left(lab) == (0, 0)
 
 
 def test_a_stopped_run_that_was_resumed_comes_home_again(hosts: TestLab, tmp_path: Path) -> None:
