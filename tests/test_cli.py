@@ -16,13 +16,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snia_pts.cli.argument_parser import DOCUMENTATION
+from snia_pts.cli.commands.run import show_run
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, TestVerb
 from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import result_json, result_lines
+from snia_pts.errors import Interrupted
 from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.model.time_series import TimeLine
 from snia_pts.record.folder import RunFolder
+from snia_pts.runner.run import FinishedRun
 from tests import samples
 from tests.strategies import sample
 
@@ -558,3 +561,19 @@ def test_a_reader_that_leaves_is_no_failure(stored: RunFolder) -> None:
 
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+def test_a_stop_while_the_result_is_printed_says_that_the_run_is_complete(
+    stored: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the folder, and not a step of the test."""
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("snia_pts.cli.text.result.result_lines", stop)
+    finished = FinishedRun(folder=stored, result=samples.result_of("iops", rounds=5), reports={})
+    with pytest.raises(Interrupted) as error:
+        show_run(finished)
+    assert (error.value.step, error.value.what) == ("printing the result", stored.path)
+    assert "complete" in error.value.hint

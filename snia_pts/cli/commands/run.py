@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+from ...errors import Interrupted, stop_cause
 from ...model.run_options import RunOptions
 from ...results.limit_checks import judgements, require_met, untested
 from ...results.result import TestResult
@@ -90,9 +92,10 @@ def show_run(finished: FinishedRun) -> int:
     """Print the result of a run and where its report is; raises LimitsMissed."""
     from ..text.result import result_lines
 
-    print_lines(result_lines(finished.result))
-    print_lines(("", f"run folder: {finished.folder.path}"))
-    print_lines(f"report:     {path}" for path in finished.reports.values())
+    with _printing(finished.folder.path):
+        print_lines(result_lines(finished.result))
+        print_lines(("", f"run folder: {finished.folder.path}"))
+        print_lines(f"report:     {path}" for path in finished.reports.values())
     require_met(judgements(finished.result))
     return 0
 
@@ -100,13 +103,24 @@ def show_run(finished: FinishedRun) -> int:
 def show_suite(finished: FinishedSuite, notification: Notification) -> int:
     """Print the results of several tests; raises ReportError for a report that failed, LimitsMissed."""
     notification.verdict = finished.overview.verdict
-    print_lines(overview_lines(finished.overview))
-    print_lines(("", f"run folder: {finished.folder.path}"))
-    print_lines(f"summary:    {path}" for path in finished.reports.values())
+    with _printing(finished.folder.path):
+        print_lines(overview_lines(finished.overview))
+        print_lines(("", f"run folder: {finished.folder.path}"))
+        print_lines(f"summary:    {path}" for path in finished.reports.values())
     if finished.unreported:
         raise finished.unreported[0]
     _require_limits_met(finished.results)
     return 0
+
+
+@contextmanager
+def _printing(folder: Path) -> Iterator[None]:
+    """Raise Interrupted for a stop while the result of the finished run in ``folder`` is printed."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        step, hint = "printing the result", "The run is complete; its folder has all results."
+        raise Interrupted(cause=stop_cause(stop), step=step, what=folder, hint=hint) from None
 
 
 def _require_limits_met(results: tuple[TestResult, ...]) -> None:
