@@ -8,8 +8,8 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
@@ -68,6 +68,24 @@ def opened(path: Path) -> Iterator[RunFolder]:
                 raise
             hint = _HINT if str(folder) in error.hint else error.hint
             raise RecordError(path=path / inside.relative_to(folder), reason=error.reason, hint=hint) from None
+
+
+@contextmanager
+def opened_journal(path: Path) -> Iterator[IO[bytes]]:
+    """Yield the journal of the run at ``path``, to read it once; an archive, whose first file it is, is not unpacked.
+
+    Raises RecordError and OSError.
+    """
+    journal = RunFolder(path=path).journal
+    if not is_archive(path):
+        with open_regular(journal) as file:
+            yield file
+        return
+    with _naming(path), closing(_members(path)) as members:
+        content = next((content for place, content in members if place == journal.name), None)
+        if content is None:
+            raise RecordError(path=path, reason=f"it has no {journal.name}", hint=_HINT)
+        yield content
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -251,7 +269,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                 raise ValueError(f"it has {place} twice") from None
 
 
-def _members(archive: Path, free_bytes: int | None = None) -> Iterator[tuple[str, IO[bytes] | None]]:
+def _members(archive: Path, free_bytes: int | None = None) -> Generator[tuple[str, IO[bytes] | None]]:
     """Yield everything in an archive by its place in the run folder: a file, or None for a folder.
 
     Raises OSError, also if all files have more than ``free_bytes``, and the errors that ``_naming`` converts.

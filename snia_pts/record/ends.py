@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -50,19 +51,25 @@ class JournalEnds:
         return f"the end of {self.step.label}" if self.step_complete else progress_label(self.step, self.outcome_count)
 
 
-def read_ends(path: Path) -> JournalEnds:
-    """Read the ends of a journal; raises RecordError if they are damaged."""
-    try:
-        with open_regular(path) as file:
-            first = file.readline(MAX_LINE_BYTES)
-            tail = _read_from_last_step(file, len(first))
-            written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime).astimezone()
-    except OSError as error:
-        raise unreadable(path, error) from None
+def read_start(file: IO[bytes], path: Path) -> tuple[StartEntry, bytes]:
+    """Read the first entry of the journal at ``path``; return it and its line.  Raises RecordError."""
+    first = file.readline(MAX_LINE_BYTES)
     payload = first[BEFORE:-AFTER]
     start = _parse_entry(path, payload) if first == line(zlib.crc32(payload), payload) else None
     if not isinstance(start, StartEntry):
         raise without_start_entry(path)
+    return start, first
+
+
+def read_ends(path: Path) -> JournalEnds:
+    """Read the ends of a journal; raises RecordError if they are damaged."""
+    try:
+        with open_regular(path) as file:
+            start, first = read_start(file, path)
+            tail = _read_from_last_step(file, len(first))
+            written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime).astimezone()
+    except OSError as error:
+        raise unreadable(path, error) from None
     lines, _, torn = tail.rpartition(b"\n")
     payloads = [text[BEFORE : 1 - AFTER] for text in lines.splitlines()]
     first_entry = _parse_entry(path, payloads[0]) if payloads and payloads[0].startswith(STEP) else None

@@ -22,14 +22,14 @@ from ..api.assessment import require_trusted
 from ..api.run import Run, read_run
 from ..errors import RecordError
 from ..files import open_regular
-from ..record.archive import digest, is_archive, opened
-from ..record.ends import read_ends
+from ..record.archive import digest, is_archive, opened, opened_journal
+from ..record.ends import read_start
 from ..record.folder import MAX_LINE_BYTES, RunFolder, unreadable
 from ..record.journal import prevent_resume
 from ..results.key_figures import KeyFigure
 from ..results.main_figures import main_figures
 from .regression_rule import MAX_LIKE_RUNS, judge
-from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
+from .schema import DETERMINATION, DEVIATION, FIGURE, IS_STEADY, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
 
 _CHUNK_BYTES = 1 << 20
 _CHILDREN = (FIGURE, DETERMINATION, DEVIATION, WARNING, LIMIT, REGRESSION_CHECK)
@@ -40,11 +40,11 @@ _METRIC_NAMES = ("test", "metric", "at", "unit")
 
 #: The steady values of a metric of the last finished runs that are like a run and started before it.
 _LIKE_VALUES = (
-    select(FIGURE.c.value)
+    select(FIGURE.c.value, FIGURE.c.steady, RUN.c.started)
     .join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id)
     .where(*(RUN.c[name] == bindparam(name) for name in _LIKE), RUN.c.started < bindparam("started"))
     .where(RUN.c.id != bindparam("run"), FIGURE.c.metric_id == bindparam("metric"))
-    .where(RUN.c.ending == "finished", FIGURE.c.steady)
+    .where(RUN.c.ending == "finished", IS_STEADY)
     .order_by(RUN.c.started.desc(), RUN.c.id.desc())
     .limit(MAX_LIKE_RUNS)
 )
@@ -89,15 +89,17 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
     Those that cannot be read are the first ones.
     """
-    return sorted(paths, key=_started)
+    return sorted(paths, key=start_of)
 
 
-def _started(path: Path) -> str:
+def start_of(path: Path) -> tuple[str, str]:
+    """Return when the run in a folder or archive started, and its key; empty texts if they cannot be read."""
     try:
-        with opened(path) as folder:
-            return in_utc(read_ends(folder.journal).facts.started)
-    except (RecordError, ValueError):
-        return ""
+        with opened_journal(path) as file:
+            start, first = read_start(file, path)
+        return in_utc(start.facts.started), sha256(first).hexdigest()
+    except (RecordError, OSError, ValueError):
+        return "", ""
 
 
 def identify(folder: RunFolder) -> Identity:
@@ -140,7 +142,8 @@ def source(path: Path) -> dict[str, str]:
 
 def stored_run(connection: Connection, key: str) -> StoredRun | None:
     """Return the run with a key; None if it is not in the store."""
-    found = connection.execute(select(RUN).where(RUN.c.key == key)).one_or_none()
+    query = select(RUN.c.id, RUN.c.journal_bytes, RUN.c.journal_crc32).where(RUN.c.key == key)
+    found = connection.execute(query).one_or_none()
     return StoredRun(found.id, JournalState(found.journal_bytes, found.journal_crc32)) if found else None
 
 
@@ -180,7 +183,8 @@ def _regression_checks(
         metric_id = metrics[_metric_key(run, figure)]
         found: Sequence[float] = ()
         if has_like_runs:
-            found = connection.execute(_LIKE_VALUES, {**values, "run": run_id, "metric": metric_id}).scalars().all()
+            like = connection.execute(_LIKE_VALUES, {**values, "run": run_id, "metric": metric_id})
+            found = [row.value for row in like]
         check = judge(figure.value if counts and figure.steady else None, found, figure.better)
         checks.append({"metric_id": metric_id, **asdict(check)})
     return checks

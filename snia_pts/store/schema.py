@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from reprlib import repr as shortened
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -14,7 +19,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
+    false,
 )
 
 #: The names of all constraints, so that migrations can name them on both databases.
@@ -27,6 +34,51 @@ NAMES = {
 METADATA = MetaData(naming_convention=NAMES)
 #: SQLite numbers only rows of the type INTEGER by itself; its integers have 64 bits.
 _Key = BigInteger().with_variant(Integer, "sqlite")
+#: Times in UTC as a store has them, which are sorted as texts.
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
+
+
+# SQLite checks no types: of a column of these types, only valid values are read; others raise TypeError.
+
+
+class Number(TypeDecorator[float]):
+    """A double."""
+
+    impl = Float
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        """Return a number unchanged."""
+        if value is not None and not isinstance(value, float | int):
+            raise TypeError(f"expected a number, got {shortened(value)}")
+        return value
+
+
+class Truth(Boolean):
+    """A truth value: 0 or 1 in SQLite."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ARG002
+        """Return the function that converts a value of the database."""
+        return None if dialect.supports_native_boolean else _truth
+
+
+def _truth(value: object) -> bool | None:
+    if value not in (None, 0, 1):
+        raise TypeError(f"expected 0 or 1, got {shortened(value)}")
+    return None if value is None else bool(value)
+
+
+class Time(TypeDecorator[str]):
+    """A time in ISO 8601 in UTC; an unknown one is empty."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        """Return a time unchanged."""
+        if value and not (isinstance(value, str) and _TIME.fullmatch(value)):
+            raise TypeError(f"expected a time, got {shortened(value)}")
+        return value
 
 
 def _of_run(name: str, *columns: Column[object]) -> Table:
@@ -68,12 +120,12 @@ RUN = Table(
     Column("engine", Text, nullable=False),
     Column("suite_version", Text, nullable=False),
     Column("operator", Text, nullable=False),
-    Column("started", Text, nullable=False),
-    Column("finished", Text, nullable=False),
+    Column("started", Time, nullable=False),
+    Column("finished", Time, nullable=False),
     Column("ending", Text, nullable=False),
     Column("verdict", Text, nullable=False),
-    Column("steady", Boolean),
-    Column("conformant", Boolean, nullable=False),
+    Column("steady", Truth),
+    Column("conformant", Truth, nullable=False),
     Column("seed", BigInteger),
     Column("archive", Text, nullable=False, server_default=""),
     Column("archive_sha256", Text, nullable=False, server_default=""),
@@ -99,20 +151,22 @@ FIGURE = Table(
     METADATA,
     Column("run_id", _Key, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
     Column("metric_id", _Key, ForeignKey("metric.id"), primary_key=True),
-    Column("value", Float(53), nullable=False),
-    Column("steady", Boolean, nullable=False),
+    Column("value", Number(53), nullable=False),
+    Column("steady", Truth, nullable=False),
     Column("rounds", LargeBinary, nullable=False),
     Index(None, "metric_id", "run_id"),
 )
+#: The steady figures, and in SQLite those with an invalid value: a query reads the value, too, so that it is refused.
+IS_STEADY = FIGURE.c.steady.is_not(false())
 #: The determination of a tracked variable in the last window of a series; NULL if it cannot be evaluated.
 DETERMINATION = _of_run(
     "determination",
     Column("series", Text, nullable=False),
     Column("variable", Text, nullable=False),
-    Column("average", Float(53)),
-    Column("data_excursion_percent", Float(53)),
-    Column("slope_excursion_percent", Float(53)),
-    Column("steady", Boolean, nullable=False),
+    Column("average", Number(53)),
+    Column("data_excursion_percent", Number(53)),
+    Column("slope_excursion_percent", Number(53)),
+    Column("steady", Truth, nullable=False),
 )
 DEVIATION = _of_run(
     "deviation",
@@ -128,11 +182,11 @@ LIMIT = _of_run(
     Column("metric", Text, nullable=False),
     Column("at", Text, nullable=False),
     Column("unit", Text, nullable=False),
-    Column("minimum", Float(53)),
-    Column("maximum", Float(53)),
-    Column("tolerance_percent", Float(53), nullable=False),
-    Column("value", Float(53)),
-    Column("met", Boolean, nullable=False),
+    Column("minimum", Number(53)),
+    Column("maximum", Number(53)),
+    Column("tolerance_percent", Number(53), nullable=False),
+    Column("value", Number(53)),
+    Column("met", Truth, nullable=False),
     Column("reason", Text, nullable=False),
 )
 #: The judgement of a key figure by the rule of ``regression_rule``, made when the run was stored and kept since.
@@ -144,8 +198,8 @@ REGRESSION_CHECK = Table(
     Column("metric_id", _Key, ForeignKey("metric.id"), primary_key=True),
     Column("finding", Text, nullable=False),
     Column("like_runs", Integer, nullable=False),
-    Column("median", Float(53)),
-    Column("tolerance", Float(53)),
+    Column("median", Number(53)),
+    Column("tolerance", Number(53)),
 )
 #: What the operator says of a run, such as ``project``: no run folder has it, so a rebuild keeps it.
 LABEL = Table(

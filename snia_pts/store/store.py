@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from sqlalchemy import Column, Connection, Row, Select, and_, func, select, update
+from sqlalchemy import Column, Connection, Result, Select, and_, bindparam, func, select, update
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from ..api.tables import Table, one_of
@@ -20,8 +21,8 @@ from ..record.folder import RunFolder, default_name
 from ..record.journal import prevent_resume
 from ..trusted_paths import private_path, require_private
 from .database import DEFAULT, cause, failures_named, open_database, read_only, shown
-from .ingestion import Identity, JournalState, Rows, in_utc, read, set_labels, source, stored_run, write
-from .schema import DETERMINATION, DEVIATION, FIGURE, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
+from .ingestion import Identity, JournalState, Rows, in_utc, read, set_labels, source, start_of, stored_run, write
+from .schema import DETERMINATION, DEVIATION, FIGURE, IS_STEADY, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
 from .statistics import Group, groups_of, spreads_of
 
 Change = Literal["added", "replaced", "unchanged"]
@@ -44,8 +45,10 @@ _REGRESSION = (
     "like_runs",
     "finding",
 )
-#: The last column of a query with sums or averages, which is compared and not returned.
-_GREATEST = "greatest"
+#: The last columns of a query, which are read only to check their values: SQLite counts a text as 0, but it is greater
+#: than all numbers.
+_CHECKED = ("steady_check", "greatest_check")
+_STEADY, _GREATEST = _CHECKED
 _AGAIN = "Add it again."
 _NUMBER_BITS = 64
 #: The columns that say where a run is.
@@ -132,25 +135,41 @@ class Store:
         or has another run now, keeps its rows and is passed to ``on_failure`` with the error.
         """
         with self._reading() as connection:
-            stored = connection.execute(select(RUN).order_by(RUN.c.started, RUN.c.id)).all()
-        rebuilt = 0
+            columns = (RUN.c[name] for name in ("id", "key", *_SOURCE))
+            stored = connection.execute(select(*columns).order_by(RUN.c.id)).all()
+        runs, starts = list[tuple[str, int, Path, Any]](), list[dict[str, Any]]()
         for run in stored:
-            path = Path(str(run.folder))
             try:
-                path = _location(run.folder)
-                if run.archive and not (run.folder and RunFolder(path=path).journal.exists()):
-                    path = _verified_archive(run)
-                identity, rows = read(path, lambda _identity: False)
-                if rows is None or identity.key != run.key:
-                    raise RecordError(path=path, reason="another run is there now", hint="Add the run where it is now.")
-                rows = replace(rows, run={**rows.run, **{name: getattr(run, name) for name in _SOURCE}})
-                with self._transaction() as connection:
-                    self._write(connection, rows, run.id)
+                path = _current_source(run)
+            except RecordError as error:
+                on_failure(Path(str(run.folder or run.archive)), error)
+                continue
+            started, key = start_of(path)
+            runs.append((started, run.id, path, run))
+            if key == run.key:
+                starts.append({"number": run.id, "start": started})
+        if starts:  # they decide which of the other runs a run is judged against
+            by_number = update(RUN).where(RUN.c.id == bindparam("number")).values(started=bindparam("start"))
+            with self._transaction() as connection:
+                connection.execute(by_number, starts)
+        rebuilt = 0
+        for _, _, path, run in sorted(runs, key=itemgetter(0, 1)):
+            try:
+                self._rebuild(path, run)
             except RecordError as error:
                 on_failure(path, error)
                 continue
             rebuilt += 1
         return rebuilt
+
+    def _rebuild(self, path: Path, run: Any) -> None:
+        """Replace the rows of a run by those at ``path``; raises RecordError if they cannot be read."""
+        _, rows = read(path, lambda identity: bool(identity.key != run.key))
+        if rows is None:
+            raise RecordError(path=path, reason="another run is there now", hint="Add the run where it is now.")
+        rows = replace(rows, run={**rows.run, **{name: getattr(run, name) for name in _SOURCE}})
+        with self._transaction() as connection:
+            self._write(connection, rows, run.id)
 
     def archive(self, number: int, to: str | os.PathLike[str], *, remove: bool = False) -> Path:
         """Pack the folder of a finished run into one file in the folder ``to``, unless it is packed; return its path.
@@ -249,10 +268,10 @@ class Store:
         """Return the values of a trend: a row for each run, in the order of their starts.  Raises as ``trend`` does."""
         column: Column[Any] = RUN.c[one_of(by, [column.name for column in _COLUMNS], "column of the runs")]
         columns = (RUN.c.id.label("run"), RUN.c.started, column.label("group"), FIGURE.c.value, METRIC.c.unit)
-        query = _steady(select(*columns, RUN.c.spec_sha256), metric, at)
+        query = _steady(select(*columns, RUN.c.spec_sha256, FIGURE.c.steady.label(_STEADY)), metric, at)
         with self._reading() as connection:
             found = connection.execute(_filtered(query, where).order_by(RUN.c.started, RUN.c.id))
-            names, rows = tuple(found.keys()), found.all()
+            names, rows = _without_checks(found)
             if not rows:
                 self._require_metric(connection, metric, at)
         return _table("trend_values", f"{metric} at {at}, by {by}", names, rows)
@@ -276,14 +295,15 @@ class Store:
 
         A unit that was tested with several specifications of the test has a row for each.  Raises as ``spread`` does.
         """
-        unit = (RUN.c.serial, RUN.c.spec_sha256)
+        unit, steady = (RUN.c.serial, RUN.c.spec_sha256), FIGURE.c.steady.label(_STEADY)
         query: Select[Any] = select(METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, *unit)
         query = query.add_columns(func.avg(FIGURE.c.value).label("mean"), func.count().label("runs"))
-        query = query.add_columns(func.max(FIGURE.c.value).label(_GREATEST))
-        query = _steady(query, metric).where(RUN.c.model == model, RUN.c.serial != "").group_by(METRIC.c.id, *unit)
+        query = query.add_columns(steady, func.max(FIGURE.c.value).label(_GREATEST))
+        query = _steady(query, metric).where(RUN.c.model == model, RUN.c.serial != "")
+        query = query.group_by(METRIC.c.id, *unit, FIGURE.c.steady)
         with self._reading() as connection:
             found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, *unit))
-            names, rows = tuple(found.keys())[:-1], _of_numbers(found.all())
+            names, rows = _without_checks(found)
             if not rows:
                 models = connection.execute(select(RUN.c.model).distinct().order_by(RUN.c.model)).scalars().all()
                 one_of(model, [name for name in models if name != model], "model with steady figures")
@@ -340,7 +360,7 @@ class Store:
         )
         with self._reading() as connection:
             found = connection.execute(_filtered(query, where))
-            return _table("drives", "Drives", tuple(found.keys())[:-1], _of_numbers(found.all()))
+            return _table("drives", "Drives", *_without_checks(found))
 
     def sql(self, statement: str) -> Table:
         """Return the result of one SELECT statement of yours, which the database performs without the right to write.
@@ -418,6 +438,14 @@ def _location(stored: object) -> Path:
     return Path(stored)
 
 
+def _current_source(run: Any) -> Path:
+    """Return where a run is now: its folder, or its archive if the folder is gone; raises RecordError."""
+    path = _location(run.folder)
+    if run.archive and not (run.folder and RunFolder(path=path).journal.exists()):
+        return _verified_archive(run)
+    return path
+
+
 def _verified_archive(run: Any) -> Path:
     """Return the archive of a run; raises RecordError unless it is the one that was stored."""
     archive = _location(run.archive)
@@ -441,7 +469,7 @@ def _of_metric(query: Select[Any], metric: str | None, at: str | None = None) ->
 
 def _steady(query: Select[Any], metric: str | None, at: str | None = None) -> Select[Any]:
     """Return a query of the steady figures of finished runs."""
-    return _of_metric(query, metric, at).where(RUN.c.ending == "finished", FIGURE.c.steady)
+    return _of_metric(query, metric, at).where(RUN.c.ending == "finished", IS_STEADY)
 
 
 def _filtered(query: Select[Any], where: Filter | None) -> Select[Any]:
@@ -485,15 +513,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _of_numbers(found: Sequence[Row[Any]]) -> list[Sequence[Any]]:
-    """Return rows without their last value, the greatest of the numbers that a sum or an average is of.
-
-    SQLite counts a text as 0; but it is greater than all numbers.  Raises TypeError for such a row.
-    """
-    for row in found:
-        if row[-1] is not None and not isinstance(row[-1], int | float):
-            raise TypeError("a figure is not a number")
-    return [row[:-1] for row in found]
+def _without_checks(found: Result[Any]) -> tuple[tuple[str, ...], list[Sequence[Any]]]:
+    """Return the columns and rows of a query without those that are only checked."""
+    columns = tuple(found.keys())
+    names = tuple(name for name in columns if name not in _CHECKED)
+    return names, [row[: len(names)] for row in found]
 
 
 def _table(name: str, title: str, columns: Sequence[str], found: Sequence[Sequence[Any]]) -> Table:

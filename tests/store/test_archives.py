@@ -100,6 +100,33 @@ def test_an_archive_of_another_store_is_added(run: Path, tmp_path: Path) -> None
     assert [loaded.test for loaded in pts.load_many(tmp_path / "packed")] == ["hir"]
 
 
+def test_archives_are_added_in_the_order_of_their_starts_and_unpacked_once(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start of a run is read from its archive, wherever the journal is in it."""
+    for name, run in (("b", "iops"), ("c", "hir")):
+        archive.pack(runs / run, tmp_path / f"{name}.tar.xz")
+    with tarfile.open(tmp_path / "a.tar.xz", "w:xz") as other:
+        other.add(runs / "wsat" / "evidence", "run/evidence")
+        other.add(runs / "wsat" / "journal.jsonl", "run/journal.jsonl")
+    (tmp_path / "d.tar.xz").write_bytes(lzma.compress(bytes(1024)))  # it has no journal
+    packed, unpack, unpacked = [tmp_path / f"{name}.tar.xz" for name in "abcd"], archive._unpack, list[Path]()
+
+    def counted(path: Path, folder: Path) -> None:
+        unpacked.append(path)
+        unpack(path, folder)
+
+    monkeypatch.setattr(archive, "_unpack", counted)
+    starts = {path: pts.load(runs / run).started for path, run in zip(packed, ("wsat", "iops", "hir"), strict=False)}
+
+    assert main(["store", "add", *map(str, packed), "--store", str(tmp_path / "store.sqlite")]) == RecordError.exit_code
+    assert unpacked == [packed[3], *sorted(starts, key=starts.__getitem__)]
+    with Store(tmp_path / "store.sqlite") as store:
+        stored = store.runs().columns
+        assert list(reversed(stored["archive"])) == [str(path) for path in unpacked[1:]]
+        assert list(reversed(stored["id"])) == [1, 2, 3]
+
+
 def test_what_is_not_in_the_archive_is_not_removed(run: Path, tmp_path: Path) -> None:
     """A file that was added or changed since is named, and everything stays; the archive is complete."""
     before = files(run)

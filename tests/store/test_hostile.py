@@ -6,9 +6,11 @@ import json
 import shutil
 import sqlite3
 import zlib
+from argparse import Namespace
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,9 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snia_pts.cli.main import main
+from snia_pts.cli.main import run_reported
+from snia_pts.cli.parser import build_parser
 from snia_pts.errors import RecordError, RegressionUnknown, SniaPtsError, StoreError
 from snia_pts.record.entries import AFTER, BEFORE, line
+from snia_pts.store import ingestion
 from snia_pts.store.ingestion import in_order, rows
 from snia_pts.store.schema import METADATA
 from snia_pts.store.store import Filter, Store
@@ -27,19 +31,11 @@ from tests.store.stored_runs import like, put, rows_of
 
 _CELLS = [(table.name, column.name) for table in METADATA.sorted_tables for column in table.columns]
 _VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(), st.binary(max_size=99))
+#: Queries that no verb calls.
 _QUERIES: tuple[Callable[[Store], object], ...] = (
-    lambda store: store.runs(),
     lambda store: store.runs(Filter(since="2026-01-01")),
-    lambda store: store.figures(),
-    lambda store: store.regressions(),
-    lambda store: store.drives(),
     lambda store: store.tables(),
-    lambda store: store.run(1),
-    lambda store: store.trend("iops", at="RND 4 KiB 0/100", by="firmware"),
     lambda store: store.trend("iops", at="RND 4 KiB 0/100", by="seed"),
-    lambda store: store.spread("Simulated enterprise SATA SSD"),
-    lambda store: store.sql("SELECT * FROM run"),
-    lambda store: store.rebuild(lambda _path, _error: None),
 )
 _VERBS = (
     ["list"],
@@ -68,16 +64,40 @@ def original(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@cache
+def verbs() -> tuple[Namespace, ...]:
+    """Return the arguments of all verbs: their parser is made once."""
+    parser = build_parser()
+    return tuple(parser.parse_args(["store", *verb]) for verb in _VERBS)
+
+
+@pytest.fixture
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read each run folder once, for tests that change only the store: reading takes most of the time."""
+    for name in ("read_run", "require_trusted"):
+        monkeypatch.setattr(ingestion, name, cache(getattr(ingestion, name)))
+
+
+def call(arguments: Namespace) -> int:
+    """Call a verb as the program does; return the exit code."""
+    return run_reported(lambda _afterwards: int(arguments.verb(arguments)))
+
+
 def query_everything(path: Path) -> int:
-    """Call every query and every verb; return how many queries gave a result."""
-    answered = 0
-    for query in _QUERIES:
-        with suppress(SniaPtsError), Store(path, create=True) as store:
-            query(store)
-            answered += 1
-    for verb in _VERBS:
-        assert main(["store", *verb, "--store", str(path)]) in {0, 2, 23, 24, RegressionUnknown.exit_code}
-    return answered
+    """Open the store, call every query and verb, and rebuild it; return how many of the queries and verbs succeeded."""
+    succeeded = 0
+    with suppress(SniaPtsError), Store(path, create=True) as store:
+        for query in _QUERIES:
+            with suppress(SniaPtsError):
+                query(store)
+                succeeded += 1
+        with patch("snia_pts.store.commands.Store", lambda _url: nullcontext(store)):
+            for arguments in verbs():
+                code = call(arguments)
+                assert code in {0, 2, 23, 24, RegressionUnknown.exit_code}
+                succeeded += code in {0, RegressionUnknown.exit_code}
+        store.rebuild(lambda _path, _error: None)
+    return succeeded
 
 
 _slow = settings(
@@ -90,10 +110,11 @@ _slow = settings(
 def test_the_original_answers_everything(original: Path, tmp_path: Path) -> None:
     """So the other tests damage something that works."""
     shutil.copyfile(original, tmp_path / "copy")
-    assert query_everything(tmp_path / "copy") == len(_QUERIES)
+    assert query_everything(tmp_path / "copy") == len(_QUERIES) + len(_VERBS)
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("read_once")
 @_slow
 @given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=50), st.booleans())
 def test_a_damaged_file(original: Path, tmp_path: Path, damages: list[tuple[int, int]], short: bool) -> None:
@@ -110,6 +131,7 @@ def test_a_damaged_file(original: Path, tmp_path: Path, damages: list[tuple[int,
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("read_once")
 @_slow
 @given(st.lists(st.tuples(st.sampled_from(_CELLS), _VALUES), min_size=1, max_size=5))
 def test_a_forged_file(original: Path, tmp_path: Path, forged: list[tuple[tuple[str, str], Any]]) -> None:
@@ -129,19 +151,71 @@ def test_a_forged_file(original: Path, tmp_path: Path, forged: list[tuple[tuple[
     query_everything(path)
 
 
-@pytest.mark.parametrize("value", ["", "9 IOPS", b"x"], ids=repr)
-def test_a_text_among_figures_is_in_no_average(original: Path, tmp_path: Path, value: object) -> None:
-    """SQLite would count it as 0."""
+_FORGED = [
+    *(("figure", "value", value, "expected a number") for value in ("", "9 IOPS", b"x")),
+    *(("figure", "steady", value, "expected 0 or 1") for value in ("yes", 2, b"x")),
+    *(("run", "started", value, "expected a time") for value in ("soon", b"2026")),
+]
+
+
+@pytest.mark.parametrize(("table", "column", "value", "reason"), _FORGED, ids=str)
+def test_an_invalid_value_drops_no_figure(
+    original: Path, tmp_path: Path, table: str, column: str, value: object, reason: str
+) -> None:
+    """SQLite checks no types, counts a text as 0, and would leave out a figure that is neither steady nor not."""
     path = tmp_path / "copy"
     shutil.copyfile(original, path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE figure SET value = ? WHERE run_id = 3", (value,))
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        key = "id" if table == "run" else "run_id"
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = 3", (value,))  # noqa: S608
+    queries: list[Callable[[Store], object]] = [
+        lambda store: store.figures(),
+        lambda store: store.trend("iops", at="RND 4 KiB 0/100"),
+    ]
+    if table == "figure":
+        queries.append(lambda store: store.spread("Simulated enterprise SATA SSD"))
+    if column != "steady":
+        queries.append(lambda store: store.drives())
     with Store(path) as store:
-        with pytest.raises(StoreError, match="a figure is not a number"):
-            store.drives()
-        with pytest.raises(StoreError, match="a figure is not a number"):
-            store.spread("Simulated enterprise SATA SSD")
+        for query in queries:
+            with pytest.raises(StoreError, match=f"invalid values .{reason}"):
+                query(store)
+
+
+@pytest.mark.parametrize(("column", "value"), [("value", "9 IOPS"), ("steady", "yes")])
+def test_a_run_is_not_judged_by_an_invalid_value(
+    original: Path, runs: Path, tmp_path: Path, column: str, value: object
+) -> None:
+    """It is not added; the other runs have it as one of their like runs."""
+    path = tmp_path / "copy"
+    shutil.copyfile(original, path)
+    later = like(rows_of(runs / "iops"), 9)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE figure SET {column} = ? WHERE run_id = 3", (value,))  # noqa: S608
+    with Store(path) as store:
+        with pytest.raises(StoreError, match="invalid values"):
+            put(store, later)
+        assert len(store.runs()) == 8
+
+
+@pytest.mark.parametrize("started", ["soon", "", "9999-01-01T00:00:00.000+00:00"], ids=repr)
+def test_a_forged_start_is_replaced_by_that_of_the_run_folder(runs: Path, tmp_path: Path, started: object) -> None:
+    """And the runs are judged in the order of their true starts."""
+    folders = [tmp_path / f"run-{day}" for day in (1, 2, 3)]
+    for day, folder in enumerate(folders, start=1):
+        shutil.copytree(runs / "hir", folder)
+        forge(folder / "journal.jsonl", 0, started_in(folder), f"2025-01-0{day}T00:00:00+00:00")
+    path = tmp_path / "store.sqlite"
+    with Store(path, create=True) as store:
+        assert [store.add(folder) for folder in folders] == ["added"] * 3
+        before = store.regressions().columns
+        assert set(before["like_runs"]) == {0, 1, 2}
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE run SET started = ? WHERE id = 2", (started,))
+        failures = list[RecordError]()
+        assert store.rebuild(lambda _path, error: failures.append(error)) == 3
+        assert not failures
+        assert store.regressions().columns == before
 
 
 @pytest.fixture
@@ -237,13 +311,17 @@ def forge(journal: Path, number: int, choice: int, value: Any) -> None:
     journal.write_bytes(b"".join(lines))
 
 
+def started_in(folder: Path) -> int:
+    """Return the place of the start in the first entry of a journal, as ``forge`` counts them."""
+    first = (folder / "journal.jsonl").read_bytes().splitlines()[0]
+    return values_in(json.loads(first[BEFORE : 1 - AFTER]))[1:].index(("facts", "started"))
+
+
 def test_a_start_before_the_year_1_is_refused(store: Store, runs: Path, tmp_path: Path) -> None:
     """UTC has no such time; the run neither ends the program nor keeps the others out."""
     folder = tmp_path / "run"
     shutil.copytree(runs / "hir", folder)
-    places = values_in(json.loads((folder / "journal.jsonl").read_bytes().splitlines(keepends=True)[0][BEFORE:-AFTER]))
-    choice = places[1:].index(("facts", "started"))
-    forge(folder / "journal.jsonl", 0, choice, "0001-01-01T00:00:00+14:00")
+    forge(folder / "journal.jsonl", 0, started_in(folder), "0001-01-01T00:00:00+14:00")
     assert in_order([runs / "hir", folder]) == [folder, runs / "hir"]
     with pytest.raises(RecordError, match="outside the years"):
         store.add(folder)
