@@ -11,7 +11,9 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 import pytest
@@ -300,6 +302,43 @@ def test_a_named_target_is_one_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "out.json", "x"]
     assert (tmp_path / "x").stat().st_size == MIB
     assert (tmp_path / "log").read_text().count(" open") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "ios", "order"),
+    [
+        (("--rw=write",), {4}, [0, 1, 2, 3, 0, 1, 2, 3]),
+        (("--rw=write", "--file_service_type=roundrobin:2", "--openfiles=2"), {4}, [0, 0, 1, 1, 0, 0, 1, 1]),
+        (("--rw=write", "--file_service_type=sequential"), {4}, [0, 0, 0, 0, 1, 1, 1, 1]),
+        (("--rw=write", "--loops=3"), {12}, [0, 1, 2, 3, 0, 1, 2, 3]),
+        (("--rw=randread", "--file_service_type=sequential"), {0, 16}, [0, 0, 0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_a_list_of_descriptors_is_a_set_of_files(
+    options: tuple[str, ...], ios: set[int], order: list[int], tmp_path: Path
+) -> None:
+    """Each file has its part of the size; the order is that of file_service_type; random I/O stays in the first file.
+
+    fio's total is that of all files.
+    """
+    log, block = tmp_path / "log", 64 * 1024
+    with ExitStack() as stack:
+        files = [stack.enter_context(TemporaryFile(dir=tmp_path, buffering=0)).fileno() for _ in range(4)]
+        for file in files:
+            os.pwrite(file, bytes(8 * block), 0)
+        names = [f"/proc/self/fd/{file}" for file in files]
+        command = ["fio", "--name=x", "--output-format=json+", "--output=out.json", *OPTIONS, "--bs=64k", "--iodepth=1"]
+        target = (f"--filename={':'.join(names)}", "--size=1m", f"--write_iolog={log}")
+        subprocess.run([*command, *target, *options], pass_fds=files, check=True, cwd=tmp_path, timeout=60)
+
+    words = [line.split() for line in log.read_text().splitlines()]
+    found = [(names.index(word[1]), int(word[3]), int(word[4])) for word in words if word[2:3] in (["read"], ["write"])]
+    counts = Counter(file for file, _, _ in found)
+    side = job(tmp_path)["read" if "--rw=randread" in options else "write"]
+    assert {counts[file] for file in range(4)} == ios
+    assert [file for file, _, _ in found[:8]] == order
+    assert max(offset + size for _, offset, size in found) <= 4 * block
+    assert (side["total_ios"], side["io_bytes"]) == (len(found), len(found) * block)
 
 
 @pytest.mark.parametrize("sizes", ["bsrange=512-2048", "bssplit=512/25:1024/25:1536/25:2048/25"])

@@ -13,6 +13,8 @@ from snia_pts.profiles.reader import read_profile
 from snia_pts.results.interruption import CONTENT_CHANGE, Interruption, ResumePolicy, resumable_step_count
 from tests.strategies import spec_of, stimulus
 
+#: A stimulus on a set of files.
+FILES = replace(stimulus(0), options=(("nrfiles", "8"),))
 POINTS = (stimulus(65), stimulus(0))
 IOPS, SATURATION, DEMAND = spec_of("iops"), spec_of("wsat"), spec_of("composite")
 PROFILE = read_profile("etcd-fsync").spec
@@ -190,3 +192,12 @@ def test_a_point_of_a_profile_is_prepared_again(policy: ResumePolicy, count: int
         assert kept_steps(PROFILE, [*steps, *following[:done]], coming, policy, started=True) == count
     assert kept_steps(PROFILE, [*steps, *following], None, policy) == 7
     assert kept_steps(PROFILE, [PURGE], continuous("WIPC"), policy, started=True) == 0
+
+
+@pytest.mark.parametrize("policy", ["rule", "purge", "continue"])
+def test_a_set_of_files_is_gone_after_a_stop(policy: ResumePolicy) -> None:
+    """Whatever was written to it is lost, so that every resume policy starts the profile again."""
+    filled = ContinuousStimulus(phase="fill", part="8 files", stimulus=FILES)
+    measured = Round(part="w", number=1, stimuli=(FILES,))
+    assert kept_steps(PROFILE, [filled, measured], replace(measured, number=2), policy) == 0
+    assert kept_steps(PROFILE, [filled, measured], None, policy) == 2

@@ -12,6 +12,7 @@ from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -48,6 +49,17 @@ def test_the_manifest_has_what_the_job_mounts() -> None:
     assert claim == documents["PersistentVolumeClaim"]["metadata"]["name"]
     assert volumes["limits"]["configMap"]["name"] == documents["ConfigMap"]["metadata"]["name"]
     assert sorted(mount["name"] for mount in container["volumeMounts"]) == sorted(volumes)
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+def test_the_manifest_is_valid(version: str) -> None:
+    """Each document has the keys and types of the schema of its kind, and no others."""
+    documents = manifests()
+    for document in documents.values():
+        kubernetes_validate.validate(document, version, strict=True)
+    documents["Job"]["spec"]["backofflimit"] = documents["Job"]["spec"].pop("backoffLimit")
+    with pytest.raises(kubernetes_validate.ValidationError, match="'backofflimit' was unexpected"):
+        kubernetes_validate.validate(documents["Job"], version, strict=True)
 
 
 def test_a_failed_check_is_not_repeated() -> None:

@@ -312,6 +312,32 @@ def by_awk(folder: Path, grouped: str) -> float:
 
 
 @pytest.mark.long
+def test_a_set_of_files_is_measured_and_leaves_nothing(tmp_path: Path) -> None:
+    """fio opens as many files as the axis says, transfers the range on each set, and none of them has a name."""
+    place = tmp_path / "place"
+    place.mkdir()
+    path = tmp_path / "files.toml"
+    path.write_text(
+        'format = 1\ntitle = "T"\ndescription = "d"\nsource = "s"\nfill = true\n'
+        '[[workload]]\nname = "read"\naccess = "RND"\nread_percent = 100\nblock_size = "64K"\nthread_count = 2\n'
+        'range = "8M"\nfio = { openfiles = 2 }\n'
+        '[[axis]]\nkey = "fio.nrfiles"\nvalues = [1, 128]\n'
+        '[[axis]]\nkey = "fio.file_service_type"\nvalues = ["random"]\n'
+    )
+    assert run(path, place, "--run-dir", tmp_path / "run") == 0
+    assert list(place.iterdir()) == []
+    folder = RunFolder.existing(tmp_path / "run")
+    measured = [loop.complete[0].measurements[0] for loop in assess(folder).loops]
+    assert [point.read.transferred_bytes // (point.stimulus.passes or 0) for point in measured] == [8 << 20] * 2
+    for point in measured:
+        record = json.loads((tmp_path / f"run/evidence/{point.evidence}.process.json").read_text())
+        names = record["environment"]["SNIA_PTS_TARGET"].split(":")
+        assert len(names) == point.stimulus.file_count
+        assert sum("snia-pts-files.data" in record["descriptors"][name] for name in names) == len(names)
+    assert main(["assess", str(tmp_path / "run")]) == 0
+
+
+@pytest.mark.long
 def test_files_of_others_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another file or symlink with that name, and its target, are refused and unchanged."""
     own, other = tmp_path / "snia-pts-etcd-fsync.data", filled(tmp_path / "other", 64 * 1024)

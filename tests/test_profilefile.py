@@ -66,7 +66,14 @@ def test_a_copy_is_the_shipped_profile(name: str, tmp_path: Path) -> None:
         ("fio = { gtod_reduce = 1, fdatasync = 1 }", "no ramp_seconds, sample_seconds, fsync or fdatasync with gtod"),
         ("seconds = 5\nramp_seconds = 1\nfio = { gtod_reduce = 1 }", "no ramp_seconds, sample_seconds"),
         ("fio = { disable_lat = 1 }", "use gtod_reduce, which measures no response times"),
-        ("fio = { nrfiles = 8 }", "of a target that is named, fio makes one file"),
+        ("fio = { nrfiles = 129 }", "fio.nrfiles: expected a number of 1 to 128, not 129"),
+        ("fio = { nrfiles = 8 }", "a range, and no zones, fresh or order, with nrfiles"),
+        ('range = "1 MiB"\nfresh = true\nfio = { nrfiles = 8 }', "a range, and no zones, fresh or order"),
+        ("fio = { openfiles = 2 }", "nrfiles of more than 1 for openfiles of workload w"),
+        (
+            'range = "1 MiB"\nfio = { nrfiles = 8, file_service_type = "sequential" }',
+            "fio would use the first file only",
+        ),
         ("fio = { fsync_on_close = 1 }", "end_fsync does the same"),
         ('fio = { bssplit = "4k/50:8k/50" }', "give the shares as the workload's block_size"),
         ('queue_depth = 8\nfio = { ioengine = "psync" }', "which waits for each I/O"),
@@ -212,7 +219,7 @@ def test_options_add_no_lines(option: str, value: Any) -> None:
     """A valid option is in the job file once, as one line that fio cannot take for another option."""
     if rejection_reason(option, value):
         return
-    stimulus = next(iter(points(profile_of(option, value), dut()))).stimulus
+    stimulus = next(iter(points(profile_of(option, value), dut(kind="file")))).stimulus
     lines = fio.job_file(stimulus, "/x", "libaio", 1 << 61).splitlines()
     named = [line for line in lines if line.startswith(f"{option}=")]
     expected = (
@@ -224,9 +231,10 @@ def test_options_add_no_lines(option: str, value: Any) -> None:
 
 
 def profile_of(option: str, value: Any) -> ProfileSpec:
-    """Return a profile with one option of fio, and without samples and a ramp, which gtod_reduce does not allow."""
+    """Return a profile of two files with one option of fio, without samples and a ramp, as gtod_reduce demands."""
     base = replace(profile(profile_path("queue-depth")).workload[0], ramp_seconds=0, sample_seconds=None)
-    workload = base.with_axis_value("queue_depth", 1).with_axis_value(f"fio.{option}", value)
+    several = base.with_axis_value("range", "1 GiB").with_axis_value("queue_depth", 1).with_axis_value("fio.nrfiles", 2)
+    workload = several.with_axis_value(f"fio.{option}", value)
     return ProfileSpec(name="p", title="P", description="p", source="s", workload=(workload,))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import HostFailed, SniaPtsError, TargetBusy, TargetUnfit
+from snia_pts.lab.device.identity import ROOT
 from snia_pts.lab.device.target_claim import Target
 from snia_pts.lab.host.conditions import Conditions, conditions_applied, restore_settings
 from snia_pts.lab.host.configurator import HostConfigurator
@@ -20,7 +24,9 @@ from snia_pts.lab.settings.settings import applied
 from snia_pts.lab.settings.state_dir import restore_file_name
 from snia_pts.model.dut import TargetKind
 from snia_pts.model.steps import Prepare
-from tests.drives import MIB
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.replay import assess
+from tests.drives import MIB, need_root
 from tests.hosts import FakeHost
 from tests.strategies import dut
 
@@ -206,6 +212,43 @@ RECORDED: dict[str, tuple[int, dict[str, str]]] = {
         },
     ),
 }
+
+
+@pytest.mark.long
+def test_a_profile_runs_over_the_governors_of_a_recorded_host(tmp_path: Path) -> None:
+    """The whole program and real fio, with the recorded files in place of the host's: set, measured and restored.
+
+    Other runs that vary the host's own governors do not see it: /var/lib is its own, too.
+    """
+    need_root()
+    if not (ROOT / CPU).is_dir():
+        pytest.skip("the kernel has no folder of CPU frequencies")
+    count, files = RECORDED["intel_cpufreq"]
+    policies = [tmp_path / f"cpufreq/policy{number}" for number in range(count)]
+    for policy in policies:
+        policy.mkdir(parents=True)
+        for name, text in files.items():
+            (policy / name).write_text(f"{text}\n")
+    governors = ("performance", "powersave")
+    script = f'mount -t tmpfs none /var/lib && mount --bind "$1" /{CPU} && shift && exec "$@"'
+    program = (sys.executable, "-m", "snia_pts", "profile", "run", "queue-depth", str(tmp_path), "--size", "1M")
+    axes = ("--axis", f"host.governor={','.join(governors)}", "--axis", "queue_depth=1", "--seconds", "0.2")
+    out = ("--ramp-seconds", "0", "--repeats", "1", "--run-dir", str(tmp_path / "run"), "--to", "none")
+    command = ("unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "cpufreq"), *program, *axes, *out)
+    subprocess.run(command, check=True, timeout=300)
+
+    result = assess(RunFolder.existing(tmp_path / "run"))
+    assert [loop.part for loop in result.loops] == [
+        f"{order}, governor {governor}" for governor in governors for order in ("random read", "random write")
+    ]
+    entries = map(json.loads, (tmp_path / "run/journal.jsonl").read_text().splitlines())
+    outcomes = [entry["entry"]["outcome"] for entry in entries if entry["entry"]["kind"] == "outcome"]
+    prepared = [outcome["settings"] for outcome in outcomes if outcome["kind"] == "prepare"]
+    assert prepared == [[["governor", governor]] for governor in governors for _ in range(2)]  # as read back
+    for policy in policies:
+        assert {name: (policy / name).read_text().strip() for name in files} == {
+            name: text.strip() for name, text in files.items()
+        }
 
 
 @pytest.mark.parametrize("driver", RECORDED)

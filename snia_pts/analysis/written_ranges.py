@@ -22,7 +22,7 @@ class WrittenRanges:
     """
 
     def __init__(self) -> None:
-        self._ranges: list[Range] = []
+        self._ranges: dict[int, list[Range]] = {}  # by the number of files
         self._unwritten_reads: dict[str, None] = {}
 
     @property
@@ -33,24 +33,29 @@ class WrittenRanges:
     def observe(self, outcome: Outcome) -> None:
         """Observe the next outcome of the run."""
         if isinstance(outcome, PurgeOutcome) and outcome.purged:
-            self._ranges = []
-        elif isinstance(outcome, Measurement) and not outcome.stimulus.read_percent:
-            self._write(_streamed(outcome, outcome.write))
-        elif isinstance(outcome, Measurement) and not all(map(self._covers, _read(outcome))):
-            self._unwritten_reads[outcome.stimulus.label] = None
+            self._ranges = {}
+        elif isinstance(outcome, Measurement):
+            ranges = self._ranges.setdefault(outcome.stimulus.file_count, [])
+            if not outcome.stimulus.read_percent:
+                ranges[:] = _merged([*ranges, *_streamed(outcome, outcome.write)])
+            elif not all(_covers(ranges, read) for read in _read(outcome)):
+                self._unwritten_reads[outcome.stimulus.label] = None
 
-    def _covers(self, read: Range) -> bool:
-        """Return whether a range was written completely."""
-        return read[0] == read[1] or any(first <= read[0] and read[1] <= end for first, end in self._ranges)
 
-    def _write(self, written: Iterator[Range]) -> None:
-        merged: list[Range] = []
-        for first, end in sorted((*self._ranges, *written)):
-            if merged and first <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((first, end))
-        self._ranges = merged
+def _covers(ranges: Sequence[Range], read: Range) -> bool:
+    """Return whether a range was written completely."""
+    return read[0] == read[1] or any(first <= read[0] and read[1] <= end for first, end in ranges)
+
+
+def _merged(ranges: Sequence[Range]) -> list[Range]:
+    """Return ranges in order, those that touch as one."""
+    merged: list[Range] = []
+    for first, end in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((first, end))
+    return merged
 
 
 def _read(measurement: Measurement) -> Sequence[Range]:
@@ -68,6 +73,8 @@ def _read(measurement: Measurement) -> Sequence[Range]:
 def _streamed(measurement: Measurement, side: Transfers) -> Iterator[Range]:
     """Yield the ranges that a sequential stimulus passed over; none if it left out blocks, or is random.
 
+    Several files are passed over in turns, so that only complete passes count.
+
     The last, partial block of the range belongs to the last thread.
     """
     stimulus = measurement.stimulus
@@ -75,6 +82,10 @@ def _streamed(measurement: Measurement, side: Transfers) -> Iterator[Range]:
     end = start + stimulus.range_bytes
     is_random = stimulus.access != "SEQ" or dict(stimulus.options).get("percentage_random", "0") != "0"
     if is_random or stimulus.skip_bytes not in (0, -2 * block):
+        return
+    if stimulus.file_count > 1:
+        if stimulus.passes:
+            yield start, end
         return
     if stimulus.skip_bytes:  # From the end to the start.
         yield (start, end) if side.transferred_bytes >= stimulus.range_bytes else (end - side.transferred_bytes, end)

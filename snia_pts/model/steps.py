@@ -22,6 +22,8 @@ Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
 #: fio's option to repeat offsets.  The suite reuses the seed instead, as in fio 3.39 a given seed overrides the option.
 SAME_OFFSETS = "randrepeat"
+#: fio's option for the number of files.
+FILE_COUNT = "nrfiles"
 #: Engines that wait for each I/O: each thread has one outstanding I/O, whatever the queue depth.
 SYNCHRONOUS_ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 #: Options that replace the random data of the buffers by other data, unless their value is 0.
@@ -217,6 +219,11 @@ class Stimulus:
         blocks, remainder = divmod(moved_bytes // self.largest_block_bytes, self.thread_count)
         streams = self.streams if self.streams > 1 else 0
         return tuple((blocks + (thread < remainder)) * self.largest_block_bytes for thread in range(streams))
+
+    @property
+    def file_count(self) -> int:
+        """The number of files that share the range; 1 is the target itself, more are a set of files beside it."""
+        return int(dict(self.options).get(FILE_COUNT, "1"))
 
     @property
     def timed(self) -> bool:

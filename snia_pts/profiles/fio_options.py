@@ -80,6 +80,9 @@ ALLOWED = frozenset(
         "cmdprio_percentage",
         "lockmem",
         "gtod_reduce",
+        "nrfiles",
+        "openfiles",
+        "file_service_type",
     }
 )
 #: Why a profile may not set an option, for options that an operator is likely to try.
@@ -105,9 +108,6 @@ _REJECTED = {
     "ramp_time": "use the workload's ramp_seconds",
     "filename": "the target is given on the command line",
     "directory": "the target is given on the command line",
-    "nrfiles": "a profile has one target; of a target that is named, fio makes one file",
-    "file_service_type": "a profile has one target",
-    "openfiles": "a profile has one target",
     "ioscheduler": "use an axis with the key host.scheduler, which sets, verifies and restores it",
     "fsync_on_close": "end_fsync does the same",
     "latency_target": "fio would change the queue depth, which the workload sets",
@@ -119,6 +119,8 @@ _REJECTED = {
 #: Options that the suite evaluates: whether I/O uses the page cache, whether repeats use the same offsets, and whether
 #: response times are measured.
 _SWITCHES = frozenset({"direct", "buffered", "randrepeat", "gtod_reduce"})
+#: Options that count files, and the largest count: fio reads a list of files of up to some 4000 characters.
+_FILE_COUNTS, _MAX_FILES = frozenset({"nrfiles", "openfiles"}), 128
 _VALUE = re.compile(r"[A-Za-z0-9_.,:%+*=/-]{1,200}")
 
 
@@ -130,6 +132,8 @@ def rejection_reason(option: str, value: object) -> str:
         return f"expected an I/O engine of {', '.join(sorted(ENGINES))}, not {value!r}"
     if option in _SWITCHES and value not in (0, 1, "0", "1"):
         return f"expected 0 or 1, not {value!r}"
+    if option in _FILE_COUNTS and not (str(value).isdecimal() and 1 <= int(str(value)) <= _MAX_FILES):
+        return f"expected a number of 1 to {_MAX_FILES}, not {value!r}"
     if isinstance(value, str) and not _VALUE.fullmatch(value):
         return "expected a value of letters, digits and . , : % + * = / - _"
     return ""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import TargetUnfit
 from ..model.dut import Dut
-from ..model.steps import ContinuousStimulus, Prepare, Purge, Round, Stimulus, mix
+from ..model.steps import FILE_COUNT, ContinuousStimulus, Prepare, Purge, Round, Stimulus, mix
 from ..procedures.points import NamedPoint
 from ..procedures.protocol import Procedure, run_continuous
 from ..procedures.ranges import require_sectors
@@ -56,7 +56,8 @@ def profile(spec: ProfileSpec, dut: Dut) -> Procedure[None]:
         yield Purge()
     passes: dict[str, int] = {}
     if spec.fill:
-        yield from run_continuous(_fill(dut, all_points))
+        for count in dict.fromkeys(point.workload.file_count for point in all_points):
+            yield from run_continuous(_fill(dut, all_points, count))
     for settings in spec.settings():
         points_of_settings = [point for point in all_points if point.settings == settings]
         for number in range(1, spec.repeats + 1):
@@ -129,7 +130,8 @@ def _zones(
         zone_part = [f"zone {zone}"] if workload.zones > 1 else []
         name = ", ".join([workload.name, *parts, *zone_part])
         offset = range_bytes * (zone - 1) // workload.zones // block * block
-        size = range_bytes * zone // workload.zones // block * block - offset
+        unit = block * workload.file_count  # files have whole blocks
+        size = range_bytes * zone // workload.zones // unit * unit - offset
         _require_fit(workload, name, range_bytes, size, dut)
         yield Point(
             workload=workload,
@@ -147,13 +149,19 @@ def _require_fit(workload: Workload, name: str, range_bytes: int, size: int, dut
     """
     if dut.kind == "imported":
         return
+    if workload.file_count > 1 and dut.kind != "file":
+        raise TargetUnfit(
+            path=dut.path,
+            reason=f"it is not a file system, and {name} needs {workload.file_count} files",
+            hint="Give a directory as the target.",
+        )
     if range_bytes > dut.capacity_bytes:
         raise TargetUnfit(
             path=dut.path,
             reason=f"its capacity is {capacity(dut.capacity_bytes)}, but {name} needs {capacity(range_bytes)}",
             hint="Use a larger target or a smaller --range.",
         )
-    if size < workload.block_size_bytes * workload.thread_count:
+    if size < workload.block_size_bytes * workload.thread_count or not size:
         label = block_size(workload.block_size_bytes)
         reason = f"{capacity(size)} is less than one block of {label} for each thread of {name}"
         raise TargetUnfit(path=dut.path, reason=reason)
@@ -165,7 +173,8 @@ def _require_fit(workload: Workload, name: str, range_bytes: int, size: int, dut
 def _stimulus(workload: Workload, name: str, offset: int, size: int) -> Stimulus:
     block, passes = workload.block_size_bytes, 1 if workload.seconds is None else None
     if passes and workload.access == "RND":  # each thread uses an equal share of the range, in whole blocks
-        size = size // (block * workload.thread_count) * (block * workload.thread_count)
+        unit = block * math.lcm(workload.thread_count, workload.file_count)
+        size = size // unit * unit
     skips = {"backward": -2 * block, "record": -block, "stride": (workload.stride_blocks - 1) * block}
     return Stimulus(
         name=name,
@@ -209,13 +218,15 @@ def _binary(size: int) -> str:
     return f"{size} B"
 
 
-def _fill(dut: Dut, all_points: tuple[Point, ...]) -> ContinuousStimulus:
-    """Return the stimulus that writes the range of all points once, sequentially."""
-    end = max(point.stimulus.range_offset_bytes + point.stimulus.range_bytes for point in all_points)
+def _fill(dut: Dut, all_points: tuple[Point, ...], count: int) -> ContinuousStimulus:
+    """Return the stimulus that writes the range of all points on ``count`` files once, sequentially."""
+    stimuli = [point.stimulus for point in all_points if point.workload.file_count == count]
+    end = max(stimulus.range_offset_bytes + stimulus.range_bytes for stimulus in stimuli)
     sector = dut.logical_sector_bytes
-    size = min(dut.capacity_bytes, -(-end // sector) * sector)
-    block = min(_FILL_BYTES, size)
+    size = end if count > 1 else min(dut.capacity_bytes, -(-end // sector) * sector)
+    block = min(_FILL_BYTES, size) if count == 1 else math.gcd(_FILL_BYTES, size // count)
     return ContinuousStimulus(
+        part=f"{count} files" if count > 1 else "",
         phase="fill",
         stimulus=Stimulus(
             access="SEQ",
@@ -226,5 +237,6 @@ def _fill(dut: Dut, all_points: tuple[Point, ...]) -> ContinuousStimulus:
             range_offset_bytes=0,
             range_bytes=size,
             passes=1,
+            options=((FILE_COUNT, str(count)),) if count > 1 else (),
         ),
     )

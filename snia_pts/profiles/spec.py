@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
-from ..model.steps import SYNCHRONOUS_ENGINES, BlockShare, BlockSize
+from ..model.steps import FILE_COUNT, SYNCHRONOUS_ENGINES, BlockShare, BlockSize
 from ..spec.base import HOST, Scalar, Spec, WriteCacheState
 from ..spec.limits import Limit
 from ..spec.sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
@@ -82,11 +82,23 @@ class Workload:
             raise ValueError(f"queue_depth 1 with ioengine {engine}, which waits for each I/O")
         if self.fio.get("ioengine") == "io_uring" and self.queue_depth & (self.queue_depth - 1):
             raise ValueError("a power of two as queue_depth with ioengine io_uring, which rounds it up to one")
-
+        self._require_files()
         if self.fio.get("gtod_reduce", 0) in (1, "1") and (
             self.ramp_seconds or self.sample_seconds or self.fio.keys() & {"fsync", "fdatasync", "end_fsync"}
         ):
             raise ValueError("no ramp_seconds, sample_seconds, fsync or fdatasync with gtod_reduce: they need times")
+
+    def _require_files(self) -> None:
+        """Raise ValueError for several files of a workload that cannot have them."""
+        service = str(self.fio.get("file_service_type", ""))
+        if self.file_count == 1:
+            return
+        if self.range == WHOLE or self.zones > 1 or self.fresh or self.order != "forward":
+            raise ValueError("a range, and no zones, fresh or order, with nrfiles")
+        if self.access == "SEQ" and self.thread_count > 1:
+            raise ValueError("one thread of sequential access with nrfiles: several would access the same blocks")
+        if self.access == "RND" and service.startswith("sequential"):
+            raise ValueError("no file_service_type sequential with random access: fio would use the first file only")
 
     def _require_mix(self) -> None:
         """Raise Mistakes for an invalid mix of block sizes, and ValueError for a workload that cannot have a mix."""
@@ -119,6 +131,11 @@ class Workload:
     def block_size_bytes(self) -> int:
         """The block size in bytes; the largest one of a mix."""
         return max((share.size_bytes for share in self.block_shares), default=0) or parse_size(self.block_size)
+
+    @property
+    def file_count(self) -> int:
+        """The number of files that share the range; 1 is the target itself, more are a set of files beside it."""
+        return int(self.fio.get(FILE_COUNT, 1))
 
     @property
     def range_bytes(self) -> int | None:
@@ -252,6 +269,10 @@ class ProfileSpec(Spec):
         measured = {workload.name for workload, _ in self.cases()}
         if unmeasured := [name for name in names if name not in measured]:
             raise ValueError(f"a range of at least one block for workload {unmeasured[0]}")
+        several = {workload.name for workload, _ in self.cases() if workload.file_count > 1}
+        for workload, _ in self.cases():
+            if workload.name not in several and (ignored := workload.fio.keys() & {"openfiles", "file_service_type"}):
+                raise ValueError(f"nrfiles of more than 1 for {min(ignored)} of workload {workload.name}")
 
     @property
     def caption(self) -> str:
@@ -331,6 +352,13 @@ class ProfileSpec(Spec):
         return max(known) if len(known) == len(sizes) else None
 
     @property
+    def file_set_bytes(self) -> int:
+        largest: dict[int, int] = {}
+        for workload, _ in self.cases():
+            largest[workload.file_count] = max(largest.get(workload.file_count, 0), workload.range_bytes or 0)
+        return sum(size for count, size in largest.items() if count > 1)
+
+    @property
     def unmeasured_points(self) -> tuple[str, ...]:
         return tuple(
             f"{workload.name}, {block_size(workload.block_size_bytes)} for each of T{workload.thread_count} over "
@@ -373,8 +401,8 @@ def _fits(workload: Workload, axis_values: Mapping[str, Scalar]) -> bool:
 
     A workload of which no axis varies block size or threads must fit, or is refused.
     """
-    needed_bytes = workload.block_size_bytes * workload.thread_count
-    is_varied = "block_size" in axis_values or "thread_count" in axis_values
+    needed_bytes = workload.block_size_bytes * max(workload.thread_count, workload.file_count)
+    is_varied = not axis_values.keys().isdisjoint({"block_size", "thread_count", f"fio.{FILE_COUNT}"})
     return workload.range_bytes is None or needed_bytes <= workload.range_bytes or not is_varied
 
 

@@ -97,7 +97,12 @@ def resumable_step_count(
 
 
 def _resumable_repeats(steps: Sequence[Step], policy: ResumePolicy) -> int:
-    """Return the number of valid steps if rounds are repeats; an interrupted point repeats its own preparation."""
+    """Return the number of valid steps if rounds are repeats; an interrupted point repeats its own preparation.
+
+    A set of files is gone after a stop, so that none of the steps is valid.
+    """
+    if any(stimulus.file_count > 1 for step in steps for stimulus in getattr(step, "stimuli", ())):
+        return 0
     counts = [index + 1 for index, step in enumerate(steps) if isinstance(step, Round | ContinuousStimulus)]
     return 0 if policy == "purge" else max(counts, default=0)
 

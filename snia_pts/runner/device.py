@@ -14,6 +14,7 @@ from ..errors import TargetMissing, UsageError
 from ..lab.device.content_state import read_content_state
 from ..lab.device.health import read_health
 from ..lab.device.identity import ROOT, read_dut
+from ..lab.device.refusals import require_space
 from ..lab.device.target_claim import (
     Target,
     claim_target,
@@ -150,6 +151,8 @@ class DeviceSetup:
         require_claimable(
             self._path, size_bytes=options.size_bytes, overwrite=options.overwrite, discard_data=options.discard_data
         )
+        if spec.file_set_bytes:
+            require_space(self._path, (options.size_bytes or 0) + spec.file_set_bytes)
         if options.serial is not None and dut.kind != "file":
             confirm(dut, options.serial)
         if _configures_host(spec):
@@ -277,6 +280,7 @@ class DeviceSetup:
             tick=tick,
             meter=self._meter,
             descriptor=target.descriptor,
+            file_sets=target.file_sets,
         )
         conditions, throttling, meter = self._conditions, read_throttling(ROOT), self._meter
         if conditions is None:

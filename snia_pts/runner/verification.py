@@ -24,7 +24,7 @@ from .. import __version__, registries
 from ..errors import RecordError, TargetUnfit
 from ..files import open_regular, read_regular
 from ..lab import fio
-from ..lab.device.fio_name import fio_name
+from ..lab.device.fio_name import set_names
 from ..lab.evidence import number_of
 from ..lab.fio.engine import describe_io_engine, overhead_ns
 from ..lab.fio.kernel_counters import counts_device_io, require_process_bytes
@@ -354,9 +354,11 @@ class _Verification:
 
     def _check_target(self, label: str, measurement: Measurement, record: Mapping[str, Any]) -> Iterator[str]:
         """Yield a sentence if fio had another target open."""
-        expected = fio_name(self._path(measurement))
+        names = set_names(self._path(measurement), measurement.stimulus.file_count)
+        expected = names[0] if len(names) == 1 else ":".join(f"{{{name}}}" for name in names)
         name = record["environment"][fio.TARGET]
-        if (target := record["descriptors"].get(name, name)) != expected:
+        members = name.split(":") if len(names) > 1 else [name]
+        if (target := ":".join(record["descriptors"].get(member, member) for member in members)) != expected:
             yield f"{label}: evidence/{measurement.evidence}.process.json: expected target {expected}, got {target}"
 
     def _check_command(self, label: str, measurement: Measurement, record: Mapping[str, Any]) -> Iterator[str]:

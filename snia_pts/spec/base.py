@@ -179,3 +179,8 @@ class Spec(ABC):
     def required_bytes(self) -> int | None:
         """The size of that file in bytes; None if the test uses its whole target."""
         return None
+
+    @property
+    def file_set_bytes(self) -> int:
+        """The size of all files that the test creates beside its target."""
+        return 0

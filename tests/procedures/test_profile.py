@@ -164,6 +164,26 @@ def test_the_fill_covers_the_range_of_all_points() -> None:
     assert (fill.phase, fill.stimulus.range_bytes, fill.stimulus.amount_bytes) == ("fill", *[-(-end // 512) * 512] * 2)
 
 
+def test_each_number_of_files_has_its_fill_and_whole_blocks() -> None:
+    """The files of a set share the range in whole blocks, and a fill writes all of them; a drive has no files."""
+    files = Axis(key="fio.nrfiles", values=(1, 3))
+    specification = spec(workload(range="10M", thread_count=2), axis=(files,), fill=True)
+    target = dut(kind="file")
+    one, three = (point.stimulus for point in points(specification, target))
+    fills = [step for step in steps(specification, target) if isinstance(step, ContinuousStimulus)]
+
+    assert (one.file_count, one.range_bytes, three.file_count) == (1, 10 * MIB, 3)
+    assert three.range_bytes == 10 * MIB // (6 * 4096) * (6 * 4096)
+    assert [(fill.part, fill.stimulus.file_count, fill.stimulus.amount_bytes) for fill in fills] == [
+        ("", 1, one.range_bytes),
+        ("3 files", 3, three.range_bytes),
+    ]
+    assert three.range_bytes // 3 % fills[1].stimulus.largest_block_bytes == 0
+    assert specification.file_set_bytes == 10 * MIB
+    with pytest.raises(TargetUnfit, match="it is not a file system, and w, nrfiles=3 needs 3 files"):
+        points(specification, dut())
+
+
 def test_points_that_do_not_fit_the_target_are_refused() -> None:
     """A range beyond the end, less than a block per thread, and partial sectors with direct I/O raise TargetUnfit."""
     small = dut(capacity_bytes=MIB)
@@ -334,9 +354,12 @@ WRITE = workload("write", access="SEQ", range="8 MiB")
 ASSUMED = Assumptions(speed=AssumedSpeed.constant(10), overhead_seconds=0)
 
 
+FILES: dict[str, Any] = {"nrfiles": 2}
+
+
 def planned(specification: ProfileSpec, **target: Any) -> tuple[str, ...]:
     """Return the points that read unwritten addresses according to the plan."""
-    return plan(specification, dut(**target), ASSUMED).unwritten_reads
+    return plan(specification, dut(**{"kind": "file", **target}), ASSUMED).unwritten_reads
 
 
 @pytest.mark.parametrize(
@@ -364,6 +387,10 @@ def planned(specification: ProfileSpec, **target: Any) -> tuple[str, ...]:
         (spec(replace(READ, fresh=True, read_percent=70), fill=True), ["read"]),
         (spec(replace(WRITE, fio={"percentage_random": 100}), READ), ["read"]),
         (spec(replace(WRITE, fio={"percentage_random": 0, "ioengine": "psync"}), READ), []),
+        (spec(replace(WRITE, fio=FILES), replace(READ, fio=FILES)), []),
+        (spec(WRITE, replace(READ, fio=FILES)), ["read"]),
+        (spec(replace(WRITE, fio=FILES), READ), ["read"]),
+        (spec(replace(WRITE, fio=FILES, seconds=1.0), replace(READ, fio=FILES)), ["read"]),
         (spec(replace(WRITE, seconds=1.0), READ), []),  # 10 MB in 1 s
         (spec(replace(WRITE, seconds=0.5), READ), ["read"]),
         (spec(replace(WRITE, seconds=0.5), replace(READ, access="SEQ", seconds=0.4)), []),

@@ -30,5 +30,14 @@ def fio_name(path: str) -> str:
     return _escaped(require_fio_name(path))
 
 
+def set_names(path: str, count: int) -> tuple[str, ...]:
+    """Return the names of a set of ``count`` files beside a target, or the target's own name if that is 1.
+
+    The files have no names in the file system; these are for the evidence.  Raises TargetUnfit.
+    """
+    name = fio_name(path)
+    return (name,) if count == 1 else tuple(f"{name}.{number}" for number in range(1, count + 1))
+
+
 def _escaped(path: str) -> str:
     return path.replace(":", r"\:")

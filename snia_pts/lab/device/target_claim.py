@@ -34,6 +34,7 @@ from .exclusive_access import (
     open_checked,
     require_sole_open,
 )
+from .file_sets import FileSets
 from .file_target import (
     is_reusable,
     open_file,
@@ -68,7 +69,8 @@ class Target:
     ``traits`` are the files of sysfs, with their contents, that identify a device.  ``created_by_suite`` is True for a
     file that snia-pts created, ``new`` if it created the file for this run.  ``size_bytes`` is the size that
     ``resized`` gives a file; None if it keeps its own.  ``unchecked`` describes what could not be examined for lack of
-    permission, or cannot be seen from this host.  ``other_runs`` finds other runs on its disks.
+    permission, or cannot be seen from this host.  ``other_runs`` finds other runs on its disks.  ``file_sets`` are
+    further files in the folder of a file.
     """
 
     dut: Dut
@@ -79,6 +81,7 @@ class Target:
     traits: tuple[tuple[Path, bytes], ...] = ()
     unchecked: tuple[str, ...] = ()
     other_runs: OtherRuns = field(default_factory=lambda: OtherRuns({}))
+    file_sets: FileSets | None = None
 
     def require_same(self, step: str, what: str) -> None:
         """Raise DeviceFailed or HostFailed, in ``step``, if the path no longer leads to the claimed target, or if that
@@ -204,6 +207,7 @@ def claim_target(
                 new=new,
                 unchecked=unchecked,
                 other_runs=claims.enter_context(announced(real, root)),
+                file_sets=None if is_device else claims.enter_context(FileSets(real)),
             )
             change = _change(real, os.fstat(descriptor))
             if change:

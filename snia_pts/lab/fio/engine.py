@@ -22,6 +22,7 @@ from ...model.measurement import IdleOutcome, Measurement, Sample, Timing, Trans
 from ...model.steps import ContinuousStimulus, Stimulus
 from ...units import counted
 from .. import fio
+from ..device.file_sets import FileSets
 from ..device.identity import block_directory
 from ..engine import Guard, allow
 from ..evidence import last_number
@@ -67,12 +68,14 @@ class FioEngine:
         observer: Observer | None = None,
         meter: PowerMeter | None = None,
         descriptor: int | None = None,
+        file_sets: FileSets | None = None,
     ) -> None:
         """Run on ``path``, write evidence to the folder ``evidence``, and derive each stimulus's seed from ``seed``.
 
         ``version`` is that of fio; if it is empty, fio is asked.
         ``fixed_buffers`` requires io_uring and a host that may lock the buffers (``probe.can_lock_buffers``).
         With a ``descriptor``, the target is the device or file open there, even if ``path`` has changed since.
+        ``file_sets`` are required for stimuli on several files.
 
         Existing evidence stays; new evidence is numbered after it.  From now on ``clock`` is read before and after each
         stimulus, and about once a second, to detect a suspended host.  ``observer`` (by default of the target at
@@ -84,7 +87,7 @@ class FioEngine:
         self._refill = refill
         self._stall_seconds = stall_seconds
         self.version = version or fio_version(evidence)
-        self._path, self._descriptor = path, descriptor
+        self._path, self._descriptor, self._file_sets = path, descriptor, file_sets
         self._counted_by_process = is_counted_by_process(path)
         self._evidence = evidence
         self._seed = seed
@@ -252,7 +255,8 @@ class FioEngine:
             seed=seed,
             program=program,
             sampled=sampled,
-            had_holes=self._counted_by_process and has_holes(self._path, self._descriptor),
+            had_holes=self._counted_by_process
+            and any(has_holes(self._path, file) for file in self._file_set(stimulus) or (self._descriptor,)),
         )
 
     def _release(self, point: PreparedPoint, before: Guard) -> None:
@@ -324,7 +328,16 @@ class FioEngine:
         text = fio.job_file(
             stimulus, self._path, self._io_engine, seed, refill=self._refill, fixed_buffers=self._fixed_buffers
         )
-        return fio.JobFiles(job, text, self._path, self._descriptor), seed
+        return fio.JobFiles(job, text, self._path, self._descriptor, file_set=self._file_set(stimulus)), seed
+
+    def _file_set(self, stimulus: Stimulus) -> tuple[int, ...]:
+        """Return the descriptors of the files of a stimulus; none if that is the target."""
+        count = stimulus.file_count
+        if count == 1:
+            return ()
+        if self._file_sets is None:
+            raise fio.AnswerRejected("host", f"there is no folder for the {count} files of {stimulus.label}")
+        return self._file_sets.descriptors(count, stimulus.range_bytes // count)
 
     def _measurement(
         self, point: PreparedPoint, telemetry: TelemetrySample, *, allow_uncounted: bool = False

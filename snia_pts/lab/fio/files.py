@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...files import create
-from ..device.fio_name import fio_name
+from ..device.fio_name import fio_name, set_names
 from ..process import program as process
 from ..process.inherited import InheritedFiles
 from .job import TARGET, command
@@ -16,6 +16,7 @@ from .job import TARGET, command
 _WITHOUT_STATUS_FILE = {"TMPDIR": "/dev/null"}
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
 
@@ -27,9 +28,18 @@ class JobFiles:
     """
 
     def __init__(
-        self, path: Path, text: str, target: str = "", descriptor: int | None = None, *, replace: bool = False
+        self,
+        path: Path,
+        text: str,
+        target: str = "",
+        descriptor: int | None = None,
+        *,
+        file_set: Sequence[int] = (),
+        replace: bool = False,
     ) -> None:
         """Create the files.  The target is the open ``descriptor`` if given, else the path ``target``.
+
+        If there is a ``file_set``, the job uses these open files beside the target instead.
 
         Raises RunFolderError if a file exists, unless it is regular and ``replace`` is set.
         """
@@ -41,10 +51,15 @@ class JobFiles:
         except BaseException:
             self._job.close()
             raise
-        files = {str(path): self._job.fileno(), str(path.with_suffix(".json")): self._answer.fileno()}
+        files: dict[str, int] = {str(path): self._job.fileno(), str(path.with_suffix(".json")): self._answer.fileno()}
         name = fio_name(target) if target else ""
+        if file_set:
+            members = dict(zip((f"{{{member}}}" for member in set_names(target, len(file_set))), file_set, strict=True))
+            files, name = {**files, **members}, ":".join(members)
+        elif descriptor is not None:
+            files[name] = descriptor
         self.inherited = InheritedFiles(
-            files=files if descriptor is None else {**files, name: descriptor},
+            files=files,
             claims=() if descriptor is None else (descriptor,),
             environment={TARGET: name, **_WITHOUT_STATUS_FILE} if name else {},
         )

@@ -107,7 +107,9 @@ def job_file(
     """
     target = {"filename": f"${{{TARGET}}}", "allow_file_create": 0, "direct": 1}
     warning = ", and destroy the data on the target" if stimulus.read_percent < 100 else ""
-    hint = f"# Repeat it{warning}: {TARGET}={shlex.quote(fio_name(path))} fio FILE\n"
+    count = stimulus.file_count
+    names = shlex.quote(fio_name(path)) if count == 1 else f"FILE1:...:FILE{count}"  # fio reads no line of all names
+    hint = f"# Repeat it{warning}: {TARGET}={names} fio FILE\n"
     return hint + _job_file(stimulus, {**target, "refill_buffers": int(refill)}, io_engine, seed, fixed_buffers)
 
 
