@@ -11,6 +11,8 @@ import pytest
 
 from snia_pts.model.histogram import Histogram
 from snia_pts.model.measurement import NO_TRANSFERS, Direction, Measurement, Transfers, percentile_response_us
+from snia_pts.record.document import parse
+from snia_pts.record.result_xml import result_xml
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.formats import xlsx
 from snia_pts.report.pages import Page
@@ -19,6 +21,7 @@ from snia_pts.report.sections import response_over_time
 from snia_pts.report.tables import Table
 from snia_pts.results.attributes import Tail, tails
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import all_tables
 from snia_pts.spec import loop_rule
 from tests import samples
 from tests.test_report_data import Book
@@ -91,6 +94,39 @@ def test_reads_and_writes_are_apart_over_all_rounds_of_the_window() -> None:
     assert list(found["read"].percentiles_us.values()) == [100, 100, 100, 100, 200]
     assert list(found["write"].percentiles_us.values()) == [5000, 5000, 9000, None, None]
     assert (found["read"].maximum_us, found["write"].maximum_us) == (200, 9000)
+
+
+def test_result_xml_has_the_percentiles_of_reads_and_of_writes_with_their_counts() -> None:
+    """It omits the percentiles that need more I/Os than there are, here 10 000 for 99.99 % of 5000 writes."""
+    reads = {100_000: 19_999, 200_000: 1}
+    writes = {5_000_000: 990, 9_000_000: 10}
+    result = with_point(samples.iops_result(), "RND 4 KiB 65/35", {"read": reads, "write": writes})
+    elements = parse(result_xml(result), "result.xml").findall("percentiles[@point='RND 4 KiB 65/35']")
+    point = {"part": result.loops[0].part, "phase": "round", "point": "RND 4 KiB 65/35", "read_percent": "65"}
+    stimulus = {"block_size_bytes": "4096", "thread_count": "4", "queue_depth": "32"}
+    read = {"direction": "read", "ios": "100000", "maximum_response_us": "200", "five_nines_response_us": "200"}
+    read |= dict.fromkeys(
+        (f"{nines}_response_us" for nines in ("median", "two_nines", "three_nines", "four_nines")), "100"
+    )
+    write = {"direction": "write", "ios": "5000", "maximum_response_us": "9000"}
+    write |= {"median_response_us": "5000", "two_nines_response_us": "5000", "three_nines_response_us": "9000"}
+
+    assert [dict(element.attrib) for element in elements] == [point | stimulus | read, point | stimulus | write]
+
+
+@pytest.mark.parametrize("test", ["composite", "wsat", "xsr"])
+def test_result_xml_has_the_rows_of_the_table_of_percentiles(test: str) -> None:
+    """Also those of histograms; a run whose stimuli have no rounds and no histogram has none."""
+    result = samples.result_of(test)
+    (table,) = (table for table in all_tables(result) if table.name == "percentiles")
+    rows = [dict(zip(table.fields, row, strict=True)) for row in table.rows]
+    elements = parse(result_xml(result), "result.xml").findall("percentiles")
+
+    assert bool(rows) == (test != "xsr")
+    assert len(elements) == len(rows)
+    for element, row in zip(elements, rows, strict=True):
+        assert set(element.attrib) == {name for name, value in row.items() if value is not None}
+        assert all(float(element.attrib[name]) == row[name] for name in row if name.endswith("_us") and row[name])
 
 
 @pytest.mark.long_but_first

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..units import MB
 from .histogram import Histogram, merge
-from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us, rate_per_second
+from .measurement import NINES, Measurement, Sample, percentiles_response_us, rate_per_second
 from .steps import FILL_PHASES, ContinuousStimulus, Phase, Stimulus
 from .telemetry import TelemetrySample
 
@@ -178,6 +178,7 @@ def _telemetry_row(telemetry: TelemetrySample | None) -> tuple[float | None, ...
 
 def _to_sample(measurement: Measurement) -> Sample:
     seconds = measurement.runtime_ms / 1000
+    three_nines_us, four_nines_us, five_nines_us = percentiles_response_us([measurement], NINES)
     return Sample(
         number=1,
         ended_seconds=seconds,
@@ -188,8 +189,8 @@ def _to_sample(measurement: Measurement) -> Sample:
         write_bytes=measurement.write.transferred_bytes,
         average_response_us=measurement.average_response_us,
         maximum_response_us=measurement.maximum_response_us,
-        three_nines_us=percentile_response_us([measurement], 99.9),
-        four_nines_us=percentile_response_us([measurement], 99.99),
-        five_nines_us=percentile_response_us([measurement], FIVE_NINES),
+        three_nines_us=three_nines_us,
+        four_nines_us=four_nines_us,
+        five_nines_us=five_nines_us,
         telemetry=measurement.telemetry,
     )

@@ -39,6 +39,8 @@ from ..results.attributes import (
     sizes,
     specification_attributes,
     stimulus_attributes,
+    tail_attributes,
+    tails,
     window_points,
 )
 from ..results.imported import Imported
@@ -117,6 +119,8 @@ def _document(result: TestResult, columns: list[tuple[array[float], range]]) -> 
         _sampling(root, result.sampling)
     for line in result.time_lines:
         _time_line(root, result, line, columns)
+    for tail in tails(result):
+        _element(root, "percentiles", tail_attributes(tail))
     _gaps(root, result.gaps)
     if result.conclusion:
         _element(root, "conclusion", {"reason": result.conclusion.reason})

@@ -179,6 +179,24 @@ def _tails(measured: Sequence[Measurement], *, part: str, phase: str, point: str
             )
 
 
+def tail_attributes(tail: Tail) -> dict[str, Value]:
+    """Return a tail with the names of result.xml; None for percentiles with too few I/Os."""
+    stimulus = tail.stimulus
+    return {
+        "part": tail.part,
+        "phase": tail.phase,
+        "point": tail.point,
+        "read_percent": stimulus.read_percent,
+        **sizes(stimulus.block_size_bytes),
+        "thread_count": stimulus.thread_count,
+        "queue_depth": stimulus.queue_depth,
+        "direction": tail.direction,
+        "ios": tail.ios,
+        **tail.percentiles_us,
+        "maximum_response_us": tail.maximum_us,
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedPoint:
     """A named point: name, stimulus, axis values, and figures with their names."""

@@ -15,7 +15,7 @@ from ..model.measurement import (
     Measurement,
     average_response_us,
     mean,
-    percentile_response_us,
+    percentiles_response_us,
     rate_per_second,
     sync_percentile_us,
 )
@@ -150,11 +150,7 @@ def _point_figures(at: str, measured: Sequence[Measurement], steady: bool) -> It
         weights=() if any(point.reported for point in timed) else tuple(float(point.ios) for point in timed),
         steady=steady,
     )
-    for percent in NINES:
-        value_us = percentile_response_us(measured, percent)
-        yield _response(
-            f"response_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000, steady
-        )
+    yield from _percentile_figures(at, measured, NINES, steady)
     maximum_us = max((point.maximum_response_us for point in measured if point.timed), default=math.nan)
     yield _response("maximum_response_ms", at, maximum_us / 1000, steady)
 
@@ -170,9 +166,8 @@ def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyF
             ("write_iops", tuple(point.write.iops for point in measured)),
         ):
             yield KeyFigure(metric=name, at=at, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
-    for percent in _WORKLOAD_PERCENTILES if measured[0].stimulus.timed else ():
-        value_us = percentile_response_us(measured, percent)
-        yield _response(f"response_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000)
+    if measured[0].stimulus.timed:
+        yield from _percentile_figures(at, measured, _WORKLOAD_PERCENTILES)
     times = [point.sync for point in measured if point.sync is not None]
     calls = sum(sync.calls for sync in times)
     if calls:
@@ -182,6 +177,14 @@ def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyF
             value_us = sync_percentile_us(measured, percent)
             yield _response(f"sync_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000)
         yield _response("maximum_sync_ms", at, max(sync.max_ns for sync in times) / NS_PER_MS)
+
+
+def _percentile_figures(
+    at: str, measured: Sequence[Measurement], percents: Sequence[float], steady: bool = True
+) -> Iterator[KeyFigure]:
+    for percent, value_us in zip(percents, percentiles_response_us(measured, percents), strict=True):
+        value_ms = math.nan if value_us is None else value_us / 1000
+        yield _response(f"response_{percent:g}_percent_ms", at, value_ms, steady)
 
 
 def _response(metric: str, at: str, value: float, steady: bool = True) -> KeyFigure:
@@ -254,7 +257,4 @@ def _line_figures(line: TimeLine, at: str, rows: range, steady: bool) -> Iterato
     yield _response("average_response_ms", at, response_us / ios / 1000, steady)
     yield _response("maximum_response_ms", at, max(line.maximum_response_us[row] for row in rows) / 1000, steady)
     if line.phase == "histogram":
-        for percent in NINES:
-            value_us = percentile_response_us(line.measurements, percent) if line.measurements else None
-            name = f"response_{percent:g}_percent_ms"
-            yield _response(name, at, math.nan if value_us is None else value_us / 1000, steady)
+        yield from _percentile_figures(at, line.measurements, NINES, steady)

@@ -23,9 +23,9 @@ from .attributes import (
     measurement_figures,
     repeated_points,
     run_attributes,
-    sizes,
     specification_attributes,
     stimulus_attributes,
+    tail_attributes,
     tails,
     window_points,
 )
@@ -172,7 +172,7 @@ def all_tables(result: TestResult) -> Iterator[DataTable]:
         yield _table("points", "Means of all repeats", _repeated(result))
     else:
         yield _table("points", "Means over the measurement window", _points(result))
-    yield _table("percentiles", "Response time percentiles of reads and of writes", _percentiles(result))
+    yield _table("percentiles", "Response time percentiles of reads and of writes", map(tail_attributes, tails(result)))
     yield _table("prepared", "Host settings as they were read back", _prepared(result))
     yield _table("measurements", "All measurements", _measurements(result))
     yield _table("iostat", "The block layer during all measurements, with ramps; await in ms", _iostat(result))
@@ -288,24 +288,6 @@ def _repeated(result: TestResult) -> Iterator[Row]:
         attributes.pop("name", None)
         axis_values = {f"axis.{key}": point.axis_values.get(key) for key in result.facts.spec.axes}
         yield {"point": point.name, **axis_values, **attributes, **point.figures}
-
-
-def _percentiles(result: TestResult) -> Iterator[Row]:
-    for tail in tails(result):
-        stimulus = tail.stimulus
-        yield {
-            "part": tail.part,
-            "phase": tail.phase,
-            "point": tail.point,
-            "read_percent": stimulus.read_percent,
-            **sizes(stimulus.block_size_bytes),
-            "thread_count": stimulus.thread_count,
-            "queue_depth": stimulus.queue_depth,
-            "direction": tail.direction,
-            "ios": tail.ios,
-            **tail.percentiles_us,
-            "maximum_response_us": tail.maximum_us,
-        }
 
 
 def _prepared(result: TestResult) -> Iterator[Row]:

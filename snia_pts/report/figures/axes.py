@@ -94,7 +94,7 @@ def set_log_y(axes: Axes, values: Iterable[float]) -> None:
     room = (ticks[-1] / ticks[0]) ** 0.03  # for a marker or line at either end
     axes.set_ylim(ticks[0] / room, ticks[-1] * room)
     axes.set_yticks(ticks, [tick_label(tick, ticks[-1]) for tick in ticks])
-    axes.tick_params(axis="y", which="minor", left=False, right=False, labelleft=False)
+    axes.minorticks_off()
 
 
 def _ends(ticks: Sequence[float], highest: float) -> tuple[float, float]:

@@ -53,16 +53,23 @@ class HeatMap:
         # The lightest and the darkest quarter of the colours are left out: text on them is readable.
         scale, colours = norm(min(known), max(max(known), min(known) * 1.001)), colormaps["Blues"]
         rows, columns = self.down.keys, self.across.keys
-        for y, row in enumerate(rows):
-            for x, column in enumerate(columns):
-                value = self.values.get((row, column), math.nan)
-                share = float(scale(value)) if math.isfinite(value) else math.nan
-                colour = "white" if math.isnan(share) else colours(0.1 + 0.75 * share)
-                axes.bar(x, 1, width=1, bottom=y - 0.5, color=colour, edgecolor="white", linewidth=0.5)
-                if len(rows) <= _MAX_ROWS and len(columns) <= _MAX_COLUMNS:
-                    text = f"{MARK if (row, column) in self.marked else ''}{short_number(value)}"
-                    ink = "white" if share > 0.6 else INK
-                    axes.text(x, y, text, ha="center", va="center", fontsize=_FONT, color=ink)
+        places = {(row, column): (x, y) for y, row in enumerate(rows) for x, column in enumerate(columns)}
+        values = [self.values.get(place, math.nan) for place in places]
+        shares = [float(scale(value)) if math.isfinite(value) else math.nan for value in values]
+        axes.bar(
+            [x for x, _ in places.values()],
+            1,
+            width=1,
+            bottom=[y - 0.5 for _, y in places.values()],
+            color=["white" if math.isnan(share) else colours(0.1 + 0.75 * share) for share in shares],
+            edgecolor="white",
+            linewidth=0.5,
+        )
+        if len(rows) <= _MAX_ROWS and len(columns) <= _MAX_COLUMNS:
+            for (place, (x, y)), value, share in zip(places.items(), values, shares, strict=True):
+                text = f"{MARK if place in self.marked else ''}{short_number(value)}"
+                ink = "white" if share > 0.6 else INK
+                axes.text(x, y, text, ha="center", va="center", fontsize=_FONT, color=ink)
         axes.set_xlim(-0.5, len(columns) - 0.5)
         axes.set_ylim(-0.5, len(rows) - 0.5)
         for side, set_ticks in ((self.across, axes.set_xticks), (self.down, axes.set_yticks)):

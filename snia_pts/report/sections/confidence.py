@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...model.histogram import Histogram
-from ...model.measurement import FIVE_NINES, NINES, average_response_us, percentile_response_us, rate_per_second
+from ...model.measurement import FIVE_NINES, NINES, average_response_us, percentiles_response_us, rate_per_second
 from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...units import MB, duration, number
@@ -86,7 +86,7 @@ def confidence(line: TimeLine) -> Confidence:
     runtime_ms = sum(part.runtime_ms for part in measurements)
     times_us = (
         average_response_us(measurements) if ios else None,
-        *(percentile_response_us(measurements, percent) for percent in NINES),
+        *percentiles_response_us(measurements, NINES),
         max(part.maximum_response_us for part in measurements) if ios else None,
     )
     return Confidence(
