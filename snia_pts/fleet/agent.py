@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString
 from uuid import UUID
@@ -73,6 +74,7 @@ class Agent:
         self._changed = asyncio.Condition()
         self._active: set[UUID] = set()
         self._output_sizes: dict[UUID, int] = {}
+        self._submitted: dict[UUID, datetime] = {}
         self._connection: psycopg.AsyncConnection[dict[str, Any]] | None = None
         self._reachable: bool | None = None
 
@@ -179,12 +181,16 @@ class Agent:
         finally:
             self._active.discard(run_id)
             self._output_sizes.pop(run_id, None)
+            self._submitted.pop(run_id, None)
             await self._notify()
 
     async def _request(self, run_id: UUID) -> RunRequest | None:
         """Return a request of this host; None for another one.  Raises SpecError for an invalid one."""
-        rows = await self._query("SELECT request FROM lab_request WHERE run_id = %s", run_id)
-        return parse_request(json.dumps(rows[0]["request"])) if rows else None
+        rows = await self._query("SELECT request, submitted FROM lab_request WHERE run_id = %s", run_id)
+        if not rows:
+            return None
+        self._submitted[run_id] = rows[0]["submitted"]
+        return parse_request(json.dumps(rows[0]["request"]))
 
     async def _perform(self, request: RunRequest) -> None:
         run_id = request.run_id
@@ -279,7 +285,7 @@ class Agent:
             resume = outcome.decision
         if isinstance(outcome, Ended | Lost) and resume:
             return self._runs.resume(request.run_id, from_purge=resume == "from-purge")
-        return self._runs.ensure(request)
+        return self._runs.ensure(request, self._submitted.get(request.run_id))
 
     async def _report_end(self, run_id: UUID, outcome: Ended) -> None:
         code = outcome.exit_code
