@@ -74,6 +74,8 @@ class TestLab:
         with self.open() as lab:
             lab.add_host(name)
         url = self.url.replace("lab@", f"agent_{name}@")
+        if "listen_addresses=127.0.0.1" in self.server.settings:
+            url = f"postgresql://agent_{name}@127.0.0.1/{url.partition('@/')[2].partition('?')[0]}"
         self.hosts[name] = Host(name, self.folder / name, url, serials, side_by_side)
         return self.hosts[name]
 
