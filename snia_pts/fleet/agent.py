@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, LiteralString
 from uuid import UUID
@@ -35,12 +36,14 @@ from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
 from .sending import ResultSender
-from .state_folder import lock_file, make_private_folder
+from .state_folder import RunState, lock_file, make_private_folder
 
 _HEARTBEAT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 _RESULTS_SECONDS = 5.0
 _RECONNECT_SECONDS = 1.0
+#: As the migration ``output`` checks it.
+_OUTPUT_BYTES = 65_536
 #: The exit codes of a run whose measurements are complete.
 _COMPLETE = (0, LimitsMissed.exit_code)
 _UNKNOWN = "It was started, but the state folder of this host does not have it: look at the drive before you resume it."
@@ -70,6 +73,8 @@ class Agent:
         self._wishes: Mapping[UUID, _Wish] = {}
         self._changed = asyncio.Condition()
         self._active: set[UUID] = set()
+        self._output_sizes: dict[UUID, int] = {}
+        self._submitted: dict[UUID, datetime] = {}
         self._connection: psycopg.AsyncConnection[dict[str, Any]] | None = None
         self._reachable: bool | None = None
 
@@ -175,12 +180,17 @@ class Agent:
             raise
         finally:
             self._active.discard(run_id)
+            self._output_sizes.pop(run_id, None)
+            self._submitted.pop(run_id, None)
             await self._notify()
 
     async def _request(self, run_id: UUID) -> RunRequest | None:
         """Return a request of this host; None for another one.  Raises SpecError for an invalid one."""
-        rows = await self._query("SELECT request FROM lab_request WHERE run_id = %s", run_id)
-        return parse_request(json.dumps(rows[0]["request"])) if rows else None
+        rows = await self._query("SELECT request, submitted FROM lab_request WHERE run_id = %s", run_id)
+        if not rows:
+            return None
+        self._submitted[run_id] = rows[0]["submitted"]
+        return parse_request(json.dumps(rows[0]["request"]))
 
     async def _perform(self, request: RunRequest) -> None:
         run_id = request.run_id
@@ -199,6 +209,7 @@ class Agent:
                 sent = await self._stop_if_requested(run_id, sent)
                 await asyncio.sleep(_POLL_SECONDS)
                 outcome = await asyncio.to_thread(self._runs.state, run_id)
+                await self._send_output(run_id, has_ended=not isinstance(outcome, Running))
             elif isinstance(outcome, Ended) and not resume:
                 return await self._report_end(run_id, outcome)
             elif isinstance(outcome, Lost) and outcome.decision == "hold" and not resume:
@@ -217,6 +228,24 @@ class Agent:
                 await asyncio.to_thread(self._runs.stop, run_id, at_once=wish.stop == "now")
                 return wish.stop
         return sent
+
+    async def _send_output(self, run_id: UUID, *, has_ended: bool) -> None:
+        """Send the lines that a run has printed and that the database does not have, also an incomplete last one."""
+        path = RunState.of(self._configuration.state_folder, run_id).output
+        size = self._output_sizes.get(run_id)
+        if size is None:
+            size = await self._add_output(run_id, 0, b"")
+        while content := await asyncio.to_thread(_read_lines, path, size, is_complete=has_ended):
+            stored = await self._add_output(run_id, size, content)
+            if stored == size:
+                break  # the database takes no more of this run
+            size = stored
+        self._output_sizes[run_id] = size
+
+    async def _add_output(self, run_id: UUID, start: int, content: bytes) -> int:
+        """Add output of a run to the database; return how much of it the database has."""
+        rows = await self._query("SELECT lab_add_output(%s, %s, %s) AS stored", run_id, start, content)
+        return int(rows[0]["stored"])
 
     async def _may_start(self, run_id: UUID) -> bool:
         """Wait until nothing hinders the start of a run, and a place is free; False if it is to be stopped."""
@@ -256,7 +285,7 @@ class Agent:
             resume = outcome.decision
         if isinstance(outcome, Ended | Lost) and resume:
             return self._runs.resume(request.run_id, from_purge=resume == "from-purge")
-        return self._runs.ensure(request)
+        return self._runs.ensure(request, self._submitted.get(request.run_id))
 
     async def _report_end(self, run_id: UUID, outcome: Ended) -> None:
         code = outcome.exit_code
@@ -300,6 +329,20 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
         return
+
+
+def _read_lines(path: Path, start: int, *, is_complete: bool) -> bytes:
+    """Return complete lines of a file from a byte on, at most what the database takes at once.
+
+    The last line of a file that ``is_complete`` may have no end.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            content = file.read(_OUTPUT_BYTES)
+    except FileNotFoundError:
+        return b""
+    return content if is_complete or len(content) == _OUTPUT_BYTES else content[: content.rfind(b"\n") + 1]
 
 
 def _verdict(folder: Path) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from ..cli.main import run_reported
+from ..lab.process.detached import close_order
 from .agent import Agent, only_agent
 from .configuration import read_configuration
 from .run_state import HostRuns
@@ -13,7 +18,17 @@ from .run_state import HostRuns
 
 def agent(arguments: argparse.Namespace) -> int:
     """Serve the queue of this host until a signal."""
-    configuration = read_configuration(arguments.configuration)
+    return _serve(arguments.configuration)
+
+
+def run_detached(order: Mapping[str, Any]) -> None:
+    """Serve the queue as a process that another one has started, until a signal."""
+    close_order()
+    raise SystemExit(run_reported(lambda _: _serve(Path(order["configuration"]))))
+
+
+def _serve(path: Path) -> int:
+    configuration = read_configuration(path)
     with only_agent(configuration.state_folder):
         asyncio.run(Agent(configuration, HostRuns(configuration), _say).serve())
     return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
@@ -15,8 +17,9 @@ from ..cli.options import formats_of, labels_of
 from ..cli.text.formatting import json_text, table
 from ..cli.text.plan import exclusions
 from ..cli.text.terminal import answer, print_lines, say
-from ..errors import HostFailed, RecordError, UsageError
-from ..files import create
+from ..errors import HostFailed, LabError, RecordError, UsageError
+from ..files import create, shell_quoted
+from ..runner.signals import stopped_by_signals
 from ..spec.limits import read_limits
 from ..store.database import DEFAULT
 from ..text import printable
@@ -24,10 +27,13 @@ from ..units import capacity, counted, duration
 from .campaign import CampaignPlan, plan_campaign
 from .collect import collect
 from .connection import connection_parameters
-from .operations import Lab
+from .demo import run_demo
+from .operations import Lab, LogEntry
+from .private_server import PrivateServer
 from .request import RunRequest, parse_request
 
 _RUN_DIGITS = 8
+_FOLLOW_SECONDS = 1.0
 _GAP = "  "
 #: The text of a cell in each column of a table, of a row of the lab.
 _Columns = Mapping[str, Callable[[Mapping[str, Any]], str]]
@@ -37,6 +43,53 @@ def init(arguments: argparse.Namespace) -> int:
     """Make or upgrade the tables."""
     with Lab(_url(arguments), create=True) as lab:
         say(f"{lab.name} is ready; snia-pts lab host add NAME adds a host")
+    return 0
+
+
+def up(arguments: argparse.Namespace) -> int:
+    """Start the server of a lab in a folder, make it if the folder is new, and print what a shell evaluates."""
+    server = PrivateServer.at(arguments.folder)
+    if not server.exists:
+        server.create()
+    if not server.is_running:
+        server.start()
+    server.create_database()
+    with Lab(server.url(), create=True):
+        say(f"PostgreSQL runs in {server.folder}; snia-pts lab down {shell_quoted(server.folder)} stops it")
+        agent = f'database = "{server.url(role="agent_NAME")}"'
+        say(f"snia-pts lab host add NAME adds a host; in its agent.toml: {agent}")
+    print_lines([f"export SNIA_PTS_LAB='{server.url()}'"])
+    return 0
+
+
+def down(arguments: argparse.Namespace) -> int:
+    """Stop the server of a lab; its data stay."""
+    server = PrivateServer.at(arguments.folder)
+    server.stop()
+    say(f"the server in {server.folder} is stopped; tests go on; snia-pts lab up starts it again")
+    return 0
+
+
+def demo(_arguments: argparse.Namespace) -> int:
+    """Show a lab that loses its agent and its database."""
+    began = time.monotonic()
+
+    def tell(sentence: str) -> None:
+        print_lines([f"{time.monotonic() - began:6.1f} s  {sentence}"])
+        sys.stdout.flush()
+
+    with stopped_by_signals():
+        runs = run_demo(tell)
+    columns = ("drive", "host", "test", "state", "starts", "in the store")
+    rows = (
+        (run.serial, run.host, run.test, run.state, str(run.starts), "yes" if run.is_stored else "no") for run in runs
+    )
+    print_lines(["", *table(columns, rows), ""])
+    wrong = [run for run in runs if not run.is_right]
+    if wrong:
+        reason = f"{counted(len(wrong), 'test')} of the demo did not finish after one start, with a stored result"
+        raise LabError(url="of the demo", reason=reason, hint="This is a defect: report the table above.")
+    tell(f"All {len(runs)} tests were started once; nothing is lost.")
     return 0
 
 
@@ -259,6 +312,29 @@ def show_hosts(arguments: argparse.Namespace) -> int:
         "last call": lambda host: "never" if host["seconds_ago"] is None else f"{duration(host['seconds_ago'])} ago",
     }
     return _show(arguments, hosts, columns, "the lab has no hosts; snia-pts lab host add NAME adds one")
+
+
+def show_log(arguments: argparse.Namespace) -> int:
+    """Print what happened to a run and what it printed, and go on with that until it ends if wanted."""
+    with Lab(_url(arguments)) as lab:
+        for entries in lab.follow(arguments.run):
+            for entry in entries:
+                print_lines(_log_lines(entry))
+            sys.stdout.flush()
+            if not arguments.follow:
+                break
+            time.sleep(_FOLLOW_SECONDS)
+    return 0
+
+
+def _log_lines(entry: LogEntry) -> Iterator[str]:
+    """Yield the line of an event, or the lines that a run printed, indented."""
+    if entry.event:
+        message = f": {entry.text}" if entry.text else ""
+        yield printable(f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}  {entry.event}{message}")
+        return
+    for line in entry.text.splitlines():
+        yield printable(f"  {line}")
 
 
 def stop(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,8 @@ import secrets
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 from typing import cast as cast_type
 from uuid import UUID
@@ -24,7 +26,7 @@ from .database import failures_named, open_lab
 from .drive_facts import parse_facts
 from .queue import MAX_PRIORITY, cancel_job, defer_run
 from .request import RunRequest, parse_request, request_json
-from .schema import DRIVE, EVENT, HOST, REQUEST, RUN
+from .schema import DRIVE, EVENT, HOST, OUTPUT, REQUEST, RUN
 
 #: The states of a run that has not ended, and of one that can be resumed.
 UNFINISHED = ("queued", "running")
@@ -34,6 +36,15 @@ SILENT_SECONDS = 30
 _AGENT_PREFIX = "agent_"
 #: As the first migration checks it.
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """An event of a run and its message, or lines that the run printed (``event`` is empty then)."""
+
+    at: datetime
+    event: str
+    text: str
 
 
 class Lab:
@@ -280,6 +291,31 @@ class Lab:
             self._defer(connection, run_id, host, serial, MAX_PRIORITY + 1)
             self._note(connection, "resume", policy, run_id=run_id, host=host, serial=serial)
         return str(host)
+
+    def follow(self, run: str) -> Iterator[list[LogEntry]]:
+        """Yield what happened to a run and what it printed, in order: all so far, then what is new at each step.
+
+        Ends after the run has; an empty list is nothing new.  Raises UsageError.
+        """
+        event = output = 0
+        with self.transaction() as connection:
+            run_id = self._run(connection, run)["run_id"]
+        events = select(EVENT.c.id, EVENT.c.at, EVENT.c.kind, EVENT.c.message).where(EVENT.c.run_id == run_id)
+        pieces = select(OUTPUT.c.id, OUTPUT.c.at, OUTPUT.c.content).where(OUTPUT.c.run_id == run_id)
+        state = select(RUN.c.state).where(RUN.c.run_id == run_id)
+        while True:
+            has_ended = self._rows(state)[0]["state"] not in UNFINISHED
+            found = self._rows(events.where(EVENT.c.id > event).order_by(EVENT.c.id))
+            printed = self._rows(pieces.where(OUTPUT.c.id > output).order_by(OUTPUT.c.id))
+            entries = [LogEntry(at=row["at"], event=row["kind"], text=row["message"]) for row in found]
+            entries += [
+                LogEntry(at=row["at"], event="", text=row["content"].decode("utf-8", "replace")) for row in printed
+            ]
+            event = max((row["id"] for row in found), default=event)
+            output = max((row["id"] for row in printed), default=output)
+            yield sorted(entries, key=lambda entry: entry.at)
+            if has_ended:
+                return
 
     def hold(self, serial: str, reason: str) -> None:
         """Start nothing new on a drive until it is released."""

@@ -52,6 +52,7 @@ from .configuration import AgentConfiguration, AgentDrive, read_configuration
 from .progress import read_progress
 from .request import RunRequest
 from .run_options import resume_options, run_options
+from .side_by_side import SharedHost
 from .state_folder import Exit, RunState, Start, drive_lock, make_private_folder, now
 from .unit import LOCK_DESCRIPTORS
 
@@ -104,7 +105,8 @@ def _use_permission(configuration: AgentConfiguration, state: RunState, run_lock
         return NotResumable.exit_code
     start = Start(claim=claim, kind=state.claimed_kind(claim), began=False, pid=os.getpid(), at=now())
     state.record_start(start)
-    process = _RunProcess(configuration, state, start, began=any(earlier.began for earlier in starts))
+    host = SharedHost(state_folder=configuration.state_folder, run_id=UUID(state.path.name), started=start.at)
+    process = _RunProcess(configuration, state, start, began=any(earlier.began for earlier in starts), host=host)
     try:
         code = process.perform()
     except BaseException as error:
@@ -136,14 +138,22 @@ class _RunProcess:
     state: RunState
     start: Start
     began: bool
+    host: SharedHost
     verdict: str = ""
     stop: StopEvent = field(default_factory=StopEvent)
 
     def perform(self) -> int:
         """Perform the test and print its result; return the exit code.  Raises what ends it otherwise."""
         on_event = partial(self._on_event, Terminal("log").on_event)
+        caller = Caller(
+            on_event=on_event,
+            confirm=refuse,
+            stop=self.stop,
+            host_settings=self.host.settings,
+            end_warnings=self.host.end_warnings,
+        )
         with stopped_by_signals():
-            return self._perform(Caller(on_event=on_event, confirm=refuse, stop=self.stop))
+            return self._perform(caller)
 
     def _perform(self, caller: Caller) -> int:
         request = self.state.request()
@@ -152,6 +162,8 @@ class _RunProcess:
         target = present_target(request, drive)
         options = run_options(request, drive, path, target)
         make_private_folder(self.configuration.run_folder)
+        if not target.startswith(SIMULATED):
+            self.host.take_cpus(target, self.configuration.side_by_side)
         if read_progress(path, began=self.began) == "finished":
             return self._show(_report(path, options))
         from_purge = self.start.kind == "from-purge"

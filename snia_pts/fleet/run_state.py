@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -63,9 +64,10 @@ class HostRuns:
         self._configuration = configuration
         self._units = Units(configuration)
 
-    def ensure(self, request: RunRequest) -> Outcome:
+    def ensure(self, request: RunRequest, submitted: datetime | None = None) -> Outcome:
         """Start a run that this host has never started; return the state of any other one.
 
+        ``submitted`` is when it was requested, for the time in the queue in its result.
         May be called as often as desired, also by several processes: a run id is started at most once.  Raises
         RequestRefused and UsageError if the host may not perform the request, and TargetBusy if another run has the
         drive; then nothing is started.
@@ -81,8 +83,10 @@ class HostRuns:
             if not run.claims:
                 if not run.exists:
                     run.accept(request)
+                if submitted:
+                    run.record_submission(submitted)
                 return self._start(run, "fresh", *locks)
-        return self.ensure(request)  # another process was faster
+        return self.ensure(request, submitted)  # another process was faster
 
     def state(self, run_id: UUID) -> Outcome | None:
         """Return the state of a run; None if it was never started on this host.  Raises RecordError."""

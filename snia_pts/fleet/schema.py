@@ -108,6 +108,17 @@ EVENT = Table(
     Column("message", Text, nullable=False, server_default=_EMPTY),
     Index(None, "run_id"),
 )
+#: A piece of what the processes of a run printed; it begins at ``start_byte``.
+OUTPUT = Table(
+    "lab_output",
+    METADATA,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("run_id", UUID(as_uuid=True), ForeignKey("lab_request.run_id"), nullable=False),
+    _time("at", default=True),
+    Column("start_byte", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    UniqueConstraint("run_id", "start_byte"),
+)
 #: A piece of the results of a run, as its agent sent it; ``digest`` is the SHA-256 of ``content``.
 CHUNK = Table(
     "lab_chunk",

@@ -120,6 +120,18 @@ class RunState:
         with _failures_named(self.path):
             replace_file(self.path / "request.json", request_json(request))
 
+    def record_submission(self, at: datetime) -> None:
+        """Write when the run was requested.  Raises RunFolderError."""
+        with _failures_named(self.path):
+            replace_file(self.path / "submitted", at.isoformat().encode())
+
+    @property
+    def submitted(self) -> datetime | None:
+        """When the run was requested, by the clock of the database; None if it is not known."""
+        with suppress(OSError, ValueError):
+            return datetime.fromisoformat(read_regular(self.path / "submitted", _MAX_BYTES).decode())
+        return None
+
     def request(self) -> RunRequest:
         """Return the request; raises RecordError."""
         try:

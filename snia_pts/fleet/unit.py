@@ -62,10 +62,10 @@ class Units:
             return False
         return _systemctl("show", "--property=ActiveState", "--value", _unit(run)) in _ALIVE
 
-    def terminate(self, run: RunState) -> bool:
-        """Send SIGTERM to the process of a run; return False if it cannot be identified yet.  Raises HostFailed."""
+    def terminate(self, run: RunState, number: signal.Signals = signal.SIGTERM) -> bool:
+        """Send a signal to the process of a run; return False if it cannot be identified yet.  Raises HostFailed."""
         if self._configuration.units == "systemd":
-            _systemctl("kill", "--kill-who=main", "--signal=SIGTERM", _unit(run))
+            _systemctl("kill", "--kill-who=main", f"--signal={number.name}", _unit(run))
             return True
         if (pid := run.pid) is None:
             return False
@@ -76,7 +76,7 @@ class Units:
         try:
             if not _has_open(pid, run.lock):  # the number may be that of another process by now
                 return False
-            signal.pidfd_send_signal(process, signal.SIGTERM)
+            signal.pidfd_send_signal(process, number)
         except ProcessLookupError:
             return False
         finally:

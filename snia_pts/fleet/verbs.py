@@ -33,6 +33,11 @@ def add_lab(add: AddVerb) -> None:
         added.set_defaults(verb=LazyVerb(f"{_COMMANDS}:{function}"))
         return added
 
+    verb("demo", "show a lab with simulated drives whose agent and database are killed (a minute or two)", "demo")
+    up = verb("up", "make and start a PostgreSQL server for a lab of this machine, and print its URL", "up")
+    down = verb("down", "stop the server of lab up; tests in progress go on", "down")
+    for parser in (up, down):
+        parser.add_argument("folder", metavar="DIR", type=path, help="the folder of the server, for example lab")
     _add_database(verb("init", "make or upgrade the tables and roles of a lab in an empty database", "init"))
     host = verbs.add_parser("host", help="add a host").add_subparsers(title="verbs", metavar="VERB", required=True)
     adding = host.add_parser("add", help="add a host and the role of its agent", allow_abbrev=False)
@@ -69,7 +74,9 @@ def add_lab(add: AddVerb) -> None:
     stop.add_argument("--now", action="store_true", help="stop it at once; the current point is lost")
     resume = verb("resume", "resume a run that stopped, failed or is lost", "resume")
     resume.add_argument("--from-purge", action="store_true", help="start again at the last purge")
-    for parser in (stop, resume):
+    log = verb("logs", "print what happened to a run, and what it printed", "show_log")
+    log.add_argument("--follow", action="store_true", help="go on until the run ends")
+    for parser in (stop, resume, log):
         parser.add_argument("run", metavar="RUN", help="the number of the run, or its first digits")
         _add_database(parser)
     hold = verb("hold", "start nothing new on a drive; a run in progress goes on", "hold")

@@ -251,7 +251,7 @@ _OUTCOMES = ("end of the run", "steady state", "host-limited points", "what ende
 #: Host settings that a run records only if they are a problem.
 _RECORDED_IF_BAD = ("direct I/O",)
 #: Momentary readings, which differ between any two runs.
-_MOMENTARY = ("other load", "other I/O", "swap")
+_MOMENTARY = ("other load", "other I/O", "swap", "time in the queue")
 
 
 def context_differences(results: Sequence[TestResult]) -> tuple[ContextDifference, ...]:

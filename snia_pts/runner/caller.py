@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event as StopEvent
 
+from ..model.test_platform import HostSetting
+from ..results.result import RunWarning
 from .confirmation import Confirm, refuse
 from .events import Notice, OnEvent, ignore_event
 
@@ -14,12 +17,18 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller of a run: its callbacks for events and confirmation, a token to stop the run, and its command line."""
+    """The caller of a run: its callbacks for events and confirmation, a token to stop the run, and its command line.
+
+    ``host_settings`` returns what the caller knows about the host at the start of a test, ``end_warnings`` what a
+    reader must know at its end; both become part of the result.
+    """
 
     on_event: OnEvent = ignore_event
     confirm: Confirm = refuse
     stop: StopEvent | None = None
     command_line: tuple[str, ...] = ()
+    host_settings: Callable[[], tuple[HostSetting, ...]] = tuple
+    end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple
 
     def tell(self, text: str) -> None:
         """Send a notice."""

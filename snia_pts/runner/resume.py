@@ -337,7 +337,7 @@ def _resume_claimed(
         now=context.now,
         read_health=context.read_health,
         read_content=context.read_content,
-        end_warnings=context.end_warnings,
+        end_warnings=lambda: (*context.end_warnings(), *caller.end_warnings()),
         durable=context.durable,
         stop=caller.stop,
         before_first_entry=lambda: forget(folder.path),  # the existing report is outdated once the run resumes

@@ -182,7 +182,7 @@ def _perform(
     plan = plan_test(spec, dut, target.speed(spec), options)
     stimuli = (*plan.preconditioning, *plan.stimuli)
     context = target.context(spec, folder.evidence, seed, ticker(caller.on_event), stimuli)
-    platform = replace(read_platform(context.engine), settings=settings)
+    platform = replace(read_platform(context.engine), settings=(*settings, *caller.host_settings()))
     facts = RunFacts(
         run_id=run_id,
         started=context.now().isoformat(timespec="milliseconds"),
@@ -217,7 +217,7 @@ def _perform(
         now=context.now,
         read_health=context.read_health,
         read_content=context.read_content,
-        end_warnings=context.end_warnings,
+        end_warnings=lambda: (*context.end_warnings(), *caller.end_warnings()),
         durable=context.durable,
         stop=caller.stop,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -67,6 +68,27 @@ def outage(seconds: float) -> Callable[[TestLab, str], float]:
     return fault
 
 
+def partition(seconds: float) -> Callable[[TestLab, str], float]:
+    """Return a fault: the loopback interface, which is that of a network namespace of its own, drops every packet.
+
+    Returns the seconds from the end of that until a run on another drive starts, while the first run goes on.
+    """
+
+    def fault(lab: TestLab, name: str) -> float:
+        def interrupt() -> None:
+            subprocess.run(["tc", "qdisc", "add", *_DROP_ALL], check=True)
+            try:
+                time.sleep(seconds)
+            finally:
+                subprocess.run(["tc", "qdisc", "del", *_DROP_ALL], check=True)
+
+        return _start_after(lab, name, interrupt)
+
+    return fault
+
+
+#: A token bucket filter whose bucket is smaller than any packet.
+_DROP_ALL = ("dev", "lo", "root", "tbf", "rate", "8bit", "burst", "1", "limit", "1")
 #: The faults by name, with the seconds that their figures may have.
 FAULTS: Mapping[str, tuple[Callable[[TestLab, str], float], float]] = {
     "agent killed": (kill_the_agent, 5.0),
@@ -74,6 +96,10 @@ FAULTS: Mapping[str, tuple[Callable[[TestLab, str], float], float]] = {
     "database restarted": (restart_the_database, 15.0),
     "database away for 25 s": (outage(25), 15.0),
     "database away for 60 s": (outage(60), 15.0),
+}
+#: Those that need a network namespace of their own, with a server that is reached by TCP.
+NETWORK_FAULTS: Mapping[str, tuple[Callable[[TestLab, str], float], float]] = {
+    "partition of 45 s": (partition(45), 15.0),
 }
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 
 from snia_pts.fleet.operations import Lab
 from snia_pts.fleet.request import RequestOptions, RunRequest
-from tests.command_line import ENVIRONMENT, command
+from snia_pts.fleet.trial import MODEL, TrialHost
 from tests.store.postgresql import Server
 
 #: How long the tests wait for what must happen, on a loaded host.
@@ -42,94 +39,20 @@ def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SEC
 def request(serial: str, overrides: tuple[str, ...] = SHORT, **values: Any) -> RunRequest:
     """Return a request for a short IOPS test without report."""
     options = RequestOptions(overrides=overrides, formats=())
-    return RunRequest(
-        run_id=uuid4(), serial=serial, model="sim:enterprise-nvme", test="iops", options=options, **values
-    )
+    return RunRequest(run_id=uuid4(), serial=serial, model=MODEL, test="iops", options=options, **values)
 
 
 @dataclass
-class Host:
-    """A host of a lab with simulated drives, in ``folder``; its agent is a process."""
-
-    name: str
-    folder: Path
-    url: str
-    serials: tuple[str, ...]
-    side_by_side: int = 8
-    _agent: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        drives = (f'[[drive]]\nserial = "{serial}"\ntarget = "sim:enterprise-nvme"\n' for serial in self.serials)
-        lines = [
-            "format = 1",
-            f'host = "{self.name}"',
-            f'database = "{self.agent_url}"',
-            f'state_folder = "{self.folder}/state"',
-            f'run_folder = "{self.folder}/runs"',
-            f"side_by_side = {self.side_by_side}",
-            'units = "process"',
-            *drives,
-        ]
-        self.folder.mkdir(parents=True)
-        self.configuration.write_text("\n".join(lines))
-
-    @property
-    def configuration(self) -> Path:
-        """The file of the agent's configuration."""
-        return self.folder / "agent.toml"
-
-    @property
-    def agent_url(self) -> str:
-        """The URL with which the agent logs in."""
-        return self.url.replace("test@", f"agent_{self.name}@")
-
-    @property
-    def log(self) -> str:
-        """What the agent printed."""
-        return (self.folder / "agent.log").read_text()
-
-    @property
-    def pid(self) -> int:
-        """The number of the agent's process."""
-        assert self._agent is not None
-        return self._agent.pid
-
-    def start(self) -> Self:
-        """Start the agent."""
-        words = command("agent", str(self.configuration))
-        with (self.folder / "agent.log").open("ab") as log:
-            self._agent = subprocess.Popen(words, stdout=log, stderr=log, env=ENVIRONMENT, start_new_session=True)
-        return self
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal to the agent, and return its exit code."""
-        assert self._agent is not None
-        self._agent.send_signal(number)
-        return self._agent.wait(PATIENCE_SECONDS)
+class Host(TrialHost):
+    """A host of a lab for the tests."""
 
     def state(self, run_id: UUID) -> Path:
         """Return the folder with the state of a run on this host."""
-        return self.folder / "state" / "runs" / str(run_id)
+        return self.run_state(run_id).path
 
     def process(self, run_id: UUID) -> int:
         """Wait until the process of a run has written its number, and return this."""
-        path = self.state(run_id) / "lock"
-        until(lambda: path.exists() and path.read_text().strip(), f"the process of run {run_id}")
-        return int(path.read_text())
-
-    def starts(self, run_id: UUID) -> list[str]:
-        """Return how the run was started each time: ``fresh``, ``resume`` or ``from-purge``."""
-        lines = [json.loads(line) for line in (self.state(run_id) / "starts").read_text().splitlines() if line]
-        return [line["kind"] for line in lines if not line["began"]]
-
-    def close(self) -> None:
-        """Kill the agent, and the processes of all runs."""
-        if self._agent is not None and self._agent.poll() is None:
-            self.end(signal.SIGKILL)
-        for lock in (self.folder / "state" / "runs").glob("*/lock"):
-            if text := lock.read_text().strip():
-                with suppress(ProcessLookupError):
-                    os.kill(int(text), signal.SIGKILL)
+        return int(until(lambda: self.run_state(run_id).pid, f"the process of run {run_id}"))
 
 
 @dataclass
@@ -150,13 +73,16 @@ class TestLab:
         """Add a host with these drives; its agent is not started."""
         with self.open() as lab:
             lab.add_host(name)
-        self.hosts[name] = Host(name, self.folder / name, self.url, serials, side_by_side)
+        url = self.url.replace("lab@", f"agent_{name}@")
+        if "listen_addresses=127.0.0.1" in self.server.settings:
+            url = f"postgresql://agent_{name}@127.0.0.1/{url.partition('@/')[2].partition('?')[0]}"
+        self.hosts[name] = Host(name, self.folder / name, url, serials, side_by_side)
         return self.hosts[name]
 
     def as_agent(self, name: str) -> psycopg.Connection[dict[str, Any]]:
         """Return a connection of an agent's role."""
         row_factory = psycopg.rows.dict_row
-        url = self.url.replace("test@", f"agent_{name}@")
+        url = self.url.replace("lab@", f"agent_{name}@")
         return psycopg.connect(url, autocommit=True, row_factory=row_factory)
 
     def hello(self, name: str, *serials: str) -> None:
@@ -199,9 +125,8 @@ class TestLab:
 def new_lab(server: Server, folder: Path) -> Iterator[TestLab]:
     """Make a database with the tables of a lab; afterwards, kill what is left, and remove it with its roles."""
     name = f"lab{uuid4().hex[:12]}"
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    lab = TestLab(server, server.url.replace("/postgres?", f"/{name}?"), folder)
+    server.create_database(name)
+    lab = TestLab(server, server.url(name), folder)
     try:
         with Lab(lab.url, create=True):
             pass
@@ -209,7 +134,7 @@ def new_lab(server: Server, folder: Path) -> Iterator[TestLab]:
     finally:
         for host in lab.hosts.values():
             host.close()
-        with psycopg.connect(server.url, autocommit=True) as connection:
+        with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
             for host in lab.hosts.values():
                 connection.execute(f'DROP ROLE "agent_{host.name}"'.encode())

@@ -64,7 +64,7 @@ def unreceived(lab: TestLab, host: str) -> list[UUID]:
 
 def collected(lab: TestLab, place: Path) -> list[Collected]:
     """Collect the results of a lab as the controller, into ``place``."""
-    url = lab.url.replace("test@", "lab_controller@")
+    url = lab.url.replace("lab@", "lab_controller@")
     return list(collect(url, place / "home", str(place / "store.sqlite")))
 
 
@@ -217,7 +217,7 @@ def test_a_sender_sends_until_it_is_acknowledged(hosts: TestLab, run: Path, tmp_
             return outcome
 
     sender = ResultSender(
-        psycopg.conninfo.conninfo_to_dict(hosts.url.replace("test@", "agent_h1@")),
+        psycopg.conninfo.conninfo_to_dict(hosts.url.replace("lab@", "agent_h1@")),
         cast("HostRuns", Runs()),
         said.append,
     )

@@ -88,7 +88,7 @@ def _tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int,
 
 def connect(port: int, certificate: Path, name: str) -> bool:
     """Connect to the server as the host ``name``; return whether the connection is encrypted."""
-    url = f"postgresql://test@{name}:{port}/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={certificate}"
+    url = f"postgresql://lab@{name}:{port}/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={certificate}"
     with psycopg.connect(**connection_parameters(url)) as connection:
         return connection.pgconn.ssl_in_use
 

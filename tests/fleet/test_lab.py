@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,7 +23,8 @@ from snia_pts.cli.main import main
 from snia_pts.errors import AgentRunning, LabError, NotResumable, NotRunning, UsageError
 from snia_pts.fleet.database import open_lab
 from snia_pts.fleet.schema import METADATA, VERSION_TABLE
-from tests.fleet.labs import LONG, SHORT, Host, TestLab, request, until
+from tests.command_line import ENVIRONMENT, command
+from tests.fleet.labs import LONG, PATIENCE_SECONDS, SHORT, Host, TestLab, request, until
 
 
 class Terminal:
@@ -77,12 +79,12 @@ def test_init_may_be_repeated(lab: TestLab, terminal: Terminal) -> None:
     """A second one changes nothing."""
     before = lab.query("SELECT version_num FROM lab_version")
     assert "is ready" in terminal("init")[1]
-    assert lab.query("SELECT version_num FROM lab_version") == before == [("0002",)]
+    assert lab.query("SELECT version_num FROM lab_version") == before == [("0003",)]
 
 
 def test_a_database_without_tables_is_named(lab: TestLab, capsys: pytest.CaptureFixture[str]) -> None:
     """The message says which command makes them; a server that is gone is named, too."""
-    assert main(["lab", "runs", "--database", lab.server.url]) == LabError.exit_code
+    assert main(["lab", "runs", "--database", lab.server.url("postgres")]) == LabError.exit_code
     assert "snia-pts lab init makes them." in capsys.readouterr().err
     assert main(["lab", "runs", "--database", "postgresql://a@/b?host=/nowhere"]) == LabError.exit_code
     assert "a@/nowhere/b cannot be used" in capsys.readouterr().err
@@ -205,6 +207,33 @@ def test_a_run_is_tested_and_its_verdict_shown(lab: TestLab, terminal: Terminal)
     assert "STEADY STATE NOT ACHIEVED" in terminal("runs")[0]
     assert {drive["health"] for drive in terminal.json("drives")} == {"good"}
     assert all(len(line) <= 80 for line in terminal("runs")[0].splitlines())
+    log = terminal("logs", runs[0])[0].splitlines()
+    events = [line[len("2026-11-27 23:59:00  ") :].partition(":")[0] for line in log if not line.startswith("  ")]
+    assert events == ["submitted", "running", "finished"]
+    printed = host.run_state(UUID(runs[0])).output.read_text().splitlines()
+    assert [line.removeprefix("  ") for line in log if line.startswith("  ")] == printed
+    assert len(printed) > 5
+
+
+@pytest.mark.long
+def test_the_log_of_a_run_can_be_followed(lab: TestLab) -> None:
+    """Its lines come while it goes on; the last ones are those after its end."""
+    host = lab.add("h1", "A").start()
+    until(lambda: states(lab), "the agent reports its drive")
+    run = request("A", LONG)
+    lab.submit(run)
+    lab.until_state(run.run_id, "running")
+    words = command("lab", "logs", str(run.run_id), "--follow", "--database", lab.url)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as following:
+        assert following.stdout is not None
+        first = following.stdout.readline()
+        lab.until_state(run.run_id, "finished")
+        rest, _ = following.communicate(timeout=PATIENCE_SECONDS)
+    assert following.returncode == 0
+    assert "submitted" in first
+    assert any("  finished: " in line for line in rest.splitlines())
+    last = host.run_state(run.run_id).output.read_text().splitlines()[-1]
+    assert f"  {last}" in rest.splitlines()
 
 
 @pytest.mark.long

@@ -99,6 +99,8 @@ def test_an_agent_fetches_only_from_its_queue(two_hosts: TestLab) -> None:
         "UPDATE lab_host SET maintenance = false",
         "SELECT * FROM lab_event",
         "INSERT INTO lab_event (kind) VALUES ('x')",
+        "SELECT * FROM lab_output",
+        "INSERT INTO lab_output (run_id, start_byte, content) SELECT run_id, 0, 'x' FROM lab_request",
         "SELECT * FROM lab_version",
         "SELECT lab_require_host()",
         "CREATE TABLE own (a int)",
@@ -135,6 +137,31 @@ def test_an_agent_reports_only_runs_of_its_host(two_hosts: TestLab) -> None:
     assert two_hosts.run(other)["state"] == "queued"
     events = two_hosts.query("SELECT kind FROM lab_event WHERE run_id = %s ORDER BY id", own)
     assert events == [("submitted",), ("running",), ("finished",)]
+
+
+def test_an_agent_adds_output_only_to_runs_of_its_host(two_hosts: TestLab) -> None:
+    """Output is only appended: what the database has, or what leaves a gap, is not added again."""
+    own, other = run_of(two_hosts, "A"), run_of(two_hosts, "B")
+    add = b"SELECT lab_add_output(%s, %s, %s) AS stored"
+    with two_hosts.as_agent("h1") as connection:
+        with pytest.raises(errors.InsufficientPrivilege, match=f"{other} is not a run of host h1"):
+            connection.execute(add, (other, 0, b"forged"))
+        with pytest.raises(errors.CheckViolation):
+            connection.execute(add, (own, 0, bytes(65_537)))
+        pieces = [(0, b"one\n"), (0, b"other\n"), (9, b"gap\n"), (4, b""), (4, b"two\n")]
+        stored = [connection.execute(add, (own, *piece)).fetchall()[0]["stored"] for piece in pieces]
+    assert stored == [4, 4, 4, 4, 8]
+    content = two_hosts.query("SELECT run_id, content FROM lab_output ORDER BY id")
+    assert content == [(own, b"one\n"), (own, b"two\n")]
+
+
+def test_the_database_takes_four_mebibytes_of_output(two_hosts: TestLab) -> None:
+    """A run that prints without end does not fill the disk of the server."""
+    own, piece = run_of(two_hosts, "A"), bytes(65_536)
+    with two_hosts.as_agent("h1") as connection:
+        for number in range(65):
+            connection.execute("SELECT lab_add_output(%s, %s, %s)", (own, number * len(piece), piece))
+    assert two_hosts.query("SELECT sum(length(content)) FROM lab_output") == [(4 << 20,)]
 
 
 def test_an_agent_cannot_take_the_drive_of_another_host(two_hosts: TestLab) -> None:
@@ -186,7 +213,7 @@ def test_a_role_without_a_host_is_refused(two_hosts: TestLab) -> None:
     try:
         with two_hosts.as_agent("h9") as connection, pytest.raises(errors.InsufficientPrivilege, match="agent_h9"):
             connection.execute("SELECT lab_hello('1', %s)", (json.dumps([]),))
-        with pytest.raises(errors.InsufficientPrivilege, match="test is not the role of an agent"):
+        with pytest.raises(errors.InsufficientPrivilege, match="lab is not the role of an agent"):
             two_hosts.query("SELECT * FROM lab_heartbeat()")
     finally:
         two_hosts.query("DROP ROLE agent_h9")
@@ -203,6 +230,6 @@ def test_a_role_without_a_host_is_refused(two_hosts: TestLab) -> None:
 )
 def test_the_controller_cannot_change_a_request(unchanged: TestLab, statement: str) -> None:
     """A request is never changed, and an event never removed."""
-    url = unchanged.url.replace("test@", "lab_controller@")
+    url = unchanged.url.replace("lab@", "lab_controller@")
     with psycopg.connect(url, autocommit=True) as connection, pytest.raises(errors.InsufficientPrivilege):
         connection.execute(statement.encode())

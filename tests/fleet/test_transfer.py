@@ -80,7 +80,7 @@ def received(lab: TestLab, run_id: UUID, destination: Path) -> bool:
 
 def as_controller(lab: TestLab) -> psycopg.Connection[Any]:
     """Return a connection of the controller's role."""
-    return psycopg.connect(lab.url.replace("test@", "lab_controller@"), autocommit=True)
+    return psycopg.connect(lab.url.replace("lab@", "lab_controller@"), autocommit=True)
 
 
 def test_a_folder_comes_home_as_it_was(hosts: TestLab, folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,227 @@
+"""A lab on this machine with simulated drives, whose agent and database are killed while its tests go on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from ..errors import HostFailed, LabError
+from ..files import replace_file
+from ..store.store import Filter, Store
+from ..temporary import temporary_folder
+from ..units import counted
+from .campaign import plan_campaign
+from .collect import collect
+from .operations import UNFINISHED, Lab
+from .private_server import PrivateServer
+from .state_folder import RunState
+from .trial import MODEL, TrialHost
+
+_HOSTS = {"h1": ("DRIVE-1", "DRIVE-2", "DRIVE-3"), "h2": ("DRIVE-4", "DRIVE-5", "DRIVE-6")}
+_TESTS = 2 * sum(map(len, _HOSTS.values()))
+#: Ten rounds, whose points take five seconds of a simulated drive each: some seconds here.
+_CAMPAIGN = f"""\
+format = 1
+name = "demo"
+options = {{ formats = [], overrides = ["rounds.maximum=10", "rounds.point_seconds=5", \
+"steady_state.data_excursion_percent=0.001"] }}
+
+[[drive]]
+model = "{MODEL}"
+count = 6
+
+[[test]]
+test = "latency"
+repeats = 2
+"""
+_AWAY_SECONDS = 5.0
+_LIMIT_SECONDS = 600.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_SECONDS = 0.25
+_COLLECT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoRun:
+    """A run of the demo: how many processes started it, and whether its result is in the store."""
+
+    host: str
+    serial: str
+    test: str
+    state: str
+    starts: int
+    is_stored: bool
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it was started once, and nothing of it is lost."""
+        return self.state == "finished" and self.starts == 1 and self.is_stored
+
+
+def run_demo(say: Callable[[str], None]) -> list[DemoRun]:
+    """Perform the demo; ``say`` is called with a sentence for each step.  Return the runs.
+
+    Whatever ends it, all its processes are ended and its files removed.  Raises HostFailed, ToolMissing and LabError.
+    """
+    try:
+        with ExitStack() as ignored, ExitStack() as cleanup:
+            folder = cleanup.enter_context(temporary_folder())
+            folder.chmod(0o711)  # the server's user passes through it
+            try:
+                return _Demo(folder, say, cleanup).perform()
+            finally:
+                say("The demo ends its processes and removes its files.")
+                ignored.enter_context(_signals_ignored())  # a second Ctrl-C would interrupt that
+    except OSError as error:
+        raise HostFailed(
+            step="the demo", what=error.filename or "a file", reason=error.strerror or str(error)
+        ) from None
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Ignore the signals that end the demo, inside the block."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass(slots=True)
+class _Demo:
+    """The lab of a demo in ``folder``; what it starts is ended by ``cleanup``."""
+
+    folder: Path
+    say: Callable[[str], None]
+    cleanup: ExitStack
+    hosts: dict[str, TrialHost] = field(default_factory=dict)
+    server: PrivateServer = field(init=False)
+
+    def perform(self) -> list[DemoRun]:
+        """Make the lab, run the campaign through the faults, and return its runs."""
+        self.server = PrivateServer.at(self.folder / "db")
+        self.say(f"A lab is made in {self.folder}, with its own database.")
+        self.server.create()
+        self.cleanup.callback(self._stop_server)
+        self.server.start()
+        self.server.create_database()
+        with Lab(self.server.url(), create=True) as lab:
+            self._add_hosts(lab)
+            self._submit(lab)
+            self._kill_agent()
+            self._kill_database(lab)
+            self.say(f"The lab works through the rest of the {_TESTS} tests.")
+            self._until("all tests end", lambda: self._ended() == _TESTS)
+            return self._results(lab)
+
+    def _add_hosts(self, lab: Lab) -> None:
+        for name, serials in _HOSTS.items():
+            lab.add_host(name)
+            host = TrialHost(name, self.folder / name, self.server.url(role=f"agent_{name}"), serials)
+            self.hosts[name] = host
+            self.cleanup.callback(host.close)
+            host.start()
+        self._until("the agents start", lambda: len(lab.drives()) == _TESTS // 2)
+        for name, host in self.hosts.items():
+            drives = f"{host.serials[0]} to {host.serials[-1].removeprefix('DRIVE-')}"
+            self.say(f"Host {name}: agent {host.pid} has the simulated drives {drives}.")
+
+    def _submit(self, lab: Lab) -> None:
+        path = self.folder / "campaign.toml"
+        replace_file(path, _CAMPAIGN.encode())
+        plan = plan_campaign(path, *lab.campaign_drives())
+        lab.submit([run.request for run in plan.runs], campaign=plan.campaign.name)
+        self.say(f"A campaign is submitted: {counted(len(plan.runs), 'test')}, two on each drive.")
+
+    def _kill_agent(self) -> None:
+        """Kill the agent of the first host while its runs go on, and start it again."""
+        host = self.hosts["h1"]
+        self._until("three runs of h1 go on", lambda: len(self._live(host)) == len(host.serials))
+        host.end(signal.SIGKILL)
+        runs = counted(len(self._live(host)), "test")
+        self.say(f"Agent {host.pid} of h1 is killed (SIGKILL), with {runs} in progress.")
+        began, size = time.monotonic(), len(host.log)
+        host.start()
+        self._until("the agent of h1 is back", lambda: "serves" in host.log[size:])
+        self.say(f"A new agent {host.pid} has the tests of h1 after {time.monotonic() - began:.1f} s.")
+
+    def _kill_database(self, lab: Lab) -> None:
+        """Kill the database while runs go on, and start it again after one of them has ended."""
+        self._until("runs go on", lambda: any(map(self._live, self.hosts.values())))
+        before = self._ended()
+        self.server.kill()
+        runs = counted(sum(len(self._live(host)) for host in self.hosts.values()), "test")
+        self.say(f"The database is killed (SIGKILL), with {runs} in progress.")
+        began = time.monotonic()
+        self._until(
+            "a run ends without the database",
+            lambda: self._ended() > before and time.monotonic() - began > _AWAY_SECONDS,
+        )
+        ended = counted(self._ended() - before, "test")
+        self.say(f"Without it, {ended} ended; the agents keep the results until it is back.")
+        began = time.monotonic()
+        self.server.start()
+        self._until("the database has the ends", lambda: self._reported(lab) > before)
+        self.say(f"The database is started; it has the first end after {time.monotonic() - began:.1f} s.")
+
+    def _results(self, lab: Lab) -> list[DemoRun]:
+        """Collect the results into a store, and return the runs."""
+        store = str(self.folder / "store.sqlite")
+        received = set[UUID]()
+
+        def collected() -> bool:
+            received.update(result.run_id for result in collect(self.server.url(), self.folder / "results", store))
+            return len(received) == _TESTS
+
+        self._until("the results come home", collected, _COLLECT_SECONDS)
+        with Store(store) as opened:
+            stored = {
+                run["run_id"] for run in lab.runs() if len(opened.runs(Filter(labels={"lab_run": str(run["run_id"])})))
+            }
+        self.say(f"The results are collected from both hosts; the store has {counted(len(stored), 'run')}.")
+        return [
+            DemoRun(
+                host=run["host"],
+                serial=run["serial"],
+                test=run["test"],
+                state=run["state"],
+                starts=len(self.hosts[run["host"]].starts(run["run_id"])),
+                is_stored=run["run_id"] in stored,
+            )
+            for run in sorted(lab.runs(), key=lambda run: (run["serial"], run["submitted"]))
+        ]
+
+    def _stop_server(self) -> None:
+        """Stop the server; one that was killed is started first, which removes what it left in the kernel."""
+        if not self.server.is_running:
+            self.server.start()
+        self.server.stop("immediate")
+
+    @staticmethod
+    def _live(host: TrialHost) -> list[RunState]:
+        return list(host.live_runs())
+
+    def _ended(self) -> int:
+        """Return how many runs have left their end on their hosts."""
+        return sum(1 for name in self.hosts for _ in (self.folder / name / "state" / "runs").glob("*/exit"))
+
+    @staticmethod
+    def _reported(lab: Lab) -> int:
+        """Return how many runs have ended according to the database."""
+        return sum(run["state"] not in UNFINISHED for run in lab.runs())
+
+    def _until(self, what: str, condition: Callable[[], bool], poll_seconds: float = _POLL_SECONDS) -> None:
+        """Wait until ``condition``; raises LabError if that takes too long."""
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                reason = f"it takes more than {_LIMIT_SECONDS:.0f} seconds until {what}"
+                raise LabError(url="of the demo", reason=reason, hint="Try it again when this machine has less to do.")
+            time.sleep(poll_seconds)
