@@ -30,6 +30,8 @@ from .regression_rule import NO_BASIS
 from .store import Filter, Store
 
 _REGRESSION = ("run", "started", "model", "firmware", "metric", "at", "value", "median", "change_percent", "finding")
+#: Columns of the key figures that are equal for all figures of a run.
+_FACTS = ("run", "started", "model", "serial", "firmware")
 _LISTED = ("id", "started", "test", "model", "serial", "firmware", "verdict")
 
 
@@ -241,10 +243,11 @@ def show(arguments: argparse.Namespace) -> int:
         print(json_text({name: _records(table) for name, table in tables.items()}))
         return 0
     (facts,) = _records(tables["run"])
-    print_lines(printable(f"{name}: {value}") for name, value in facts.items() if value not in ("", None))
+    print_lines(printable(f"{name}: {_cell(value)}") for name, value in facts.items() if value not in ("", None))
     for name, table in tables.items():
         if name != "run" and len(table):
-            print_lines(("", table.title, *_text(table, tuple(table.columns))))
+            columns = tuple(column for column in table.columns if column not in _FACTS)
+            print_lines(("", table.title, *_text(table, columns)))
     return 0
 
 

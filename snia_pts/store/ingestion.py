@@ -209,7 +209,10 @@ def _metric_ids(connection: Connection, run: Rows) -> dict[tuple[str, ...], int]
         return known
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     connection.execute(dialect.insert(METRIC).on_conflict_do_nothing(), new)  # another writer may have added one
-    return {tuple(row[1:]): row.id for row in connection.execute(query)}
+    known = {tuple(row[1:]): row.id for row in connection.execute(query)}
+    if not better.keys() <= known.keys():
+        raise ValueError("its table of metrics accepts no new ones")
+    return known
 
 
 def rows(run: Run, identity: Identity, source: Mapping[str, str]) -> Rows:

@@ -392,7 +392,8 @@ class Store:
         """Raise UsageError if no run has the metric at the point."""
         metrics = connection.execute(select(METRIC.c.metric).distinct().order_by(METRIC.c.metric)).scalars().all()
         one_of(metric, metrics, "metric")
-        points = connection.execute(select(METRIC.c.at).where(METRIC.c.metric == metric).distinct()).scalars().all()
+        query = select(METRIC.c.at).where(METRIC.c.metric == metric).distinct().order_by(METRIC.c.at)
+        points = connection.execute(query).scalars().all()
         one_of(at, points, f"point of {metric}")
 
     def run(self, number: int) -> dict[str, Table]:

@@ -218,6 +218,18 @@ def test_a_forged_start_is_replaced_by_that_of_the_run_folder(runs: Path, tmp_pa
         assert store.regressions().columns == before
 
 
+@pytest.mark.usefixtures("read_once")
+def test_a_table_that_accepts_no_new_metrics_is_refused(original: Path, tmp_path: Path) -> None:
+    """As if a damaged index had the metric, and the table had not."""
+    path = tmp_path / "copy"
+    shutil.copyfile(original, path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM metric WHERE at = 'RND 64 KiB 100/0'")
+        connection.execute("CREATE TRIGGER ignored BEFORE INSERT ON metric BEGIN SELECT RAISE(IGNORE); END")
+    with Store(path) as store, pytest.raises(StoreError, match="its table of metrics accepts no new ones"):
+        store.rebuild(lambda _path, _error: None)
+
+
 @pytest.fixture
 def altered(original: Path, tmp_path: Path) -> Callable[[str, Any], Path]:
     """Return a function that makes a store whose first run has another value in a column."""

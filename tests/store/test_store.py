@@ -405,7 +405,9 @@ def test_the_verbs(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["store", "show", str(run["id"]), *at]) == 0
     shown = capsys.readouterr().out
     assert "project" in shown
-    assert "Key figures" in shown
+    figures = shown.partition("Key figures\n")[2].partition("\n\n")[0].splitlines()
+    assert figures[0].split() == ["metric", "at", "unit", "value", "steady"]
+    assert max(map(len, figures)) < 80
     assert main(["store", "trend", "iops", "--at", "RND 4 KiB 0/100", "--test", "iops", *at]) == 0
     assert "change_percent" in capsys.readouterr().out
     assert main(["store", "spread", run["model"], "--json", *at]) == 0
