@@ -15,6 +15,7 @@ def register() -> None:
     _importers()
     _store()
     _fleet()
+    _manual()
 
 
 def _profiles() -> None:
@@ -53,3 +54,9 @@ def _store() -> None:
 def _fleet() -> None:
     registries.VERBS["lab"] = "snia_pts.fleet.verbs:add_lab"
     registries.VERBS["agent"] = "snia_pts.fleet.verbs:add_agent"
+
+
+def _manual() -> None:
+    registries.VERBS["docs"] = "snia_pts.manual.verbs:add_docs"
+    registries.VERBS["spec"] = "snia_pts.manual.verbs:add_spec"
+    registries.VERBS["sim"] = "snia_pts.manual.verbs:add_sim"
