@@ -11,7 +11,6 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS
 from snia_pts.lab.simulated.preset import preset_names
-from snia_pts.manual import commands
 from snia_pts.manual.pages import page_paths
 from snia_pts.spec.reader import versions
 from tests import messages
@@ -66,7 +65,7 @@ def test_a_page_is_shown_in_a_pager_on_a_terminal(
     """The pager gets the whole page; nothing is printed beside it."""
     shown: list[str] = []
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr(commands.pydoc, "pager", shown.append)
+    monkeypatch.setattr("pydoc.pager", shown.append)
 
     assert output(capsys, "docs", "purge") == ""
     assert shown == [(ROOT / "docs" / "purge.rst").read_text(encoding="utf-8")]

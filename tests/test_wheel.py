@@ -78,7 +78,7 @@ def test_the_metadata_are_those_of_an_index(clone: Path, tmp_path: Path) -> None
     wheel = zipfile.ZipFile(build("wheel", clone, tmp_path))
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = message_from_bytes(wheel.read(name))
-    description = metadata.get_payload()
+    description = str(metadata.get_payload())
 
     assert metadata["Author"] == "the snia-pts developers"
     assert metadata["License-Expression"] == "Apache-2.0"

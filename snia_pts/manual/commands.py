@@ -18,7 +18,11 @@ from .pages import page, page_paths, title
 
 def docs(arguments: argparse.Namespace) -> int:
     """Show a page of the documentation, on a terminal with a pager; without a page, list all."""
-    if arguments.page is None:
+    if arguments.man:
+        from .man_page import man_page  # loads docutils
+
+        print(man_page(), end="")
+    elif arguments.page is None:
         _print_table((name, title(path)) for name, path in page_paths().items())
         print("\nsnia-pts docs PAGE shows a page.")
     elif sys.stdout.isatty():

@@ -44,7 +44,7 @@ _IDENTITY = ("test", "title", "subtitle", "pts", "publication", "revision")
 
 def command_line() -> str:
     """Return a section for the options of every verb, one for the tests together, and one for each other verb."""
-    verbs = _verbs(build_parser())
+    verbs = verb_parsers(build_parser())
     tests = {name: verbs.pop(name) for name in TESTS}
     common = frozenset.intersection(*(frozenset(_options(test)) for test in tests.values()))
     names = ", ".join(TESTS)
@@ -54,7 +54,7 @@ def command_line() -> str:
     return "\n".join(lines)
 
 
-def _verbs(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argparse.ArgumentParser]:
+def verb_parsers(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argparse.ArgumentParser]:
     """Return the parser of every verb by its name, without aliases; a verb with verbs is replaced by these."""
     verbs: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
@@ -62,7 +62,7 @@ def _verbs(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argpa
             first_names = {id(inner): name for name, inner in reversed(action.choices.items())}
             for inner_id, name in reversed(first_names.items()):
                 inner = next(one for one in action.choices.values() if id(one) == inner_id)
-                verbs |= _verbs(inner, f"{prefix}{name} ") or {f"{prefix}{name}": inner}
+                verbs |= verb_parsers(inner, f"{prefix}{name} ") or {f"{prefix}{name}": inner}
     return verbs
 
 

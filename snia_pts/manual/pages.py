@@ -37,6 +37,11 @@ def page(name: str) -> str:
         hints = (suggestion(stem, paths), "snia-pts docs lists all pages.")
         raise UsageError(detail=f"{name!r} is not a page of the documentation.", hint=" ".join(filter(None, hints)))
     text = re.sub(r"^\.\. generate:: (\w+)$", _generated, paths[stem].read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return without_roles(text)
+
+
+def without_roles(text: str) -> str:
+    """Return a text in which names of classes are plain words; only Sphinx has the role that links them."""
     return re.sub(r":class:`~(?:\w+\.)*(\w+)`", r"\1", text)
 
 

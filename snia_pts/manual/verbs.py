@@ -1,4 +1,4 @@
-"""The verbs ``docs``, ``spec`` and ``sim`` of the command line."""
+"""The verbs ``docs``, ``spec``, ``sim`` and ``completion`` of the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ def add_docs(add: AddVerb) -> None:
         "Shows a page of the documentation, on a terminal with a pager. Without a page, lists all pages."
     )
     parser.add_argument("page", metavar="PAGE", nargs="?", help="a name from the list, for example purge")
+    parser.add_argument("--man", action="store_true", help="print the man page, as the source of man")
     parser.set_defaults(verb=LazyVerb(f"{_COMMANDS}:docs"))
+
+
+def add_completion(add: AddVerb) -> None:
+    """Add the parser of ``completion``."""
+    parser = add("completion", help="print the file with which a shell completes command lines")
+    parser.description = "Prints the completion file of a shell (docs/install.rst)."
+    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+    parser.set_defaults(verb=LazyVerb("snia_pts.manual.completion:completion"))
 
 
 def add_spec(add: AddVerb) -> None:
