@@ -11,8 +11,9 @@ from sphinx.util.docutils import SphinxDirective
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from docs import generate, links  # their folder is not on the path before
+from docs import links  # its folder is not on the path before
 from snia_pts import __version__
+from snia_pts.manual import generate
 
 project = "snia-pts"
 version = release = __version__
@@ -37,7 +38,7 @@ autodoc_member_order = "bysource"
 
 
 class Generate(SphinxDirective):
-    """``.. generate:: NAME``: what the function NAME of generate.py returns, as reStructuredText."""
+    """``.. generate:: NAME``: what the function NAME of ``snia_pts.manual.generate`` returns, as reStructuredText."""
 
     required_arguments = 1
 

@@ -11,7 +11,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-from docs import generate
+from snia_pts.manual import generate
 
 _GLOSSARY = "glossary"
 #: Nodes whose text has no links to terms.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .runner import events as events
     from .runner.resume import ResumeOptions as ResumeOptions
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 plugins.register()

@@ -364,7 +364,7 @@ def _kind(status: os.stat_result) -> str:
 
 
 def data_folder(name: str) -> Path:
-    """Return the folder ``specs`` or ``reports``: in an installed package, or next to the package in a checkout."""
+    """Return the folder ``specs``, ``reports`` or ``docs``: of an installed package, or next to the package."""
     package = Path(__file__).parent
     installed = package / "data" / name
     return installed if installed.is_dir() else package.parent / name

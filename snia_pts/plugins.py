@@ -5,7 +5,13 @@ from __future__ import annotations
 from . import registries
 
 #: The extra of snia-pts that installs a library which only a feature needs, by the library's name.
-EXTRAS = {"alembic": "store", "procrastinate": "lab", "psycopg": "postgresql", "sqlalchemy": "store"}
+EXTRAS = {
+    "alembic": "store",
+    "procrastinate": "lab",
+    "psycopg": "postgresql",
+    "shtab": "completion",
+    "sqlalchemy": "store",
+}
 
 
 def register() -> None:
@@ -15,6 +21,7 @@ def register() -> None:
     _importers()
     _store()
     _fleet()
+    _manual()
 
 
 def _profiles() -> None:
@@ -53,3 +60,10 @@ def _store() -> None:
 def _fleet() -> None:
     registries.VERBS["lab"] = "snia_pts.fleet.verbs:add_lab"
     registries.VERBS["agent"] = "snia_pts.fleet.verbs:add_agent"
+
+
+def _manual() -> None:
+    registries.VERBS["docs"] = "snia_pts.manual.verbs:add_docs"
+    registries.VERBS["spec"] = "snia_pts.manual.verbs:add_spec"
+    registries.VERBS["completion"] = "snia_pts.manual.verbs:add_completion"
+    registries.VERBS["sim"] = "snia_pts.manual.verbs:add_sim"

@@ -11,9 +11,9 @@ from typing import get_args, get_type_hints
 import pytest
 from docutils.core import publish_doctree
 
-from docs import generate
 from snia_pts import errors
 from snia_pts.cli.parser import build_parser
+from snia_pts.manual import generate
 from snia_pts.profiles.fio_options import ALLOWED
 from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.profiles.spec import Axis, ProfileSpec, Workload

@@ -1,11 +1,13 @@
 """The wheel contains the data files, the source distribution everything that a contributor needs."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta
 @pytest.fixture(name="clone")
 def _clone(tmp_path: Path) -> Path:
     """A copy of the tree, without run folders, build output and hidden files; symlinks become regular files."""
-    kept = (".ci", ".gitignore")
+    kept = (".ci", ".github", ".gitignore")
     ignored = [path.name for path in ROOT.glob(".*") if path.name not in kept]
     ignored += ["runs", "build", "dist", "*.img", "*.egg-info", "__pycache__"]
     return shutil.copytree(ROOT, tmp_path / "clone", ignore=shutil.ignore_patterns(*ignored))
@@ -43,15 +45,47 @@ def test_the_tree_has_no_symlinks() -> None:
 
 
 def test_the_wheel_contains_all_data_files(clone: Path, tmp_path: Path) -> None:
-    """The wheel has all files of specs/ and reports/ except samples; the build leaves the tree unchanged."""
+    """The wheel has specs/, reports/ without samples, and the pages of docs/; the build leaves the tree unchanged."""
     before = content(clone)
     names = set(zipfile.ZipFile(build("wheel", clone, tmp_path)).namelist())
 
     data_files = {name for name in before if name.startswith(("specs/", "reports/")) and "/samples/" not in name}
-    assert data_files
+    data_files |= {name for name in before if re.fullmatch(r"docs/[\w-]+\.rst", name)}
+    assert {"specs/iops-2.0.2.toml", "reports/report.yaml", "docs/purge.rst"} <= data_files
     assert {name.removeprefix("snia_pts/data/") for name in names if name.startswith("snia_pts/data/")} == data_files
     assert {name for name in before if name.startswith("snia_pts/")} <= names
     assert content(clone) == before
+
+
+def test_two_builds_are_identical(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a release depend on the tree and SOURCE_DATE_EPOCH, not on the folder or the dates of files."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    another = shutil.copytree(clone, tmp_path / "another folder", copy_function=shutil.copyfile)
+    for path in another.rglob("*"):
+        path.chmod((clone / path.relative_to(another)).stat().st_mode)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    digests = []
+    for number, tree in enumerate((clone, another)):
+        target = tmp_path / str(number)
+        target.mkdir()
+        digests.append([build(kind, tree, target).read_bytes() for kind in ("sdist", "wheel")])
+
+    assert digests[0] == digests[1]
+
+
+def test_the_metadata_are_those_of_an_index(clone: Path, tmp_path: Path) -> None:
+    """Author, licence expression and a description without links to files; no address, because there is none."""
+    wheel = zipfile.ZipFile(build("wheel", clone, tmp_path))
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = message_from_bytes(wheel.read(name))
+    description = str(metadata.get_payload())
+
+    assert metadata["Author"] == "the snia-pts developers"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Description-Content-Type"] == "text/x-rst"
+    assert {"Home-page", "Project-URL", "Author-email"}.isdisjoint(metadata.keys())
+    assert "the report (``snia-pts docs tutorial-report``)" in description
+    assert re.findall(r"\.\. image|https?://|>`_", description) == []
 
 
 @pytest.mark.long

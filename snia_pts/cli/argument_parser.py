@@ -22,9 +22,7 @@ def path(text: str) -> Path:
 
 
 #: The end of every help text; it says where the pages of the documentation are.
-DOCUMENTATION = (
-    "Pages such as docs/usage.rst are in the folder docs/ of the source; scripts/docs builds a site from them."
-)
+DOCUMENTATION = "Pages such as docs/usage.rst are shown by snia-pts docs usage."
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,6 +1,6 @@
 """The parts of the reference that are made from the code: command line, exit codes, keys of TOML files.
 
-Each public function returns reStructuredText; ``.. generate:: NAME`` in a page puts it there (conf.py).
+Each public function returns reStructuredText; ``.. generate:: NAME`` in a page puts it there (docs/conf.py, ``pages``).
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MultipleOf
 
 import snia_pts
-from snia_pts import errors, plugins
-from snia_pts.cli.mail.config import MailFile
-from snia_pts.cli.parser import TESTS, build_parser
-from snia_pts.fleet.configuration import AgentFile
-from snia_pts.lab.simulated.preset import Preset
-from snia_pts.model.annotations import AnnotationsFile
-from snia_pts.model.array import Layout
-from snia_pts.profiles.spec import ProfileSpec
-from snia_pts.spec import SPEC_TYPES, Group, Pattern, Tracked
-from snia_pts.spec.definitions import Definitions
-from snia_pts.spec.limits import LimitsFile
-from snia_pts.spec.reader import format_value, read_specification, versions
-from snia_pts.units import counted
+
+from .. import errors, plugins
+from ..cli.mail.config import MailFile
+from ..cli.parser import TESTS, build_parser
+from ..fleet.configuration import AgentFile
+from ..lab.simulated.preset import Preset
+from ..model.annotations import AnnotationsFile
+from ..model.array import Layout
+from ..profiles.spec import ProfileSpec
+from ..spec import SPEC_TYPES, Group, Pattern, Tracked
+from ..spec.definitions import Definitions
+from ..spec.limits import LimitsFile
+from ..spec.reader import format_value, read_specification, versions
+from ..units import counted
 
 plugins.register()
 
@@ -43,7 +44,7 @@ _IDENTITY = ("test", "title", "subtitle", "pts", "publication", "revision")
 
 def command_line() -> str:
     """Return a section for the options of every verb, one for the tests together, and one for each other verb."""
-    verbs = _verbs(build_parser())
+    verbs = verb_parsers(build_parser())
     tests = {name: verbs.pop(name) for name in TESTS}
     common = frozenset.intersection(*(frozenset(_options(test)) for test in tests.values()))
     names = ", ".join(TESTS)
@@ -53,7 +54,7 @@ def command_line() -> str:
     return "\n".join(lines)
 
 
-def _verbs(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argparse.ArgumentParser]:
+def verb_parsers(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argparse.ArgumentParser]:
     """Return the parser of every verb by its name, without aliases; a verb with verbs is replaced by these."""
     verbs: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
@@ -61,7 +62,7 @@ def _verbs(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argpa
             first_names = {id(inner): name for name, inner in reversed(action.choices.items())}
             for inner_id, name in reversed(first_names.items()):
                 inner = next(one for one in action.choices.values() if id(one) == inner_id)
-                verbs |= _verbs(inner, f"{prefix}{name} ") or {f"{prefix}{name}": inner}
+                verbs |= verb_parsers(inner, f"{prefix}{name} ") or {f"{prefix}{name}": inner}
     return verbs
 
 
@@ -397,7 +398,7 @@ def _summary(kind: type) -> str:
 
 
 def with_page_names(text: str) -> str:
-    """Return a text in which ``docs/page.rst`` is the literal ``page.rst``, of which conf.py makes a link."""
+    """Return a text in which ``docs/page.rst`` is the literal ``page.rst``, of which docs/conf.py makes a link."""
     return re.sub(r"`*docs/([\w-]+\.rst)`*", r"``\1``", text)
 
 
