@@ -19,7 +19,6 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     false,
 )
@@ -38,28 +37,37 @@ _Key = BigInteger().with_variant(Integer, "sqlite")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
 
 
-# SQLite checks no types: of a column of these types, only valid values are read; others raise TypeError.
+# SQLite checks no types: of a column of these types, it gives only valid values; for others, it raises TypeError.
 
 
-class Number(TypeDecorator[float]):
+class Number(Float[float]):
     """A double."""
 
-    impl = Float
-    cache_ok = True
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Return a number unchanged."""
-        if value is not None and not isinstance(value, float | int):
-            raise TypeError(f"expected a number, got {shortened(value)}")
-        return value
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ARG002
+        """Return the function that checks a value."""
+        return _number if dialect.name == "sqlite" else None
 
 
 class Truth(Boolean):
     """A truth value: 0 or 1 in SQLite."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ARG002
-        """Return the function that converts a value of the database."""
-        return None if dialect.supports_native_boolean else _truth
+        """Return the function that converts a value."""
+        return _truth if dialect.name == "sqlite" else None
+
+
+class Time(Text):
+    """A time in ISO 8601 in UTC; an unknown one is empty."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ARG002
+        """Return the function that checks a value."""
+        return _time if dialect.name == "sqlite" else None
+
+
+def _number(value: object) -> object:
+    if value is not None and not isinstance(value, float | int):
+        raise TypeError(f"expected a number, got {shortened(value)}")
+    return value
 
 
 def _truth(value: object) -> bool | None:
@@ -68,17 +76,10 @@ def _truth(value: object) -> bool | None:
     return None if value is None else bool(value)
 
 
-class Time(TypeDecorator[str]):
-    """A time in ISO 8601 in UTC; an unknown one is empty."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Return a time unchanged."""
-        if value and not (isinstance(value, str) and _TIME.fullmatch(value)):
-            raise TypeError(f"expected a time, got {shortened(value)}")
-        return value
+def _time(value: object) -> object:
+    if value and not (isinstance(value, str) and _TIME.fullmatch(value)):
+        raise TypeError(f"expected a time, got {shortened(value)}")
+    return value
 
 
 def _of_run(name: str, *columns: Column[object]) -> Table:
