@@ -75,5 +75,8 @@ def test_a_profile_of_the_page_runs_on_fio(command: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("command", OTHERS)
 def test_other_commands_of_the_page_are_accepted(command: str) -> None:
-    """They need a drive, a run, or a host with governors, or take minutes; the options of all are known."""
+    """They need a drive, a run, or a host with governors, or take minutes; the options of all are known.
+
+    Those with a scheduler, for hard disks and with --size 4G were run by hand (docs/seeds.rst).
+    """
     build_parser().parse_args(shlex.split(command.replace("DISK", "/dev/nvme0n1"))[1:])
