@@ -102,7 +102,7 @@ class SharedHost:
                 name="CPUs of the test",
                 value=self.cpus or "all",
                 judgement="good" if self.cpus or not others else "noted",
-                reason="fio on CPUs that no other test of this host uses",
+                reason="tests that share CPUs disturb each other",
             ),
             *self._queue_time(),
         )
