@@ -5,7 +5,14 @@ from __future__ import annotations
 from . import registries
 
 #: The extra of snia-pts that installs a library which only a feature needs, by the library's name.
-EXTRAS = {"alembic": "store", "procrastinate": "lab", "psycopg": "postgresql", "sqlalchemy": "store"}
+EXTRAS = {
+    "alembic": "store",
+    "fastapi": "web",
+    "procrastinate": "lab",
+    "psycopg": "postgresql",
+    "sqlalchemy": "store",
+    "uvicorn": "web",
+}
 
 
 def register() -> None:
@@ -15,6 +22,7 @@ def register() -> None:
     _importers()
     _store()
     _fleet()
+    _web()
 
 
 def _profiles() -> None:
@@ -53,3 +61,7 @@ def _store() -> None:
 def _fleet() -> None:
     registries.VERBS["lab"] = "snia_pts.fleet.verbs:add_lab"
     registries.VERBS["agent"] = "snia_pts.fleet.verbs:add_agent"
+
+
+def _web() -> None:
+    registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
