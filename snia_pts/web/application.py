@@ -28,12 +28,15 @@ HEADERS = {
 }
 
 
-def make_application(source: Source, *, routers: Sequence[APIRouter] = ()) -> FastAPI:
-    """Return the application that shows a source; ``routers`` have further routes, such as those of the API."""
+def make_application(source: Source, *, routers: Sequence[APIRouter] = (), changes: bool = False) -> FastAPI:
+    """Return the application that shows a source; ``routers`` have further routes, such as those of the API.
+
+    ``changes``: the pages have forms that change something; see ``Pages``.
+    """
     application = FastAPI(title="snia-pts", docs_url=None, redoc_url=None, openapi_url=None)
     application.state.source = source
     application.state.feed = feed = Feed(source)
-    application.include_router(Pages(source, feed).router)
+    application.include_router(Pages(source, feed, changes=changes).router)
     for router in routers:
         application.include_router(router)
     application.add_middleware(SafeHeaders)

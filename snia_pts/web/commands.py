@@ -24,7 +24,7 @@ def serve(arguments: argparse.Namespace) -> int:
         raise RecordError(path=arguments.folder, reason="it is not a folder", hint="Name the folder of the runs.")
     if not 0 <= arguments.port <= _LAST_PORT:
         raise UsageError(detail=f"--port {arguments.port}: not a port.", hint="For example --port 8400.")
-    application = make_application(FolderSource(arguments.folder))
+    application = make_application(FolderSource(arguments.folder, arguments.store or ""))
     with _listening(arguments.port) as listener:
         say(f"http://{_ADDRESS}:{listener.getsockname()[1]}/ shows the runs in {arguments.folder}; Ctrl-C ends this.")
         config = uvicorn.Config(application, log_level="warning", access_log=False, timeout_graceful_shutdown=1)

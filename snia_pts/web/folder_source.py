@@ -67,16 +67,16 @@ _REPORT_SUFFIXES = (".pdf", ".html", ".rst", ".xlsx", ".csv", ".json", ".png", "
 
 
 class FolderSource:
-    """A folder of run folders; it only reads them.
+    """A folder of run folders, and perhaps a store of results; it only reads them.
 
     Suites and batches in it are folders of runs, too.  Finished runs are read once.
     """
 
     has_lab = False
-    has_results = False
 
-    def __init__(self, path: Path) -> None:
-        self._path = path.resolve()
+    def __init__(self, path: Path, store: str = "") -> None:
+        """``store`` is the file, or the URL, of a store of results; empty for none."""
+        self._path, self._store = path.resolve(), store
         self._lock = threading.Lock()
         self._runs: dict[str, _FolderRun] = {}
         self._searched = 0.0
@@ -85,6 +85,11 @@ class FolderSource:
     def name(self) -> str:
         """See Source."""
         return str(self._path)
+
+    @property
+    def has_results(self) -> bool:
+        """See Source."""
+        return bool(self._store)
 
     def snapshot(self) -> Snapshot:
         """See Source."""
@@ -104,9 +109,12 @@ class FolderSource:
         return self._found(run_id).open_file(name)
 
     def results(self, query: ResultQuery) -> Sequence[ResultView]:
-        """See Source: a folder has no store."""
-        del query
-        return ()
+        """See Source."""
+        if not self._store:
+            return ()
+        from .results import stored_results  # needs SQLAlchemy
+
+        return stored_results(self._store, query)
 
     def plan(self, request: Request) -> PlanView:
         """See Source."""
