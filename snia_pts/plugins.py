@@ -65,3 +65,4 @@ def _fleet() -> None:
 
 def _web() -> None:
     registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
+    registries.VERBS["watch"] = "snia_pts.web.monitoring_verbs:add_watch"

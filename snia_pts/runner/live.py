@@ -75,7 +75,8 @@ class LiveState:
 
     ``round_number`` is the round in progress, or the last one; ``round_maximum`` is None if something else than a
     number of rounds ends them.  ``point`` of ``points`` are the points or samples of the current step that are done.
-    ``least_seconds_left`` and ``most_seconds_left`` are the bounds by the plan; None if unknown.  ``iops``,
+    ``least_seconds_left`` and ``most_seconds_left`` are the bounds by the plan; None if unknown.  ``progress`` is the
+    share of the longest course that is done, ``longest_step_seconds`` the time of its longest step.  ``iops``,
     ``celsius`` and ``watts`` are those of the last outcome that has them.
     """
 
@@ -92,6 +93,8 @@ class LiveState:
     watts: float | None
     written_bytes: int
     variables: tuple[TrackedVariable, ...]
+    progress: float | None = None
+    longest_step_seconds: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -236,7 +239,29 @@ class LiveRun:
             watts=_last(point[4] for point in points),
             written_bytes=sum(step.written_bytes for step in self._steps),
             variables=tuple(self._variables()),
+            progress=self._progress(most),
+            longest_step_seconds=max(self._longest_seconds, default=None),
         )
+
+    @property
+    def _longest_seconds(self) -> list[float]:
+        """The time of each step of the longest course, if it is known."""
+        longest = self._courses[1] if self._courses else ()
+        seconds = (_seconds(step, self._fill_speed, shortest=False) for step in longest)
+        return [value for value in seconds if math.isfinite(value)]
+
+    @property
+    def _fill_speed(self) -> float:
+        """The MB/s of the last fill; nan before the first one."""
+        measured = [step.fill_mb_per_second for step in self._steps if step.fill_mb_per_second > 0]
+        return measured[-1] if measured else math.nan
+
+    def _progress(self, most_seconds_left: float | None) -> float | None:
+        """Return the share of the longest course that is done; 1 for a finished test, None if it is unknown."""
+        if self.end is not None and self.end.ending == "finished":
+            return 1.0
+        total = math.fsum(self._longest_seconds)
+        return None if most_seconds_left is None or not total else min(1.0, max(0.0, 1 - most_seconds_left / total))
 
     @property
     def series(self) -> tuple[TimeSeries, ...]:
@@ -292,9 +317,7 @@ class LiveRun:
             return None, None
         if self._courses is None:
             self._courses = _course(facts, steady=True), _course(facts, steady=False)
-        measured = [step.fill_mb_per_second for step in self._steps if step.fill_mb_per_second > 0]
-        speed = measured[-1] if measured else math.nan
-        shortest, longest = self._courses
+        shortest, longest, speed = *self._courses, self._fill_speed
         return self._rest(shortest, speed, shortest=True), self._rest(longest, speed, shortest=False)
 
     def _rest(self, course: Sequence[Step], speed: float, *, shortest: bool) -> float | None:
