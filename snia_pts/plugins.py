@@ -9,6 +9,7 @@ EXTRAS = {
     "alembic": "store",
     "fastapi": "web",
     "procrastinate": "lab",
+    "prometheus_client": "web",
     "psycopg": "postgresql",
     "sqlalchemy": "store",
     "uvicorn": "web",
@@ -65,4 +66,5 @@ def _fleet() -> None:
 
 def _web() -> None:
     registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
+    registries.VERBS["metrics"] = "snia_pts.web.monitoring_verbs:add_metrics"
     registries.VERBS["watch"] = "snia_pts.web.monitoring_verbs:add_watch"

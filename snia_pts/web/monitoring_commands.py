@@ -1,4 +1,4 @@
-"""The verb ``watch``: shows the values of runs in a terminal until they end."""
+"""The verbs ``watch``, which shows the values of runs in a terminal until they end, and ``metrics``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from ..batch.folder import BatchFolder
 from ..cli.text.progress import choose_mode
 from ..cli.text.terminal import print_lines, say
-from ..errors import RecordError
-from ..files import shell_quoted
+from ..errors import HostFailed, RecordError
+from ..files import replace_file, shell_quoted
 from ..record.folder import RunFolder
 from ..record.suite import SuiteFolder, is_run
 from ..units import counted
@@ -136,3 +136,19 @@ def fitted_lines(runs: Mapping[str, RunView], height: int, now: datetime) -> lis
         shown = max(0, height - 2)
         rows = [*rows[:shown], f"and {counted(len(rows) - shown, 'more run')}"]
     return [title, *rows]
+
+
+def metrics(arguments: argparse.Namespace) -> int:
+    """Write the metrics of the runs in a folder to a file, which is replaced at once."""
+    from .metrics import exposition
+
+    if not arguments.folder.is_dir():
+        raise RecordError(path=arguments.folder, reason="it is not a folder", hint="Name the folder of the runs.")
+    content = exposition(FolderSource(arguments.folder).snapshot())
+    try:
+        replace_file(arguments.to, content, durable=False)
+        arguments.to.chmod(0o644)  # the node_exporter is another user
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise HostFailed(step="writing the metrics", what=arguments.to, reason=reason) from None
+    return 0

@@ -1,4 +1,4 @@
-"""The verb ``watch`` of the command line."""
+"""The verbs ``watch`` and ``metrics`` of the command line."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ def add_watch(add: AddVerb) -> None:
         nargs="+",
         help="the folder of a run, of several tests (all), of a batch, or of runs (shows those in progress)",
     )
+
+
+def add_metrics(add: AddVerb) -> None:
+    """Add the parser of ``metrics``."""
+    parser = add("metrics", help="write the metrics of runs for the textfile collector of node_exporter")
+    parser.description = (
+        "Writes the metrics of the runs in a folder in the text format of Prometheus (docs/metrics.rst). The file is "
+        "replaced at once, so that a reader never sees a part of it. Only reads the run folders."
+    )
+    parser.set_defaults(verb=LazyVerb(f"{_COMMANDS}:metrics"))
+    parser.add_argument("folder", metavar="FOLDER", type=path, help="the folder of the runs, for example runs")
+    parser.add_argument("--to", metavar="FILE", type=path, required=True, help="the file, NAME.prom")
