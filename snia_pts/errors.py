@@ -273,6 +273,14 @@ class FolderKept(RecordError):
 
 
 @dataclass(kw_only=True, eq=False)
+class UnknownRun(RecordError):
+    """The page or the API was asked for a run, or a file of a run, that does not exist."""
+
+    message = "There is no {path}: {reason}."
+    hint: str = "The page lists all runs of its folder."
+
+
+@dataclass(kw_only=True, eq=False)
 class UploadRefused(RecordError):
     """The results that the agent of another host sent are not those of a run folder; nothing was written."""
 

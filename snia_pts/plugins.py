@@ -7,10 +7,13 @@ from . import registries
 #: The extra of snia-pts that installs a library which only a feature needs, by the library's name.
 EXTRAS = {
     "alembic": "store",
+    "fastapi": "web",
     "procrastinate": "lab",
+    "prometheus_client": "web",
     "psycopg": "postgresql",
     "shtab": "completion",
     "sqlalchemy": "store",
+    "uvicorn": "web",
 }
 
 
@@ -21,6 +24,7 @@ def register() -> None:
     _importers()
     _store()
     _fleet()
+    _web()
     _manual()
 
 
@@ -62,8 +66,15 @@ def _fleet() -> None:
     registries.VERBS["agent"] = "snia_pts.fleet.verbs:add_agent"
 
 
+<<<<<<< HEAD
 def _manual() -> None:
     registries.VERBS["docs"] = "snia_pts.manual.verbs:add_docs"
     registries.VERBS["spec"] = "snia_pts.manual.verbs:add_spec"
     registries.VERBS["completion"] = "snia_pts.manual.verbs:add_completion"
     registries.VERBS["sim"] = "snia_pts.manual.verbs:add_sim"
+=======
+def _web() -> None:
+    registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
+    registries.VERBS["metrics"] = "snia_pts.web.monitoring_verbs:add_metrics"
+    registries.VERBS["watch"] = "snia_pts.web.monitoring_verbs:add_watch"
+>>>>>>> 34cb34dab01b6690dacc559e4437e02af164b8fc

@@ -24,7 +24,8 @@ from ..record.locks import WAIT, is_locked, lock
 from ..record.suite import has_begun, running_folders
 from ..units import counted
 
-_NAME = "batch.json"
+#: The file that makes a folder a batch.
+NAME = "batch.json"
 _MAX_BYTES = 16 * 1024 * 1024
 #: How the program begins its messages.
 _MESSAGE = "snia-pts: "
@@ -106,13 +107,13 @@ class BatchFolder:
         document = _Document(format=1, side_by_side=side_by_side, drives=stored)
         folder, _ = create_folder(path)
         try:
-            with keep_folder_open(folder), create(folder / _NAME) as file:
+            with keep_folder_open(folder), create(folder / NAME) as file:
                 try:
-                    require_alone(folder, _NAME)
+                    require_alone(folder, NAME)
                     file.write(_adapter().dump_json(document, indent=1) + b"\n")
                     os.fsync(file.fileno())
                 except BaseException:
-                    remove(folder / _NAME)
+                    remove(folder / NAME)
                     raise
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
@@ -122,7 +123,7 @@ class BatchFolder:
     def existing(cls, path: Path) -> BatchFolder | None:
         """Return the batch folder at ``path``; None if it is none.  Raises RecordError if it is invalid."""
         try:
-            text = read_regular(path / _NAME, _MAX_BYTES)
+            text = read_regular(path / NAME, _MAX_BYTES)
             document = _adapter().validate_python(json.loads(text), strict=False)
             if document.format != 1:
                 raise ValueError(f"unknown format {document.format}")
@@ -132,12 +133,12 @@ class BatchFolder:
             raise unreadable(path, error) from None
         except ValidationError as error:
             raise RecordError(
-                path=path, reason=f"{_NAME} has {counted(error.error_count(), 'invalid value')}", hint=""
+                path=path, reason=f"{NAME} has {counted(error.error_count(), 'invalid value')}", hint=""
             ) from None
         except (ValueError, RecursionError) as error:
-            raise RecordError(path=path, reason=f"{_NAME}: {error}", hint="") from None
+            raise RecordError(path=path, reason=f"{NAME}: {error}", hint="") from None
         if len({drive.name for drive in document.drives}) != len(document.drives):
-            raise RecordError(path=path, reason=f"{_NAME} lists a drive twice", hint="")
+            raise RecordError(path=path, reason=f"{NAME} lists a drive twice", hint="")
         return cls(path=path.resolve(), side_by_side=document.side_by_side, drives=document.drives)
 
     def drive(self, name: str) -> BatchDrive:
@@ -171,7 +172,7 @@ class BatchFolder:
 
     def locked(self) -> BufferedReader:
         """Lock batch.json; raises NotResumable if another process starts the drives of this batch."""
-        file = open_regular(self.path / _NAME)
+        file = open_regular(self.path / NAME)
         try:
             lock(file.fileno())
         except BlockingIOError:
@@ -184,7 +185,7 @@ class BatchFolder:
     @property
     def is_starting(self) -> bool:
         """Whether a process starts the remaining drives of this batch.  Raises RecordError."""
-        return _is_locked(self.path / _NAME)
+        return _is_locked(self.path / NAME)
 
     def process_locked(self, drive: BatchDrive) -> int | None:
         """Lock the process file of a drive and return its descriptor; None if a process tests the drive.

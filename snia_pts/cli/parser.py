@@ -363,6 +363,12 @@ def _mail(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--mail", metavar="FILE", type=_path, help="mail settings: server, user, recipients (docs/mail.rst)"
     )
+    parser.add_argument(
+        "--webhook", metavar="URL", help="send a JSON message when the run ends, or the drive is hot (docs/mail.rst)"
+    )
+    parser.add_argument(
+        "--webhook-secret", metavar="FILE", type=_path, help="sign the messages with the secret in FILE (mode 0600)"
+    )
 
 
 def _store(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

@@ -13,6 +13,7 @@ from ..record.folder import RunFolder, unreadable
 from ..record.follower import follow_entries
 from ..record.journal_reader import JournalReader
 from ..record.replay import assess
+from ..spec import Spec
 from .events import Event, RunResumed, TestFinished
 from .observer import ProgressObserver
 
@@ -36,9 +37,9 @@ def follow(folder: RunFolder, is_running: Callable[[], bool]) -> Iterator[Event]
     start = next(entries)
     if not isinstance(start, StartEntry):
         raise RecordError(path=folder.journal, reason="the first entry is not a start entry")
-    progress = _Progress(folder, start)
+    reader = EventReader(folder, start.facts.spec)
     for entry in entries:
-        yield from progress.events(entry)
+        yield from reader.events(entry)
 
 
 def _has_started(folder: RunFolder) -> bool:
@@ -48,11 +49,14 @@ def _has_started(folder: RunFolder) -> bool:
         raise unreadable(folder.journal, error) from None
 
 
-class _Progress:
-    """The valid steps of a journal up to an entry, each with the number of its outcomes."""
+class EventReader:
+    """Turns the entries of a journal, after the first one, into events.
 
-    def __init__(self, folder: RunFolder, start: StartEntry) -> None:
-        self._folder, self._spec = folder, start.facts.spec
+    It keeps the valid steps up to an entry, each with the number of its outcomes.
+    """
+
+    def __init__(self, folder: RunFolder, spec: Spec) -> None:
+        self._folder, self._spec = folder, spec
         self._steps: list[tuple[Step, int]] = []
         self._events: list[Event] = []
         self._observer = self._new_observer()

@@ -18,6 +18,7 @@ from ...model.run_options import RunOptions
 from ...runner.caller import Caller
 from ...units import counted, whole_number
 from ..mail.config import load_mail_config
+from ..mail.webhook import load_webhook_config
 from ..options import resume_options
 from ..storing import stored_on_exit
 from ..text.terminal import Terminal, print_lines
@@ -25,7 +26,7 @@ from ..text.terminal import Terminal, print_lines
 #: Tests one drive of a batch, in a process of its own.
 _TEST_DRIVE = "snia_pts.cli.commands.batch_drive:test_drive"
 #: The options of the command line that each process of a batch gets.
-_SESSION = ("mail_to", "mail_server", "mail", "store")
+_SESSION = ("mail_to", "mail_server", "mail", "webhook", "webhook_secret", "store")
 
 
 def start_batch(tests: Sequence[RunOptions], arguments: argparse.Namespace, *, suite: bool) -> int:
@@ -66,6 +67,7 @@ def resume_batch(batch: BatchFolder, arguments: argparse.Namespace) -> int:
 def _caller(arguments: argparse.Namespace) -> Caller:
     """Return the caller of the checks; raises the error of invalid options of each process."""
     load_mail_config(arguments)
+    load_webhook_config(arguments)
     terminal = Terminal(arguments.progress)
     with stored_on_exit(arguments.store, terminal.on_event):
         pass

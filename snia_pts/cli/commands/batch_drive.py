@@ -28,10 +28,8 @@ def test_drive(document: Mapping[str, Any]) -> None:
 
 def _test(batch: BatchFolder, drive: BatchDrive, order: DriveOrder, afterwards: list[Any]) -> int:
     session = dict(order.session)
-    mail = session.pop("mail")
-    arguments = argparse.Namespace(
-        **session, mail=Path(mail) if mail else None, progress="log", afterwards=afterwards, command_line=()
-    )
+    paths = {name: Path(path) if (path := session.pop(name)) else None for name in ("mail", "webhook_secret")}
+    arguments = argparse.Namespace(**session, **paths, progress="log", afterwards=afterwards, command_line=())
     path = batch.run_path(drive)
     with operator_session(arguments) as (caller, notification):
         if batch.has_begun(drive):

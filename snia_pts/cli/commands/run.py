@@ -18,6 +18,7 @@ from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_opti
 from ..mail.config import load_mail_config
 from ..mail.content import Notification
 from ..mail.notification import notify_on_exit
+from ..mail.webhook import load_webhook_config, public_command_line, webhook_on_exit
 from ..options import run_options
 from ..parser import BASIC, TESTS
 from ..storing import stored_on_exit
@@ -77,11 +78,17 @@ def run_or_plan_all(options: Sequence[RunOptions], arguments: argparse.Namespace
 
 @contextmanager
 def operator_session(arguments: argparse.Namespace) -> Iterator[tuple[Caller, Notification]]:
-    """Show a run on the terminal, store it and mail its result; yield the caller of the run, and the mail."""
+    """Show a run on the terminal, store it, and mail or send its result; yield the caller of the run, and the mail."""
     with notify_on_exit(load_mail_config(arguments), arguments.afterwards) as notification:
         terminal = Terminal(arguments.progress, notification)
-        with stopped_by_signals(), stored_on_exit(arguments.store, terminal.on_event) as on_event:
-            caller = Caller(on_event=on_event, confirm=terminal.confirm, command_line=tuple(arguments.command_line))
+        with (
+            stopped_by_signals(),
+            stored_on_exit(arguments.store, terminal.on_event) as on_stored,
+            webhook_on_exit(load_webhook_config(arguments), on_stored, arguments.afterwards) as on_event,
+        ):
+            caller = Caller(
+                on_event=on_event, confirm=terminal.confirm, command_line=public_command_line(arguments.command_line)
+            )
             try:
                 yield caller, notification
             finally:

@@ -371,6 +371,13 @@ def _sensor(block: Path) -> tuple[str, Path | None]:
     return "", None
 
 
+def warning_celsius(device: str, root: Path = ROOT) -> float | None:
+    """Return the temperature from which on a drive warns (WCTEMP of NVMe); None if the kernel does not report it."""
+    _, sensor = _sensor((root / "sys/class/block" / Path(os.path.realpath(device)).name).resolve())
+    maximum = _single_number(attribute(sensor.with_name("temp1_max")).encode()) if sensor else None
+    return maximum / 1000 if maximum and maximum > 0 else None
+
+
 def _error_counts(block: Path) -> tuple[Path, ...]:
     """Return the error counters of an NVMe drive's PCIe function.
 

@@ -1,0 +1,1 @@
+"""The page of running and stored tests: ``snia-pts serve``."""

@@ -1,0 +1,100 @@
+"""Sends what changes to all viewers: one snapshot at a time is read for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+
+from .model import Snapshot
+from .source import Source
+
+#: How often a snapshot is read while there are viewers.
+_PERIOD_SECONDS = 0.5
+#: A viewer that has not taken so many events is disconnected; a browser connects again, and gets the present state.
+_MAX_WAITING = 8
+#: A comment after so long without an event, so that a lost connection is noticed.
+_SILENT_SECONDS = 15.0
+#: Returns the rows that a kind of viewer shows, as JSON objects by key.
+Rows = Callable[[Snapshot], Mapping[str, str]]
+
+
+@dataclass(eq=False, slots=True)
+class _Viewer:
+    """A viewer of rows: ``events`` are those that it has yet to take; None ends them."""
+
+    topic: str
+    events: asyncio.Queue[str | None] = field(default_factory=lambda: asyncio.Queue(_MAX_WAITING + 1))
+
+
+class Feed:
+    """The changes of a source, as server-sent events."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._viewers: set[_Viewer] = set()
+        self._topics: dict[str, Rows] = {}
+        self._shown: dict[str, Mapping[str, str]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def viewers(self) -> int:
+        """The number of viewers."""
+        return len(self._viewers)
+
+    async def events(self, topic: str, rows: Rows) -> AsyncIterator[str]:
+        """Yield the present rows of a topic, and then those that change, as events of server-sent events.
+
+        All viewers of a ``topic`` have the same ``rows``, which are computed once for all of them.
+        """
+        viewer = _Viewer(topic)
+        self._topics[topic] = rows
+        shown = self._shown.get(topic)
+        if shown is None:
+            snapshot = await asyncio.to_thread(self._source.snapshot)
+            shown = self._shown.setdefault(topic, rows(snapshot))
+        self._viewers.add(viewer)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._send_changes())
+        try:
+            yield _event(shown.values())
+            while True:
+                try:
+                    event = await asyncio.wait_for(viewer.events.get(), _SILENT_SECONDS)
+                except TimeoutError:
+                    event = ": no change\n\n"
+                if event is None:
+                    return
+                yield event
+        finally:
+            self._viewers.discard(viewer)
+
+    async def _send_changes(self) -> None:
+        """Read snapshots while there are viewers, and send each topic what changed."""
+        while self._viewers:
+            await asyncio.sleep(_PERIOD_SECONDS)
+            snapshot = await asyncio.to_thread(self._source.snapshot)
+            watched = {viewer.topic for viewer in self._viewers}
+            for topic in list(self._shown):
+                if topic not in watched:
+                    del self._shown[topic], self._topics[topic]
+                    continue
+                before, now = self._shown[topic], self._topics[topic](snapshot)
+                self._shown[topic] = now
+                changed = [row for key, row in now.items() if before.get(key) != row]
+                if changed:
+                    self._send(topic, _event(changed))
+        self._shown.clear()
+        self._topics.clear()
+
+    def _send(self, topic: str, event: str) -> None:
+        for viewer in [viewer for viewer in self._viewers if viewer.topic == topic]:
+            if viewer.events.qsize() < _MAX_WAITING:
+                viewer.events.put_nowait(event)
+            else:
+                viewer.events.put_nowait(None)
+                self._viewers.discard(viewer)
+
+
+def _event(rows: object) -> str:
+    return f"data: [{','.join(rows)}]\n\n"  # type: ignore[arg-type]

@@ -1,0 +1,230 @@
+"""The values that the pages and the API show: drives, runs, the queue, hosts, and stored results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..runner.live import LiveState, TimeSeries
+
+FileKind = Literal["report", "journal", "result", "log", "other"]
+RunState = Literal[
+    "queued", "starting", "running", "stopped", "finished", "failed", "lost", "refused", "cancelled", "not started",
+    "unreadable",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviationView:
+    """A difference from the standard: ``what`` is ``actual`` instead of ``standard`` by ``clause``."""
+
+    what: str
+    actual: str
+    standard: str
+    clause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningView:
+    """A fact that a reader must know but that is not a deviation."""
+
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run: where it stands, and its live values.
+
+    ``id`` has only letters, digits and ``._:-``, and names the run in addresses.  ``title`` is the test's name in
+    words.  ``drive`` is the description of the target, ``drive_id`` its serial number, or its name without one.
+    ``updated`` is the time of the last entry of the journal.  ``detail`` explains the state, ``verdict`` is that of a
+    run that ended.  ``virtual``: its times are those of a simulated drive.  ``stopping``: it was asked to stop.
+    ``live`` is None until the first step.
+    """
+
+    id: str
+    folder: str
+    state: RunState
+    test: str = ""
+    title: str = ""
+    drive: str = ""
+    drive_id: str = ""
+    host: str = ""
+    started: str = ""
+    updated: str = ""
+    detail: str = ""
+    verdict: str = ""
+    steady: bool | None = None
+    virtual: bool = False
+    stopping: bool = False
+    live: LiveState | None = None
+    deviations: tuple[DeviationView, ...] = ()
+    warnings: tuple[WarningView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileView:
+    """A file of a run folder: its path in the folder, its size and its kind."""
+
+    name: str
+    size_bytes: int
+    kind: FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitView:
+    """A limit of the operator, the measured value (None without one), and whether it is met."""
+
+    metric: str
+    at: str
+    unit: str
+    minimum: float | None
+    maximum: float | None
+    value: float | None
+    met: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetail:
+    """A run with everything that its page shows.
+
+    ``series`` are the charts over time.  ``log`` are the last lines of its log.  ``resume_detail`` says what a resume
+    would keep and discard, ``stop_detail`` what a stop would; empty if the run cannot be resumed or stopped.
+    ``serial_required``: a resume destroys data, so that the drive's serial number must be typed.
+    """
+
+    run: RunView
+    series: tuple[TimeSeries, ...]
+    log: tuple[str, ...]
+    files: tuple[FileView, ...]
+    limits: tuple[LimitView, ...] = ()
+    stop_detail: str = ""
+    resume_detail: str = ""
+    serial_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriveView:
+    """A drive: ``id`` is its serial number, or its name without one.
+
+    ``state`` is that of what is done with it now; ``health`` and ``held`` (the reason) are those of a lab.  ``run`` is
+    the id of its run in progress, else of the last one; empty without any.
+    """
+
+    id: str
+    model: str
+    capacity_bytes: int
+    kind: str
+    state: Literal["running", "held", "reserved", "idle", "unknown"]
+    host: str = ""
+    health: str = ""
+    held: str = ""
+    celsius: float | None = None
+    run: str = ""
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
+    """A run that waits, or runs: ``position`` is its place on its drive, from 1; ``waits_for`` is empty if it runs."""
+
+    run: str
+    drive_id: str
+    model: str
+    host: str
+    test: str
+    state: RunState
+    position: int
+    priority: int = 0
+    waits_for: str = ""
+    submitted: str = ""
+    submitter: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """A host of a lab: ``seconds_ago`` is the time since its agent called; None if it never did."""
+
+    name: str
+    state: Literal["ready", "maintenance", "silent"]
+    drives: int
+    version: str = ""
+    seconds_ago: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything at one time, in ISO 8601.  ``runs`` are the newest first."""
+
+    time: str
+    drives: tuple[DriveView, ...] = ()
+    runs: tuple[RunView, ...] = ()
+    queue: tuple[QueueEntry, ...] = ()
+    hosts: tuple[HostView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultQuery:
+    """Which stored results to list; an empty text means all."""
+
+    test: str = ""
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
+    host: str = ""
+    since: str = ""
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultView:
+    """A stored result; ``number`` is its number in the store."""
+
+    number: int
+    test: str
+    model: str
+    serial: str
+    firmware: str
+    started: str
+    verdict: str
+    conformant: bool
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request for a run.
+
+    ``overrides`` are ``KEY=VALUE`` of the specification.  ``serial`` is the serial number that a person typed to
+    confirm that the data of a drive are destroyed; a simulated drive and a file need none.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}
+    test: str
+    target: str
+    test_class: Literal["enterprise", "client"] = "enterprise"
+    overrides: tuple[str, ...] = ()
+    size_bytes: int | None = None
+    serial: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """What a run of a request would do: its bounds, and every deviation and warning that is known before it.
+
+    ``open_ended``: it may take longer, since some stimuli end with an amount of I/O.  ``virtual``: of virtual time.
+    """
+
+    title: str
+    drive: str
+    least_seconds: float
+    most_seconds: float
+    least_written_bytes: int
+    most_written_bytes: int
+    command: str
+    open_ended: bool = False
+    virtual: bool = False
+    deviations: tuple[DeviationView, ...] = ()
+    warnings: tuple[WarningView, ...] = ()

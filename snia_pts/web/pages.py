@@ -1,0 +1,320 @@
+"""The pages: they work without JavaScript, and a small script keeps their values current."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any, BinaryIO, Literal
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ..errors import SniaPtsError, UnknownRun, UsageError
+from ..spec import SPEC_TYPES
+from ..text import json_values
+from ..units import capacity, counted, duration, number
+from . import rows
+from .feed import Feed
+from .model import Request as RunRequest
+from .model import ResultQuery
+from .rows import UNKNOWN
+from .source import Source
+
+#: The least role for each route; those with POST exist only with access control.
+PAGE_ROUTES: Mapping[tuple[str, str], Literal["viewer", "operator"] | None] = {
+    ("GET", "/static/{name}"): None,
+    ("GET", "/"): "viewer",
+    ("GET", "/events"): "viewer",
+    ("GET", "/runs"): "viewer",
+    ("GET", "/runs/{run_id}"): "viewer",
+    ("GET", "/runs/{run_id}/events"): "viewer",
+    ("GET", "/runs/{run_id}/series"): "viewer",
+    ("GET", "/runs/{run_id}/files/{name:path}"): "viewer",
+    ("GET", "/queue"): "viewer",
+    ("GET", "/hosts"): "viewer",
+    ("GET", "/results"): "viewer",
+    ("GET", "/plan"): "viewer",
+    ("POST", "/runs"): "operator",
+    ("POST", "/runs/{run_id}/stop"): "operator",
+    ("POST", "/runs/{run_id}/resume"): "operator",
+    ("POST", "/drives/{drive_id}/hold"): "operator",
+    ("POST", "/drives/{drive_id}/release"): "operator",
+}
+_STATIC = {
+    "live.js": ("static", "text/javascript"),
+    "style.css": ("static", "text/css"),
+    "uPlot.iife.min.js": ("vendor", "text/javascript"),
+    "uPlot.min.css": ("vendor", "text/css"),
+}
+#: How a file of a run folder is shown.  All other files are downloads.
+_SHOWN = {
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".pdf": "application/pdf",
+    **dict.fromkeys((".rst", ".txt", ".jsonl", ".xml", ".csv", ".json", ".sha256", ".log"), "text/plain"),
+}
+#: A file of a run folder may be anybody's: it has no scripts, no forms and no access to this origin.
+_FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+_SANDBOX = f"sandbox; {_FILE_POLICY}"
+_CHUNK_BYTES = 256 * 1024
+#: So many values of a series are sent to a browser at most.
+_MOST_POINTS = 2000
+#: So many of the newest runs are on the first page.
+_LATEST_RUNS = 20
+_MAX_LISTED = 1000
+_REQUEST_FIELDS = ("test", "target", "test_class", "overrides")
+
+
+class Pages:
+    """The routes of the pages of a source.
+
+    With ``changes``, there are forms that change something for those whose role allows it.  Only give it behind a
+    control of access, which puts the ``identity`` of the sender in the state of each request.
+    """
+
+    def __init__(self, source: Source, feed: Feed, *, changes: bool = False) -> None:
+        self._source, self._feed = source, feed
+        self._templates = Environment(
+            loader=PackageLoader("snia_pts.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        )
+        self._templates.filters |= {"capacity": capacity, "duration": duration, "number": number, "quoted": quote}
+        self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
+        self.router = APIRouter(include_in_schema=False)
+        routes: Mapping[str, Callable[..., Any]] = {
+            "/": self._drives,
+            "/events": self._events,
+            "/runs": self._runs,
+            "/runs/{run_id}": self._run,
+            "/runs/{run_id}/events": self._run_events,
+            "/runs/{run_id}/series": self._series,
+            "/runs/{run_id}/files/{name:path}": self._file,
+            "/queue": self._queue,
+            "/hosts": self._hosts,
+            "/results": self._results,
+            "/plan": self._plan,
+            "/static/{name}": self._static,
+        }
+        for path, endpoint in routes.items():
+            self.router.add_api_route(path, endpoint, methods=["GET"], response_model=None)
+        changing: Mapping[str, Callable[..., Any]] = {
+            "/runs": self._submit,
+            "/runs/{run_id}/stop": self._stop,
+            "/runs/{run_id}/resume": self._resume,
+            "/drives/{drive_id}/hold": self._hold,
+            "/drives/{drive_id}/release": self._release,
+        }
+        for path, endpoint in changing.items() if changes else ():
+            self.router.add_api_route(path, endpoint, methods=["POST"], response_model=None)
+
+    def _page(self, request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
+        identity = getattr(request.state, "identity", None)
+        may_change = identity is not None and identity.may("operator")
+        page = self._templates.get_template(template).render(
+            source=self._source, path=request.url.path, identity=identity, may_change=may_change, **values
+        )
+        return HTMLResponse(page, status)
+
+    def _problem(self, request: Request, error: SniaPtsError) -> HTMLResponse:
+        """Return the page of an error."""
+        status = HTTPStatus.NOT_FOUND if isinstance(error, UnknownRun) else HTTPStatus.CONFLICT
+        return self._page(request, "problem.html", status, detail=str(error), hint=error.full_hint)
+
+    def _drives(self, request: Request) -> Response:
+        snapshot = self._source.snapshot()
+        runs = {run.id: run for run in snapshot.runs}
+        return self._page(
+            request, "drives.html", snapshot=snapshot, runs=runs, latest=snapshot.runs[:_LATEST_RUNS], events="/events"
+        )
+
+    def _runs(self, request: Request, q: str = "", state: str = "") -> Response:
+        snapshot = self._source.snapshot()
+        found = [
+            run
+            for run in snapshot.runs
+            if state in ("", run.state)
+            and q.casefold() in " ".join((run.id, run.test, run.title, run.drive, run.host, run.verdict)).casefold()
+        ]
+        return self._page(
+            request,
+            "runs.html",
+            snapshot=snapshot,
+            found=found[:_MAX_LISTED],
+            count=len(found),
+            q=q,
+            state=state,
+            states=sorted({run.state for run in snapshot.runs}),
+            events="/events",
+        )
+
+    def _run(self, request: Request, run_id: str) -> Response:
+        try:
+            detail = self._source.run(run_id)
+        except SniaPtsError as error:
+            return self._problem(request, error)
+        events = f"/runs/{quote(run_id)}/events" if detail.run.state in ("running", "starting") else ""
+        return self._page(request, "run.html", detail=detail, run=detail.run, events=events)
+
+    async def _events(self) -> Response:
+        return _stream(self._feed.events("", rows.list_rows))
+
+    async def _run_events(self, run_id: str) -> Response:
+        return _stream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
+
+    def _series(self, request: Request, run_id: str) -> Response:
+        try:
+            detail = self._source.run(run_id)
+        except SniaPtsError as error:
+            return self._problem(request, error)
+        series = [
+            {"name": item.name, "unit": item.unit, "seconds": _thinned(item.seconds), "values": _thinned(item.values)}
+            for item in detail.series
+        ]
+        return JSONResponse(json_values(series))
+
+    def _file(self, request: Request, run_id: str, name: str, *, download: bool = False) -> Response:
+        try:
+            file = self._source.open_file(run_id, name)
+        except SniaPtsError as error:
+            return self._problem(request, error)
+        path = PurePath(name)
+        kind = None if download else _SHOWN.get(path.suffix.lower())
+        disposition = "inline" if kind else "attachment"
+        policy = _FILE_POLICY if kind == "application/pdf" else _SANDBOX  # a viewer of PDF does not run in a sandbox
+        headers = {
+            "Content-Security-Policy": policy,
+            "Content-Disposition": f"{disposition}; filename*=UTF-8''{quote(path.name)}",
+        }
+        media_type = kind or "application/octet-stream"
+        if media_type == "text/plain":
+            media_type += "; charset=utf-8"
+        response = StreamingResponse(_chunks(file), media_type=None, headers=headers)
+        response.headers["Content-Type"] = media_type
+        return response
+
+    def _queue(self, request: Request) -> Response:
+        return self._page(request, "queue.html", snapshot=self._source.snapshot(), events="")
+
+    def _hosts(self, request: Request) -> Response:
+        return self._page(request, "hosts.html", snapshot=self._source.snapshot(), events="")
+
+    def _results(self, request: Request) -> Response:
+        fields = {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
+        try:
+            results = self._source.results(ResultQuery(**fields))
+        except SniaPtsError as error:
+            return self._problem(request, error)
+        return self._page(
+            request, "results.html", fields=fields, results=results[:_MAX_LISTED], count=len(results), events=""
+        )
+
+    def _plan(
+        self, request: Request, test: str = "", target: str = "", test_class: str = "enterprise", overrides: str = ""
+    ) -> Response:
+        plan, mistake = None, ""
+        if test and target:
+            try:
+                plan = self._source.plan(_request(test, target, test_class, overrides))
+            except SniaPtsError as error:
+                mistake = f"{error} {error.full_hint}".strip()
+        fields = {"test": test, "target": target, "test_class": test_class, "overrides": overrides}
+        status = HTTPStatus.BAD_REQUEST if mistake else HTTPStatus.OK
+        return self._page(
+            request, "plan.html", status, plan=plan, mistake=mistake, fields=fields, tests=tuple(SPEC_TYPES), events=""
+        )
+
+    async def _submit(self, request: Request) -> Response:
+        form = await _form(request)
+        test, target, test_class, overrides = (form.get(name, "") for name in _REQUEST_FIELDS)
+
+        def submit() -> str:
+            return f"/runs/{quote(self._source.submit(_request(test, target, test_class, overrides)))}"
+
+        return await self._change(request, submit)
+
+    async def _stop(self, request: Request, run_id: str) -> Response:
+        def stop() -> str:
+            self._source.stop(run_id)
+            return f"/runs/{quote(run_id)}"
+
+        return await self._change(request, stop)
+
+    async def _resume(self, request: Request, run_id: str) -> Response:
+        serial = (await _form(request)).get("serial", "")
+
+        def resume() -> str:
+            self._source.resume(run_id, serial=serial)
+            return f"/runs/{quote(run_id)}"
+
+        return await self._change(request, resume)
+
+    async def _hold(self, request: Request, drive_id: str) -> Response:
+        reason = (await _form(request)).get("reason", "")
+
+        def hold() -> str:
+            self._source.hold(drive_id, reason)
+            return "/"
+
+        return await self._change(request, hold)
+
+    async def _release(self, request: Request, drive_id: str) -> Response:
+        def release() -> str:
+            self._source.release(drive_id)
+            return "/"
+
+        return await self._change(request, release)
+
+    async def _change(self, request: Request, change: Callable[[], str]) -> Response:
+        """Perform a change, and send the browser to the page that ``change`` returns; an error has a page."""
+        try:
+            address = await asyncio.to_thread(change)
+        except SniaPtsError as error:
+            return self._problem(request, error)
+        return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+
+    def _static(self, request: Request, name: str) -> Response:
+        if name not in _STATIC:
+            return self._problem(request, UnknownRun(path="file", reason="it is not one of this server's", hint=""))
+        folder, media_type = _STATIC[name]
+        content = files("snia_pts.web").joinpath(folder, name).read_bytes()
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the first value of each field of a form."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=20)
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _request(test: str, target: str, test_class: str, overrides: str) -> RunRequest:
+    """Return the request of a form; raises UsageError."""
+    if test_class not in ("enterprise", "client"):
+        raise UsageError(detail="The class is enterprise or client.", hint="Choose one of them.")
+    return RunRequest(
+        test=test,
+        target=target.strip(),
+        test_class="client" if test_class == "client" else "enterprise",
+        overrides=tuple(line.strip() for line in overrides.splitlines() if line.strip()),
+    )
+
+
+def _stream(events: AsyncIterator[str]) -> Response:
+    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _thinned(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return every n-th value, so that there are not too many for a browser."""
+    step = -(-len(values) // _MOST_POINTS) or 1
+    return values[::step]

@@ -1,0 +1,386 @@
+"""The pages of a folder of runs: what they show, their headers, hostile texts and files, and the feed of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from urllib.parse import quote
+
+import pytest
+from fastapi.routing import APIRoute
+from lxml import html
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import snia_pts as pts
+from snia_pts.errors import Interrupted, NotResumable, UsageError
+from snia_pts.files import data_folder
+from snia_pts.units import number
+from snia_pts.web import feed as feed_module
+from snia_pts.web import rows
+from snia_pts.web.application import CONTENT_SECURITY_POLICY, make_application
+from snia_pts.web.feed import Feed
+from snia_pts.web.folder_source import FolderSource
+from snia_pts.web.model import Request, Snapshot
+from snia_pts.web.pages import PAGE_ROUTES, Pages
+from tests.test_api_running import OPTIONS
+
+PACKAGE = Path(pts.__file__).parent / "web"
+HOSTILE = '<script>alert(1)</script>"&'
+
+
+def stopped_run(folder: Path, outcomes: int) -> None:
+    """Make a run that was stopped after a number of outcomes."""
+    stop, seen = Event(), list[object]()
+
+    def count(event: object) -> None:
+        if isinstance(event, pts.events.OutcomeRecorded):
+            seen.append(event)
+        if len(seen) == outcomes:
+            stop.set()
+
+    with pytest.raises(Interrupted):
+        pts.run(replace(OPTIONS, run_folder=folder), on_event=count, stop=stop)
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run, a stopped one, and one with hostile texts and files."""
+    folder = tmp_path_factory.mktemp("runs")
+    pts.run(replace(OPTIONS, run_folder=folder / "finished"))
+    stopped_run(folder / "stopped", 30)
+    preset = (data_folder("specs") / "drives" / "enterprise-nvme.toml").read_text("utf-8")
+    hostile, file = folder / HOSTILE.replace("/", "|"), folder.parent / "hostile.toml"
+    file.write_text(re.sub("(?m)^model = .*", f"model = {json.dumps(HOSTILE)}", preset), "utf-8")
+    pts.run(replace(OPTIONS, target=f"sim:{file}", run_folder=hostile))
+    (hostile / "page.html").write_text("<script>parent.stolen = document.cookie</script>")
+    (hostile / "picture.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>')
+    (hostile / "program.js").write_text("alert(1)")
+    (hostile / "link.txt").symlink_to("/etc/passwd")
+    return folder
+
+
+@pytest.fixture(name="client", scope="module")
+def _client(folder: Path) -> Iterator[TestClient]:
+    with TestClient(make_application(FolderSource(folder))) as client:
+        yield client
+
+
+def page(client: TestClient, address: str) -> html.HtmlElement:
+    """Return a page, after the checks that hold for all: its headers, and no script, style or handler in it."""
+    response = client.get(address)
+    document = html.document_fromstring(response.content)
+
+    assert response.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert all(script.get("src") and not script.text for script in document.iter("script"))
+    assert not list(document.iter("style"))
+    assert not [name for item in document.iter() for name in item.attrib if name == "style" or name.startswith("on")]
+    assert not [link for _, _, link, _ in document.iterlinks() if not link.startswith(("/", "#", "data:,"))]
+    return document
+
+
+def hostile_id(client: TestClient) -> str:
+    """Return the id of the run in the folder with a hostile name."""
+    source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
+    (run,) = (run for run in source.snapshot().runs if run.id.startswith("sha256-"))
+    return run.id
+
+
+def test_each_route_is_listed_and_each_page_is_shown(client: TestClient) -> None:
+    """The table of routes is complete; each page without a parameter has a title and a heading."""
+    source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
+    pages = Pages(source, Feed(source), changes=True)
+    routes = [route for route in pages.router.routes if isinstance(route, APIRoute)]
+    found = {(method, route.path) for route in routes for method in route.methods or ()}
+    assert found == set(PAGE_ROUTES)
+    for method, address in PAGE_ROUTES:
+        if method == "GET" and "{" not in address and address != "/events":
+            document = page(client, address)
+            assert document.findtext(".//title"), address
+            assert len(document.findall(".//h1")) == 1, address
+
+
+def test_the_first_page_has_drives_and_runs(client: TestClient) -> None:
+    """A drive is one row for all of its runs; a run says how it ended, and where it stopped."""
+    text = " ".join(page(client, "/").text_content().split())
+
+    assert "2 finished, 1 stopped" in text
+    assert "SIM-ENTERPRISE-NVME" in text
+    assert "Stopped by the calling program" in text
+    assert "STEADY STATE" in text
+
+
+def test_the_page_of_a_run_has_every_round(client: TestClient, folder: Path) -> None:
+    """The tables have the tracked variables by round, and the determination, of the stored result."""
+    run = pts.load(folder / "finished")
+    document = page(client, "/runs/finished")
+    (loop,) = run.result.loops
+    assert run.window is not None
+
+    for place, (tracked, state) in enumerate(run.window.determinations):
+        table = document.find(f".//tbody[@data-table='rounds-{place}']")
+        assert table is not None
+        shown = [[cell.text_content() for cell in row] for row in table.iter("tr")]
+        inside = run.window.numbers
+        expected = [
+            [str(one.number), number(one.value(tracked)), "yes" if one.number in inside else "no"]
+            for one in loop.complete
+        ]
+        assert shown == expected
+        note = document.findtext(f".//p[@data-note='note-{place}']") or ""
+        assert f"data excursion {state.data_excursion_percent:.2f} % (at most 20 %)" in note
+        assert state.steady == note.endswith(": steady.")
+    assert run.verdict in document.text_content()
+    assert "rounds.point_seconds" in document.text_content()  # a deviation
+
+
+def test_a_stopped_run_says_what_is_missing(client: TestClient) -> None:
+    """Too few rounds have no determination; the drive's time left is not shown."""
+    document = page(client, "/runs/stopped")
+
+    assert "Too few rounds for a window: 1 so far." in document.text_content()
+    assert [item.text for item in document.findall(".//dd[@data-cell='left']")] == [rows.UNKNOWN]
+
+
+def test_hostile_texts_are_shown_as_text(client: TestClient) -> None:
+    """The model of a drive and the name of a folder are escaped on every page, and in the events."""
+    run_id = hostile_id(client)
+    text = quote(HOSTILE)
+    for address in ("/", "/runs", f"/runs/{run_id}", f"/runs?q={text}", f"/plan?test=iops&target={text}"):
+        document = page(client, address)
+        assert HOSTILE in document.text_content() or HOSTILE in [item.get("value") for item in document.iter("input")]
+    source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
+    for row in rows.list_rows(source.snapshot()).values():
+        assert "\n" not in row
+        json.loads(row)
+
+
+def test_files_of_a_run_have_no_access_to_the_pages(client: TestClient) -> None:
+    """Pages and pictures are in a sandbox, unknown kinds are downloads, and symlinks and other names do not exist."""
+    files = f"/runs/{hostile_id(client)}/files"
+    for name in ("page.html", "picture.svg"):
+        policy = client.get(f"{files}/{name}").headers["content-security-policy"].split("; ")
+        assert policy[0] == "sandbox"
+        assert "default-src 'none'" in policy
+        assert not [item for item in policy if item.startswith("script")]
+    assert client.get(f"{files}/program.js").headers["content-disposition"].startswith("attachment;")
+    assert client.get(f"{files}/log.txt").headers["content-type"] == "text/plain; charset=utf-8"
+    assert client.get(f"{files}/page.html?download=true").headers["content-type"] == "application/octet-stream"
+    for name in ("link.txt", "missing", "../finished/log.txt", "..%2Ffinished%2Flog.txt", "evidence"):
+        assert client.get(f"{files}/{name}").status_code == 404, name
+
+
+def test_a_report_file_is_sent_unchanged(client: TestClient, folder: Path) -> None:
+    """Each file on the page of a run can be read."""
+    document = page(client, "/runs/finished")
+    links = [link for link in document.xpath("//a/@href") if "/files/" in link and "?" not in link]
+
+    assert {link.rpartition("/")[2] for link in links} == {"journal.jsonl", "log.txt", "result.xml"}
+    for link in links:
+        assert client.get(link).content == (folder / "finished" / link.rpartition("/")[2]).read_bytes()
+
+
+def test_a_plan_shows_time_and_deviations(client: TestClient) -> None:
+    """It has the bounds of the library's plan; a mistake is a message, not a page of the server."""
+    address = "/plan?test=iops&target=sim:enterprise-nvme&overrides=rounds.maximum=6"
+    text = page(client, address).text_content()
+
+    assert "rounds.maximum" in text
+    assert "PTS chapter 1" in text
+    for target in ("sim:nonsense", "/etc/passwd", "sim:/etc/passwd", "../x"):
+        response = client.get(f"/plan?test=iops&target={target}")
+        assert response.status_code == 400
+        assert 'role="alert"' in response.text
+
+
+def test_nothing_can_be_changed_without_access_control(client: TestClient) -> None:
+    """The forms and their routes are there only where the sender of a request is known."""
+    for method, address in PAGE_ROUTES:
+        if method == "POST":
+            assert client.post(address).status_code in (404, 405), address
+    assert not page(client, "/runs/stopped").findall(".//form")
+
+
+class _Operator:
+    """Middleware that lets everybody change everything, in the place of access control."""
+
+    csrf_token = str(4711)
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def may(self, role: str) -> bool:
+        """Return whether this role is enough."""
+        return role in ("viewer", "operator")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        scope.setdefault("state", {})["identity"] = self
+        await self._app(scope, receive, send)
+
+    kind, name, role = "user", "ann", "operator"
+
+
+def test_forms_change_what_they_say(folder: Path) -> None:
+    """Each form has the token of the session, and leads to its route; a refusal is a page with its reason."""
+    source = _Recording(folder)
+    application = make_application(source, changes=True)
+    application.add_middleware(_Operator)
+    with TestClient(application, follow_redirects=False) as client:
+        forms = page(client, "/runs/stopped").forms + page(client, "/plan?test=iops&target=sim:enterprise-nvme").forms
+        posted = [form for form in forms if form.method == "POST" and form.action != "/logout"]
+        answers = [client.post(str(form.action), data=dict(form.form_values())) for form in posted]
+        refused = client.post("/runs/finished/stop")
+
+    assert [form.action for form in posted] == ["/runs/stopped/resume", "/runs"]
+    assert all(form.fields["csrf_token"] == _Operator.csrf_token for form in posted)
+    assert [answer.headers["location"] for answer in answers] == ["/runs/stopped", "/runs/new"]
+    assert source.done == [("resume", "stopped"), ("submit", Request(test="iops", target="sim:enterprise-nvme"))]
+    assert refused.status_code == 409
+    assert "is not running: it is finished" in refused.text
+
+
+class _Recording(FolderSource):
+    """A source that starts nothing, and remembers what it was to start."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.done: list[tuple[str, object]] = []
+
+    def submit(self, request: Request) -> str:
+        """Remember a request."""
+        self.done.append(("submit", request))
+        return "new"
+
+    def resume(self, run_id: str, *, serial: str = "") -> str:
+        """Remember a run."""
+        self.done.append(("resume", run_id))
+        return serial
+
+
+def test_vendored_files_are_those_of_their_digests() -> None:
+    """The library of the charts is the published one, and its licence is with it."""
+    lines = (PACKAGE / "vendor" / "SHA256SUMS").read_text("utf-8").splitlines()
+    digests = {name: digest for digest, name in (line.split() for line in lines)}
+
+    assert digests == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (PACKAGE / "vendor").iterdir()
+        if path.name != "SHA256SUMS"
+    }
+    assert "MIT" in (PACKAGE / "vendor" / "uPlot.LICENSE").read_text("utf-8")
+
+
+def test_a_source_follows_a_run_and_finds_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a run is measured, each snapshot has its rounds so far; suites and batches are searched, symlinks not."""
+    monkeypatch.setattr("snia_pts.web.folder_source._SEARCH_SECONDS", 0)
+    source, seen = FolderSource(tmp_path), list[tuple[str, int]]()
+
+    def look(event: object) -> None:
+        if isinstance(event, pts.events.RoundEvaluated):
+            (run,) = source.snapshot().runs
+            assert run.live is not None
+            seen.append((run.state, len(run.live.variables[0].rounds)))
+
+    pts.run(replace(OPTIONS, run_folder=tmp_path / "run"), on_event=look)
+    (tmp_path / "other").symlink_to(tmp_path / "run")
+
+    assert seen == [("running", count) for count in range(1, len(seen) + 1)]
+    assert [(run.id, run.state) for run in source.snapshot().runs] == [("run", "finished")]
+
+
+def test_a_damaged_run_is_shown_beside_the_others(folder: Path, tmp_path: Path) -> None:
+    """Its row says what is wrong; so does its page."""
+    shutil.copytree(folder / "finished", tmp_path / "run")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "journal.jsonl").write_bytes(b"nonsense\n")
+    with TestClient(make_application(FolderSource(tmp_path))) as client:
+        assert "1 finished, 1 unreadable" in page(client, "/").text_content()
+        assert "cannot be read" in page(client, "/runs/damaged").text_content()
+        assert client.get("/runs/damaged").status_code == 200
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "sim:/etc/passwd", "../x", ".hidden", ""])
+def test_only_simulated_drives_and_files_in_the_folder_are_tested(target: str, tmp_path: Path) -> None:
+    """No request leads to a drive, or to a file elsewhere."""
+    with pytest.raises(UsageError):
+        FolderSource(tmp_path).submit(Request(test="iops", target=target))
+
+
+@pytest.mark.long
+def test_a_stopped_run_is_resumed_in_a_process_of_its_own(folder: Path, tmp_path: Path) -> None:
+    """It finishes although its server does nothing more; while it runs, it is not resumed again."""
+    shutil.copytree(folder / "stopped", tmp_path / "run")
+    source = FolderSource(tmp_path)
+
+    assert source.resume("run") == "it continues"
+    with pytest.raises(NotResumable):
+        source.resume("run")
+    list(pts.follow(tmp_path / "run"))
+    assert pts.load(tmp_path / "run").ending == "finished"
+
+
+class _Counting:
+    """A source whose snapshots have one more run each time."""
+
+    def __init__(self) -> None:
+        self.snapshots = 0
+
+    def snapshot(self) -> Snapshot:
+        """Return the next snapshot."""
+        self.snapshots += 1
+        return Snapshot(time=str(self.snapshots))
+
+
+def one_row(snapshot: Snapshot) -> dict[str, str]:
+    """Return the only row: the time."""
+    return {"time": snapshot.time}
+
+
+def test_all_viewers_share_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each viewer gets the present rows first and then each change; no snapshot is read without viewers."""
+    monkeypatch.setattr(feed_module, "_PERIOD_SECONDS", 0)
+    source = _Counting()
+    feed = Feed(source)  # type: ignore[arg-type]
+
+    async def view() -> tuple[list[str], list[str], int]:
+        first, second = feed.events("", one_row), feed.events("", one_row)
+        events = [await anext(first)], [await anext(second)]
+        for _ in range(3):
+            events[0].append(await anext(first))
+            events[1].append(await anext(second))
+        await first.aclose()  # type: ignore[attr-defined]
+        await second.aclose()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.1)
+        before = source.snapshots
+        await asyncio.sleep(0.1)
+        assert source.snapshots == before
+        return *events, feed.viewers
+
+    first, second, viewers = asyncio.run(view())
+    assert first == [f"data: [{time}]\n\n" for time in (1, 2, 3, 4)]
+    assert second == first
+    assert viewers == 0
+
+
+def test_a_slow_viewer_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes no events does not fill the memory; its stream ends after those that waited."""
+    monkeypatch.setattr(feed_module, "_PERIOD_SECONDS", 0)
+    feed = Feed(_Counting())  # type: ignore[arg-type]
+
+    async def view() -> int:
+        events = feed.events("", one_row)
+        await anext(events)
+        while feed.viewers:
+            await asyncio.sleep(0)
+        return len([event async for event in events])
+
+    assert asyncio.run(view()) == feed_module._MAX_WAITING
