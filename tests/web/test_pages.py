@@ -14,18 +14,19 @@ from threading import Event
 from urllib.parse import quote
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from lxml import html
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import snia_pts as pts
-from snia_pts.errors import Interrupted, NotResumable, UsageError
+from snia_pts.errors import Interrupted, LabError, NotResumable, UsageError
 from snia_pts.files import data_folder
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
 from snia_pts.web import rows
-from snia_pts.web.application import CONTENT_SECURITY_POLICY, make_application
+from snia_pts.web.application import CONTENT_SECURITY_POLICY, SafeHeaders, make_application
 from snia_pts.web.feed import Feed
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.model import Request, Snapshot
@@ -232,7 +233,9 @@ class _Operator:
 def test_forms_change_what_they_say(folder: Path) -> None:
     """Each form has the token of the session, and leads to its route; a refusal is a page with its reason."""
     source = _Recording(folder)
-    application = make_application(source, changes=True)
+    application = FastAPI()
+    application.include_router(Pages(source, Feed(source), changes=True).router)
+    application.add_middleware(SafeHeaders)
     application.add_middleware(_Operator)
     with TestClient(application, follow_redirects=False) as client:
         forms = page(client, "/runs/stopped").forms + page(client, "/plan?test=iops&target=sim:enterprise-nvme").forms
@@ -384,3 +387,29 @@ def test_a_slow_viewer_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
         return len([event async for event in events])
 
     assert asyncio.run(view()) == feed_module._MAX_WAITING
+
+
+class _Failing(FolderSource):
+    """A source whose database is away."""
+
+    def snapshot(self) -> Snapshot:
+        """Fail."""
+        raise LabError(url="lab", reason="the server does not answer")
+
+
+def test_a_source_that_fails_has_a_page(tmp_path: Path) -> None:
+    """Its reason is shown, without a traceback; a viewer of events is disconnected."""
+    with TestClient(make_application(_Failing(tmp_path))) as client:
+        response = client.get("/")
+    source = _Counting()
+    feed = Feed(source)  # type: ignore[arg-type]
+
+    async def view() -> int:
+        events = feed.events("", one_row)
+        await anext(events)
+        source.snapshot = _Failing(tmp_path).snapshot  # type: ignore[method-assign]
+        return len([event async for event in events])
+
+    assert (response.status_code, "the server does not answer" in response.text) == (503, True)
+    assert asyncio.run(view()) == 0
+    assert feed.viewers == 0
