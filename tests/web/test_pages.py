@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -329,6 +330,25 @@ def test_a_stopped_run_is_resumed_in_a_process_of_its_own(folder: Path, tmp_path
         source.resume("run")
     list(pts.follow(tmp_path / "run"))
     assert pts.load(tmp_path / "run").ending == "finished"
+
+
+@pytest.mark.long
+def test_threads_read_a_run_at_the_same_time(tmp_path: Path) -> None:
+    """Pages and the feed have threads of their own; each sees the run as its journal has it."""
+    source, states = FolderSource(tmp_path), set[str]()
+
+    def read(number: int) -> str:
+        return source.run("run").run.state if number % 4 == 0 else source.snapshot().runs[0].state
+
+    with ThreadPoolExecutor(5) as threads:
+
+        def look(event: object) -> None:
+            if isinstance(event, pts.events.RoundEvaluated):
+                states.update(threads.map(read, range(5)))
+
+        pts.run(replace(OPTIONS, run_folder=tmp_path / "run"), on_event=look)
+
+    assert states == {"running"}
 
 
 class _Counting:
