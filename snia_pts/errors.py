@@ -22,6 +22,7 @@ that of its parent::
      |- RecordError        14   a stored run cannot be read
      |   |- ImportRejected 14   a file of another tool cannot be imported
      |   |- FolderKept     14   the folder of a packed run cannot be removed
+     |   |- UnknownRun     14   the pages were asked for a run, or a file of one, that there is not
      |   |- UploadRefused  14   what another host sent is not the folder of a run
      |- ReportError        15   a report could not be made, or not as intended
      |- NotResumable       16   a stored run cannot be resumed

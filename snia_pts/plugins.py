@@ -66,15 +66,14 @@ def _fleet() -> None:
     registries.VERBS["agent"] = "snia_pts.fleet.verbs:add_agent"
 
 
-<<<<<<< HEAD
 def _manual() -> None:
     registries.VERBS["docs"] = "snia_pts.manual.verbs:add_docs"
     registries.VERBS["spec"] = "snia_pts.manual.verbs:add_spec"
     registries.VERBS["completion"] = "snia_pts.manual.verbs:add_completion"
     registries.VERBS["sim"] = "snia_pts.manual.verbs:add_sim"
-=======
+
+
 def _web() -> None:
     registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
     registries.VERBS["metrics"] = "snia_pts.web.monitoring_verbs:add_metrics"
     registries.VERBS["watch"] = "snia_pts.web.monitoring_verbs:add_watch"
->>>>>>> 34cb34dab01b6690dacc559e4437e02af164b8fc

@@ -308,7 +308,7 @@ def _planned(runs: Sequence[tuple[str, PlannedRun]], mistakes: list[str]) -> Ite
     """Yield the runs with their plans; add a mistake for each test that would be refused."""
     for key, run in runs:
         try:
-            plans = _plans(run.request.test, run.request.options, run.drive.model, run.drive.facts)
+            plans = plans_of(run.request.test, run.request.options, run.drive.model, run.drive.facts)
         except SpecError as error:
             mistakes += [f"{key}.{_OPTIONS}: {line.strip()}" for line in error.mistakes.splitlines()]
         except SniaPtsError as error:
@@ -318,7 +318,7 @@ def _planned(runs: Sequence[tuple[str, PlannedRun]], mistakes: list[str]) -> Ite
 
 
 @cache
-def _plans(test: Any, options: RequestOptions, model: str, facts: DriveFacts | None) -> tuple[Plan, ...]:
+def plans_of(test: Any, options: RequestOptions, model: str, facts: DriveFacts | None) -> tuple[Plan, ...]:
     """Return the plan of each test of a request on a drive with these facts, none without facts.
 
     Raises the error with which the run would be refused.
@@ -342,7 +342,7 @@ def _plans(test: Any, options: RequestOptions, model: str, facts: DriveFacts | N
 def _cost_of(request: RunRequest, drive: LabDrive) -> Cost:
     """Return the cost of a request; nothing for one of another version, which cannot be planned."""
     try:
-        return Cost.of(_plans(request.test, request.options, drive.model, drive.facts))
+        return Cost.of(plans_of(request.test, request.options, drive.model, drive.facts))
     except SniaPtsError:
         return Cost.of(())
 

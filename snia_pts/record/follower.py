@@ -18,7 +18,7 @@ _PAUSE_SECONDS = 0.1
 
 
 class JournalTail:
-    """Reads the entries of a journal that were added since the last call."""
+    """Reads the entries of a journal that were added since the last call; one thread at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,9 +36,8 @@ class JournalTail:
         with file:
             file.seek(self._offset)
             while (text := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
-                self._number += 1
-                self._offset += len(text)
-                entry, self._checksum = read_entry(self._path, self._number, text, self._checksum)
+                entry, checksum = read_entry(self._path, self._number + 1, text, self._checksum)
+                self._number, self._offset, self._checksum = self._number + 1, self._offset + len(text), checksum
                 yield entry
         if len(text) == MAX_LINE_BYTES:
             raise RecordError(path=self._path, reason=f"a line is longer than {MAX_LINE_BYTES // MIB} MiB")

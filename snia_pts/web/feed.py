@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..errors import SniaPtsError
 from .model import Snapshot
 from .source import Source
 
+_LOGGER = logging.getLogger(__name__)
 #: How often a snapshot is read while there are viewers.
 _PERIOD_SECONDS = 0.5
 #: A viewer that has not taken so many events is disconnected; a browser connects again, and gets the present state.
@@ -45,13 +48,18 @@ class Feed:
     async def events(self, topic: str, rows: Rows) -> AsyncIterator[str]:
         """Yield the present rows of a topic, and then those that change, as events of server-sent events.
 
-        All viewers of a ``topic`` have the same ``rows``, which are computed once for all of them.
+        All viewers of a ``topic`` have the same ``rows``, which are computed once for all of them.  Ends if the source
+        fails.
         """
         viewer = _Viewer(topic)
         self._topics[topic] = rows
         shown = self._shown.get(topic)
         if shown is None:
-            snapshot = await asyncio.to_thread(self._source.snapshot)
+            try:
+                snapshot = await asyncio.to_thread(self._source.snapshot)
+            except SniaPtsError as error:
+                _LOGGER.warning("%s", error)
+                return
             shown = self._shown.setdefault(topic, rows(snapshot))
         self._viewers.add(viewer)
         if self._task is None or self._task.done():
@@ -70,22 +78,34 @@ class Feed:
             self._viewers.discard(viewer)
 
     async def _send_changes(self) -> None:
-        """Read snapshots while there are viewers, and send each topic what changed."""
-        while self._viewers:
-            await asyncio.sleep(_PERIOD_SECONDS)
-            snapshot = await asyncio.to_thread(self._source.snapshot)
-            watched = {viewer.topic for viewer in self._viewers}
-            for topic in list(self._shown):
-                if topic not in watched:
-                    del self._shown[topic], self._topics[topic]
-                    continue
-                before, now = self._shown[topic], self._topics[topic](snapshot)
-                self._shown[topic] = now
-                changed = [row for key, row in now.items() if before.get(key) != row]
-                if changed:
-                    self._send(topic, _event(changed))
-        self._shown.clear()
-        self._topics.clear()
+        """Read snapshots while there are viewers, and send each topic what changed.
+
+        If the source fails, all viewers are disconnected: a browser connects again until it is back.
+        """
+        try:
+            while self._viewers:
+                await asyncio.sleep(_PERIOD_SECONDS)
+                self._send_snapshot(await asyncio.to_thread(self._source.snapshot))
+        except SniaPtsError as error:
+            _LOGGER.warning("%s", error)
+        finally:
+            for viewer in self._viewers:
+                viewer.events.put_nowait(None)
+            self._viewers.clear()
+            self._shown.clear()
+            self._topics.clear()
+
+    def _send_snapshot(self, snapshot: Snapshot) -> None:
+        watched = {viewer.topic for viewer in self._viewers}
+        for topic in list(self._shown):
+            if topic not in watched:
+                del self._shown[topic], self._topics[topic]
+                continue
+            before, now = self._shown[topic], self._topics[topic](snapshot)
+            self._shown[topic] = now
+            changed = [row for key, row in now.items() if before.get(key) != row]
+            if changed:
+                self._send(topic, _event(changed))
 
     def _send(self, topic: str, event: str) -> None:
         for viewer in [viewer for viewer in self._viewers if viewer.topic == topic]:
@@ -96,5 +116,5 @@ class Feed:
                 self._viewers.discard(viewer)
 
 
-def _event(rows: object) -> str:
-    return f"data: [{','.join(rows)}]\n\n"  # type: ignore[arg-type]
+def _event(rows: Iterable[str]) -> str:
+    return f"data: [{','.join(rows)}]\n\n"

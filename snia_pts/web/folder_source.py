@@ -264,6 +264,7 @@ class _FolderRun:
 
     def __init__(self, run_id: str, path: Path) -> None:
         self._id, self.folder = run_id, RunFolder(path=path)
+        self._lock = threading.Lock()
         self._live: LiveRun | None = None
         self._ended: tuple[tuple[int, int], RunView] | None = None
         self._detail: tuple[tuple[int, int], RunDetail] | None = None
@@ -272,7 +273,8 @@ class _FolderRun:
     def view(self) -> RunView:
         """Return the run as it is now."""
         try:
-            return self._view()
+            with self._lock:
+                return self._view()
         except RecordError as error:
             return self._unreadable(error)
         except OSError as error:

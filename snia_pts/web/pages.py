@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -13,9 +13,10 @@ from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..errors import SniaPtsError, UnknownRun, UsageError
+from ..errors import LabError, SniaPtsError, StoreError, UnknownRun, UsageError
 from ..spec import SPEC_TYPES
 from ..text import json_values
 from ..units import capacity, counted, duration, number
@@ -69,7 +70,6 @@ _MOST_POINTS = 2000
 #: So many of the newest runs are on the first page.
 _LATEST_RUNS = 20
 _MAX_LISTED = 1000
-_REQUEST_FIELDS = ("test", "target", "test_class", "overrides")
 
 
 class Pages:
@@ -86,7 +86,7 @@ class Pages:
         )
         self._templates.filters |= {"capacity": capacity, "duration": duration, "number": number, "quoted": quote}
         self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
-        self.router = APIRouter(include_in_schema=False)
+        self.router = APIRouter(include_in_schema=False, route_class=_route_class(self._problem))
         routes: Mapping[str, Callable[..., Any]] = {
             "/": self._drives,
             "/events": self._events,
@@ -123,7 +123,9 @@ class Pages:
 
     def _problem(self, request: Request, error: SniaPtsError) -> HTMLResponse:
         """Return the page of an error."""
-        status = HTTPStatus.NOT_FOUND if isinstance(error, UnknownRun) else HTTPStatus.CONFLICT
+        status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, LabError | StoreError) else HTTPStatus.CONFLICT
+        if isinstance(error, UnknownRun):
+            status = HTTPStatus.NOT_FOUND
         return self._page(request, "problem.html", status, detail=str(error), hint=error.full_hint)
 
     def _drives(self, request: Request) -> Response:
@@ -154,10 +156,7 @@ class Pages:
         )
 
     def _run(self, request: Request, run_id: str) -> Response:
-        try:
-            detail = self._source.run(run_id)
-        except SniaPtsError as error:
-            return self._problem(request, error)
+        detail = self._source.run(run_id)
         events = f"/runs/{quote(run_id)}/events" if detail.run.state in ("running", "starting") else ""
         return self._page(request, "run.html", detail=detail, run=detail.run, events=events)
 
@@ -167,22 +166,16 @@ class Pages:
     async def _run_events(self, run_id: str) -> Response:
         return _stream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
 
-    def _series(self, request: Request, run_id: str) -> Response:
-        try:
-            detail = self._source.run(run_id)
-        except SniaPtsError as error:
-            return self._problem(request, error)
+    def _series(self, run_id: str) -> Response:
+        detail = self._source.run(run_id)
         series = [
             {"name": item.name, "unit": item.unit, "seconds": _thinned(item.seconds), "values": _thinned(item.values)}
             for item in detail.series
         ]
         return JSONResponse(json_values(series))
 
-    def _file(self, request: Request, run_id: str, name: str, *, download: bool = False) -> Response:
-        try:
-            file = self._source.open_file(run_id, name)
-        except SniaPtsError as error:
-            return self._problem(request, error)
+    def _file(self, run_id: str, name: str, *, download: bool = False) -> Response:
+        file = self._source.open_file(run_id, name)
         path = PurePath(name)
         kind = None if download else _SHOWN.get(path.suffix.lower())
         disposition = "inline" if kind else "attachment"
@@ -206,10 +199,7 @@ class Pages:
 
     def _results(self, request: Request) -> Response:
         fields = {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
-        try:
-            results = self._source.results(ResultQuery(**fields))
-        except SniaPtsError as error:
-            return self._problem(request, error)
+        results = self._source.results(ResultQuery(**fields))
         return self._page(
             request, "results.html", fields=fields, results=results[:_MAX_LISTED], count=len(results), events=""
         )
@@ -231,19 +221,20 @@ class Pages:
 
     async def _submit(self, request: Request) -> Response:
         form = await _form(request)
-        test, target, test_class, overrides = (form.get(name, "") for name in _REQUEST_FIELDS)
+        values = (form.get(name, "") for name in ("test", "target", "test_class", "overrides", "serial"))
+        request_for_run = partial(_request, *values)
 
         def submit() -> str:
-            return f"/runs/{quote(self._source.submit(_request(test, target, test_class, overrides)))}"
+            return f"/runs/{quote(self._source.submit(request_for_run()))}"
 
-        return await self._change(request, submit)
+        return await _change(submit)
 
-    async def _stop(self, request: Request, run_id: str) -> Response:
+    async def _stop(self, run_id: str) -> Response:
         def stop() -> str:
             self._source.stop(run_id)
             return f"/runs/{quote(run_id)}"
 
-        return await self._change(request, stop)
+        return await _change(stop)
 
     async def _resume(self, request: Request, run_id: str) -> Response:
         serial = (await _form(request)).get("serial", "")
@@ -252,7 +243,7 @@ class Pages:
             self._source.resume(run_id, serial=serial)
             return f"/runs/{quote(run_id)}"
 
-        return await self._change(request, resume)
+        return await _change(resume)
 
     async def _hold(self, request: Request, drive_id: str) -> Response:
         reason = (await _form(request)).get("reason", "")
@@ -261,29 +252,44 @@ class Pages:
             self._source.hold(drive_id, reason)
             return "/"
 
-        return await self._change(request, hold)
+        return await _change(hold)
 
-    async def _release(self, request: Request, drive_id: str) -> Response:
+    async def _release(self, drive_id: str) -> Response:
         def release() -> str:
             self._source.release(drive_id)
             return "/"
 
-        return await self._change(request, release)
+        return await _change(release)
 
-    async def _change(self, request: Request, change: Callable[[], str]) -> Response:
-        """Perform a change, and send the browser to the page that ``change`` returns; an error has a page."""
-        try:
-            address = await asyncio.to_thread(change)
-        except SniaPtsError as error:
-            return self._problem(request, error)
-        return RedirectResponse(address, HTTPStatus.SEE_OTHER)
-
-    def _static(self, request: Request, name: str) -> Response:
+    def _static(self, name: str) -> Response:
         if name not in _STATIC:
-            return self._problem(request, UnknownRun(path="file", reason="it is not one of this server's", hint=""))
+            raise UnknownRun(path="file", reason="it is not one of this server's", hint="")
         folder, media_type = _STATIC[name]
         content = files("snia_pts.web").joinpath(folder, name).read_bytes()
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+
+def _route_class(problem: Callable[[Request, SniaPtsError], Response]) -> type[APIRoute]:
+    """Return the class of routes that answer an error of the suite with a page."""
+
+    class PageRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def handle_with_page(request: Request) -> Response:
+                try:
+                    return await handle(request)
+                except SniaPtsError as error:
+                    return problem(request, error)
+
+            return handle_with_page
+
+    return PageRoute
+
+
+async def _change(change: Callable[[], str]) -> Response:
+    """Perform a change, and send the browser to the page that ``change`` returns."""
+    return RedirectResponse(await asyncio.to_thread(change), HTTPStatus.SEE_OTHER)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -292,7 +298,7 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-def _request(test: str, target: str, test_class: str, overrides: str) -> RunRequest:
+def _request(test: str, target: str, test_class: str, overrides: str, serial: str = "") -> RunRequest:
     """Return the request of a form; raises UsageError."""
     if test_class not in ("enterprise", "client"):
         raise UsageError(detail="The class is enterprise or client.", hint="Choose one of them.")
@@ -301,6 +307,7 @@ def _request(test: str, target: str, test_class: str, overrides: str) -> RunRequ
         target=target.strip(),
         test_class="client" if test_class == "client" else "enterprise",
         overrides=tuple(line.strip() for line in overrides.splitlines() if line.strip()),
+        serial=serial.strip(),
     )
 
 

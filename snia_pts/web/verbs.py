@@ -18,3 +18,8 @@ def add_serve(add: AddVerb) -> None:
     parser.add_argument("folder", metavar="FOLDER", type=path, help="the folder of the runs, for example runs")
     parser.add_argument("--port", metavar="N", type=int, default=8400, help="the port (default: 8400; 0: any free one)")
     parser.add_argument("--store", metavar="STORE", help="a store of results to show, too: a file or a URL")
+    parser.add_argument(
+        "--lab",
+        metavar="URL",
+        help="show the lab of this database; FOLDER is then that of the results that lab collect received",
+    )

@@ -8,24 +8,26 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from urllib.parse import quote
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from lxml import html
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import snia_pts as pts
-from snia_pts.errors import Interrupted, NotResumable, UsageError
+from snia_pts.errors import Interrupted, LabError, NotResumable, UsageError
 from snia_pts.files import data_folder
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
 from snia_pts.web import rows
-from snia_pts.web.application import CONTENT_SECURITY_POLICY, make_application
+from snia_pts.web.application import CONTENT_SECURITY_POLICY, SafeHeaders, make_application
 from snia_pts.web.feed import Feed
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.model import Request, Snapshot
@@ -232,7 +234,9 @@ class _Operator:
 def test_forms_change_what_they_say(folder: Path) -> None:
     """Each form has the token of the session, and leads to its route; a refusal is a page with its reason."""
     source = _Recording(folder)
-    application = make_application(source, changes=True)
+    application = FastAPI()
+    application.include_router(Pages(source, Feed(source), changes=True).router)
+    application.add_middleware(SafeHeaders)
     application.add_middleware(_Operator)
     with TestClient(application, follow_redirects=False) as client:
         forms = page(client, "/runs/stopped").forms + page(client, "/plan?test=iops&target=sim:enterprise-nvme").forms
@@ -328,6 +332,25 @@ def test_a_stopped_run_is_resumed_in_a_process_of_its_own(folder: Path, tmp_path
     assert pts.load(tmp_path / "run").ending == "finished"
 
 
+@pytest.mark.long
+def test_threads_read_a_run_at_the_same_time(tmp_path: Path) -> None:
+    """Pages and the feed have threads of their own; each sees the run as its journal has it."""
+    source, states = FolderSource(tmp_path), set[str]()
+
+    def read(number: int) -> str:
+        return source.run("run").run.state if number % 4 == 0 else source.snapshot().runs[0].state
+
+    with ThreadPoolExecutor(5) as threads:
+
+        def look(event: object) -> None:
+            if isinstance(event, pts.events.RoundEvaluated):
+                states.update(threads.map(read, range(5)))
+
+        pts.run(replace(OPTIONS, run_folder=tmp_path / "run"), on_event=look)
+
+    assert states == {"running"}
+
+
 class _Counting:
     """A source whose snapshots have one more run each time."""
 
@@ -384,3 +407,29 @@ def test_a_slow_viewer_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
         return len([event async for event in events])
 
     assert asyncio.run(view()) == feed_module._MAX_WAITING
+
+
+class _Failing(FolderSource):
+    """A source whose database is away."""
+
+    def snapshot(self) -> Snapshot:
+        """Fail."""
+        raise LabError(url="lab", reason="the server does not answer")
+
+
+def test_a_source_that_fails_has_a_page(tmp_path: Path) -> None:
+    """Its reason is shown, without a traceback; a viewer of events is disconnected."""
+    with TestClient(make_application(_Failing(tmp_path))) as client:
+        response = client.get("/")
+    source = _Counting()
+    feed = Feed(source)  # type: ignore[arg-type]
+
+    async def view() -> int:
+        events = feed.events("", one_row)
+        await anext(events)
+        source.snapshot = _Failing(tmp_path).snapshot  # type: ignore[method-assign]
+        return len([event async for event in events])
+
+    assert (response.status_code, "the server does not answer" in response.text) == (503, True)
+    assert asyncio.run(view()) == 0
+    assert feed.viewers == 0

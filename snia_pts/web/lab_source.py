@@ -1,0 +1,256 @@
+"""The runs, drives and hosts of a lab, from its database, as the pages and the API show them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, BinaryIO
+from uuid import UUID, uuid4
+
+from ..errors import NotConfirmed, UnknownRun, UsageError
+from ..fleet.campaign import Cost, plans_of
+from ..fleet.drive_facts import parse_facts
+from ..fleet.operations import RESUMABLE, UNFINISHED, Lab
+from ..fleet.request import RequestOptions, RunRequest, parse_request, request_json
+from ..text import printable, suggestion
+from .folder_source import FolderSource
+from .model import (
+    DriveView,
+    HostView,
+    PlanView,
+    QueueEntry,
+    Request,
+    ResultQuery,
+    ResultView,
+    RunDetail,
+    RunView,
+    Snapshot,
+)
+
+
+class LabSource:
+    """A lab, and the folder of the results that ``snia-pts lab collect`` received: it has the files of its runs."""
+
+    has_lab = True
+
+    def __init__(self, url: str, collected: FolderSource) -> None:
+        self._lab, self._collected = Lab(url), collected
+
+    @property
+    def name(self) -> str:
+        """See Source."""
+        return printable(self._lab.name)
+
+    @property
+    def has_results(self) -> bool:
+        """See Source."""
+        return self._collected.has_results
+
+    def snapshot(self) -> Snapshot:
+        """See Source."""
+        runs = [_run_view(row) for row in reversed(self._lab.runs())]
+        latest: dict[str, str] = {}
+        counts: dict[str, int] = {}
+        for run in sorted(runs, key=lambda run: run.state != "running"):
+            latest.setdefault(run.drive_id, run.id)
+            counts[run.drive_id] = counts.get(run.drive_id, 0) + 1
+        return Snapshot(
+            time=datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            runs=tuple(runs),
+            drives=tuple(_drive_view(row, latest, counts) for row in self._lab.drives()),
+            queue=tuple(_queue(self._lab.queue())),
+            hosts=tuple(map(_host_view, self._lab.hosts())),
+        )
+
+    def run(self, run_id: str) -> RunDetail:
+        """See Source: the series and files are those of the collected results, as far as they came."""
+        run = self._found(run_id)
+        try:
+            detail = self._collected.run(run_id)
+        except UnknownRun:
+            detail = RunDetail(run=run, series=(), log=(), files=())
+        collected = detail.run
+        shown = replace(
+            run,
+            title=collected.title or run.title,
+            drive=collected.drive or run.drive,
+            steady=collected.steady,
+            virtual=collected.virtual,
+            live=collected.live,
+            deviations=collected.deviations,
+            warnings=collected.warnings,
+        )
+        can_stop, can_resume = run.state in UNFINISHED, run.state in RESUMABLE
+        return replace(
+            detail,
+            run=shown,
+            stop_detail="a run that waits is cancelled; one that is tested stops after its current point"
+            if can_stop
+            else "",
+            resume_detail="its agent continues it; its drive is tested again" if can_resume else "",
+            serial_required=can_resume,
+        )
+
+    def open_file(self, run_id: str, name: str) -> BinaryIO:
+        """See Source."""
+        return self._collected.open_file(run_id, name)
+
+    def results(self, query: ResultQuery) -> Sequence[ResultView]:
+        """See Source."""
+        return self._collected.results(query)
+
+    def plan(self, request: Request) -> PlanView:
+        """See Source: the target is the serial number of a drive."""
+        drive, asked = self._drive(request), self._request(request)
+        facts = parse_facts(drive["facts"])
+        if facts is None:
+            detail = f"The capacity of drive {printable(request.target)} is not known."
+            raise UsageError(detail=detail, hint="Its agent has not reported it; upgrade and restart the agent.")
+        cost = Cost.of(plans_of(asked.test, asked.options, asked.model, facts))
+        options = " ".join(f"--set {shlex.quote(override)}" for override in request.overrides)
+        return PlanView(
+            title=request.test,
+            drive=printable(f"{drive['model']}, serial {drive['serial']}, {drive['claimed_by_host']}"),
+            least_seconds=cost.least_seconds,
+            most_seconds=cost.greatest_seconds,
+            least_written_bytes=cost.least_bytes,
+            most_written_bytes=cost.greatest_bytes,
+            open_ended=cost.open_ended,
+            command=printable(f"snia-pts lab submit {request.test} {request.target} {options}".strip()),
+        )
+
+    def submit(self, request: Request) -> str:
+        """See Source: the serial number that was typed must be that of the drive; its agent compares it again."""
+        asked = self._request(request)
+        if request.serial != asked.serial:
+            raise _another_serial(asked.serial)
+        self._lab.submit([asked])
+        return str(asked.run_id)
+
+    def _request(self, request: Request) -> RunRequest:
+        """Return the request for a drive of the lab; raises SpecError and UsageError."""
+        if request.size_bytes is not None:
+            raise UsageError(detail="A drive has a size of its own.", hint="Omit the size.")
+        options = RequestOptions(test_class=request.test_class, overrides=request.overrides)
+        drive = self._drive(request)
+        values: Mapping[str, Any] = {"serial": drive["serial"], "model": drive["model"], "test": request.test}
+        return parse_request(request_json(RunRequest(run_id=uuid4(), options=options, **values)))
+
+    def _drive(self, request: Request) -> Mapping[str, Any]:
+        drives = {drive["serial"]: drive for drive in self._lab.drives()}
+        if request.target not in drives:
+            hint = suggestion(request.target, drives) or "The page of the drives lists all of them."
+            detail = f"No agent has a drive with serial number {printable(request.target)[:80]}."
+            raise UsageError(detail=detail, hint=hint)
+        return drives[request.target]
+
+    def stop(self, run_id: str, *, at_once: bool = False) -> str:
+        """See Source."""
+        return self._lab.stop(self._found(run_id).id, at_once=at_once)
+
+    def resume(self, run_id: str, *, serial: str = "") -> str:
+        """See Source: the serial number that was typed must be that of the drive; its agent compares it again."""
+        run = self._found(run_id)
+        if serial != run.drive_id:
+            raise _another_serial(run.drive_id)
+        return f"it waits for its drive on {self._lab.resume(run.id)}"
+
+    def hold(self, drive_id: str, reason: str) -> str:
+        """See Source."""
+        if not reason.strip():
+            raise UsageError(detail="A hold needs a reason.", hint="For example: cable is replaced.")
+        self._lab.hold(drive_id, printable(reason.strip())[:200])
+        return "nothing new starts on it"
+
+    def release(self, drive_id: str) -> str:
+        """See Source."""
+        self._lab.release(drive_id)
+        return "its queue goes on"
+
+    def _found(self, run_id: str) -> RunView:
+        try:
+            wanted = UUID(run_id)
+        except ValueError:
+            wanted = None
+        for row in self._lab.runs():
+            if row["run_id"] == wanted:
+                return _run_view(row)
+        raise UnknownRun(path=f"run {printable(run_id)[:80]}", reason="the lab has no such run")
+
+
+def _another_serial(serial: str) -> NotConfirmed:
+    reason = "the serial number that was typed is not that of the drive"
+    return NotConfirmed(path=printable(serial), reason=reason, hint="Type the serial number that is on the drive.")
+
+
+def _run_view(row: Mapping[str, Any]) -> RunView:
+    return RunView(
+        id=str(row["run_id"]),
+        folder=printable(row["folder"]),
+        state=row["state"],
+        test=row["test"],
+        title=row["test"],
+        drive=printable(f"{row['model']}, serial {row['serial']}"),
+        drive_id=printable(row["serial"]),
+        host=row["host"],
+        started=_time(row["started"]),
+        updated=_time(row["ended"] or row["started"] or row["submitted"]),
+        detail=printable(row["message"]),
+        verdict=printable(row["verdict"]),
+        stopping=row["state"] == "running" and bool(row["stop"]),
+    )
+
+
+def _drive_view(row: Mapping[str, Any], latest: Mapping[str, str], counts: Mapping[str, int]) -> DriveView:
+    facts, serial = parse_facts(row["facts"]), printable(row["serial"])
+    return DriveView(
+        id=serial,
+        model=printable(row["model"]),
+        capacity_bytes=facts.capacity_bytes if facts else 0,
+        kind="drive",
+        state=row["state"],
+        host=row["claimed_by_host"] or "",
+        health=row["health"],
+        held=printable(row["held"]),
+        run=latest.get(serial, ""),
+        runs=counts.get(serial, 0),
+    )
+
+
+def _queue(rows: Sequence[Mapping[str, Any]]) -> list[QueueEntry]:
+    places: dict[str, int] = {}
+    entries = []
+    for row in rows:
+        places[row["serial"]] = places.get(row["serial"], 0) + 1
+        entries.append(
+            QueueEntry(
+                run=str(row["run_id"]),
+                drive_id=printable(row["serial"]),
+                model=printable(row["model"]),
+                host=row["host"],
+                test=row["test"],
+                state=row["state"],
+                position=places[row["serial"]],
+                priority=row["priority"],
+                waits_for=printable(row["waits_for"]),
+                submitted=_time(row["submitted"]),
+                submitter=printable(row["submitter"]),
+            )
+        )
+    return entries
+
+
+def _host_view(row: Mapping[str, Any]) -> HostView:
+    return HostView(
+        name=row["name"],
+        state=row["state"],
+        drives=row["drives"],
+        version=printable(row["version"]),
+        seconds_ago=row["seconds_ago"],
+    )
+
+
+def _time(value: datetime | None) -> str:
+    return "" if value is None else value.astimezone().isoformat(timespec="seconds")

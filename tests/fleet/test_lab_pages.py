@@ -1,0 +1,63 @@
+"""The pages of a lab: its drives, queue and hosts as its database has them, and what can be changed there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from snia_pts.errors import NotConfirmed, UnknownRun, UsageError
+from snia_pts.web.application import make_application
+from snia_pts.web.folder_source import FolderSource
+from snia_pts.web.lab_source import LabSource
+from snia_pts.web.model import Request
+from tests.fleet.labs import TestLab
+
+pytestmark = pytest.mark.long
+
+
+def test_a_lab_has_pages(lab: TestLab, tmp_path: Path) -> None:
+    """Drives, queue and hosts are those of the database; a request, a hold and a stop are in it afterwards."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE-1", "<DRIVE-2>")
+    source = LabSource(lab.url, FolderSource(tmp_path))
+    request = Request(test="iops", target="DRIVE-1", serial="DRIVE-1")
+    run = source.submit(request)
+    source.submit(request)
+    source.hold("<DRIVE-2>", "cable")
+    with TestClient(make_application(source)) as client:
+        pages = {path: client.get(path).text for path in ("/", "/queue", "/hosts", f"/runs/{run}", "/runs/nothing")}
+    snapshot = source.snapshot()
+
+    assert {drive.id: (drive.state, drive.held, drive.runs) for drive in snapshot.drives} == {
+        "DRIVE-1": ("reserved", "", 2),
+        "<DRIVE-2>": ("held", "cable", 0),
+    }
+    assert [(entry.position, entry.waits_for) for entry in snapshot.queue] == [(1, ""), (2, "the drive")]
+    assert [host.name for host in snapshot.hosts] == ["h1"]
+    assert "&lt;DRIVE-2&gt;" in pages["/"]
+    assert "<DRIVE-2>" not in pages["/"]
+    assert run[:8] in pages["/queue"]
+    assert "h1" in pages["/hosts"]
+    assert "queued" in pages[f"/runs/{run}"]
+    assert "the lab has no such run" in pages["/runs/nothing"]
+    assert source.stop(run) == "cancelled before it started"
+    assert source.run(run).run.state == "cancelled"
+
+
+def test_a_lab_refuses_what_is_not_confirmed(lab: TestLab, tmp_path: Path) -> None:
+    """The serial number must be typed as it is; unknown drives and runs are named, and nothing is in the queue."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE-1")
+    source = LabSource(lab.url, FolderSource(tmp_path))
+    with pytest.raises(NotConfirmed):
+        source.submit(Request(test="iops", target="DRIVE-1", serial="DRIVE-2"))
+    with pytest.raises(UsageError, match="No agent has a drive"):
+        source.submit(Request(test="iops", target="DRIVE-3", serial="DRIVE-3"))
+    with pytest.raises(UsageError, match="needs a reason"):
+        source.hold("DRIVE-1", " ")
+    with pytest.raises(UnknownRun):
+        source.stop("x")
+
+    assert source.snapshot().runs == ()
