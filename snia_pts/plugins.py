@@ -65,3 +65,4 @@ def _fleet() -> None:
 
 def _web() -> None:
     registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
+    registries.VERBS["access"] = "snia_pts.web.access_verbs:add_access"

@@ -14,6 +14,7 @@ from threading import Event
 from urllib.parse import quote
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from lxml import html
 from starlette.testclient import TestClient
@@ -25,7 +26,7 @@ from snia_pts.files import data_folder
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
 from snia_pts.web import rows
-from snia_pts.web.application import CONTENT_SECURITY_POLICY, make_application
+from snia_pts.web.application import CONTENT_SECURITY_POLICY, SafeHeaders, make_application
 from snia_pts.web.feed import Feed
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.model import Request, Snapshot
@@ -232,8 +233,10 @@ class _Operator:
 def test_forms_change_what_they_say(folder: Path) -> None:
     """Each form has the token of the session, and leads to its route; a refusal is a page with its reason."""
     source = _Recording(folder)
-    application = make_application(source, changes=True)
+    application = FastAPI()
+    application.include_router(Pages(source, Feed(source), changes=True).router)
     application.add_middleware(_Operator)
+    application.add_middleware(SafeHeaders)
     with TestClient(application, follow_redirects=False) as client:
         forms = page(client, "/runs/stopped").forms + page(client, "/plan?test=iops&target=sim:enterprise-nvme").forms
         posted = [form for form in forms if form.method == "POST" and form.action != "/logout"]
