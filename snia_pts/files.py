@@ -297,15 +297,15 @@ def remove_folder(path: Path) -> None:
         os.rmdir(path.name, dir_fd=folder)
 
 
-def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True, mode: int = 0o644) -> None:
     """Write ``content`` (or its chunks) atomically: a crash leaves the old file or the new one, never a partial one.
 
-    ``durable`` syncs the file; without it, a crash of the host may lose the new file.  Temporary files that killed
-    writers of this file left behind are removed.
+    ``mode`` are the permissions of the new file.  ``durable`` syncs the file; without it, a crash of the host may lose
+    the new file.  Temporary files that killed writers of this file left behind are removed.
     """
     with directory(path.parent) as folder, full_path_in_errors(path):
         _remove_stale(path.name, folder)
-        temporary, file = _create_temporary(path.name, folder)
+        temporary, file = _create_temporary(path.name, folder, mode)
         try:
             with file:
                 file.writelines((content,) if isinstance(content, bytes) else content)
@@ -321,11 +321,11 @@ def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool 
             raise
 
 
-def _create_temporary(name: str, folder: int) -> tuple[str, BufferedWriter]:
+def _create_temporary(name: str, folder: int, mode: int) -> tuple[str, BufferedWriter]:
     """Create a temporary file for ``name``, locked until it is closed; return its name and the file."""
     while True:
         temporary = f".{name}.{secrets.token_hex(8)}"
-        file = os.fdopen(os.open(temporary, _NEW, 0o644, dir_fd=folder), "wb")
+        file = os.fdopen(os.open(temporary, _NEW, mode, dir_fd=folder), "wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return temporary, file

@@ -77,3 +77,4 @@ def _web() -> None:
     registries.VERBS["serve"] = "snia_pts.web.verbs:add_serve"
     registries.VERBS["metrics"] = "snia_pts.web.monitoring_verbs:add_metrics"
     registries.VERBS["watch"] = "snia_pts.web.monitoring_verbs:add_watch"
+    registries.VERBS["access"] = "snia_pts.web.access_verbs:add_access"

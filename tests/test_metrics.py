@@ -20,7 +20,6 @@ from snia_pts.runner.live import LiveState, TrackedVariable
 from snia_pts.web.application import make_application
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.metrics import exposition
-from snia_pts.web.metrics_route import router
 from snia_pts.web.model import DriveView, HostView, QueueEntry, RunView, Snapshot
 from snia_pts.web.monitoring_files import ALERTS
 from tests.monitoring import FILES, FOLDER
@@ -83,7 +82,7 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 
 async def fetched(folder: Path) -> httpx.Response:
     """Return the answer of the application's route."""
-    application = make_application(FolderSource(folder), routers=(router,))
+    application = make_application(FolderSource(folder))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=application), base_url="http://127.0.0.1") as client:
         return await client.get("/metrics")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .. import __version__
+from .access import ROUTES, Access, AccessControl
+from .api import PREFIX, add_error_answers, api_router
 from .feed import Feed
-from .pages import Pages
+from .login import Login
+from .metrics_route import router as metrics_router
+from .pages import PAGE_ROUTES, Pages
 from .source import Source
 
 #: Nothing is loaded from elsewhere, nothing in a page is a script, and no page can be framed.
@@ -28,17 +31,28 @@ HEADERS = {
 }
 
 
-def make_application(source: Source, *, routers: Sequence[APIRouter] = (), changes: bool = False) -> FastAPI:
-    """Return the application that shows a source; ``routers`` have further routes, such as those of the API.
+def make_application(source: Source, access: Access | None = None) -> FastAPI:
+    """Return the application that shows a source to those who have ``access``.
 
-    ``changes``: the pages have forms that change something; see ``Pages``.
+    Without it, the application has only the pages that read, for everybody who can connect.
     """
-    application = FastAPI(title="snia-pts", docs_url=None, redoc_url=None, openapi_url=None)
+    application = FastAPI(
+        title="snia-pts",
+        version=__version__,
+        description="Runs of the SNIA SSS Performance Test Specification: docs/serve.rst.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=f"{PREFIX}/openapi.json" if access else None,
+    )
     application.state.source = source
     application.state.feed = feed = Feed(source)
-    application.include_router(Pages(source, feed, changes=changes).router)
-    for router in routers:
-        application.include_router(router)
+    application.include_router(Pages(source, feed, changes=access is not None).router)
+    application.include_router(metrics_router)
+    if access is not None:
+        application.include_router(Login(access).router)
+        application.include_router(api_router(source, feed, access.users))
+        add_error_answers(application)
+        application.add_middleware(AccessControl, access=access, routes={**PAGE_ROUTES, **ROUTES})
     application.add_middleware(SafeHeaders)
     return application
 

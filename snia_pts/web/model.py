@@ -9,9 +9,18 @@ from ..runner.live import LiveState, TimeSeries
 
 FileKind = Literal["report", "journal", "result", "log", "other"]
 RunState = Literal[
-    "queued", "starting", "running", "stopped", "finished", "failed", "lost", "refused", "cancelled", "not started",
+    "queued",
+    "starting",
+    "running",
+    "stopped",
+    "finished",
+    "failed",
+    "lost",
+    "refused",
+    "cancelled",
+    "not started",
     "unreadable",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..cli.argument_parser import AddVerb, LazyVerb, path
+from .roles import ROLES
 
 _COMMANDS = "snia_pts.web.commands"
 
@@ -22,4 +23,28 @@ def add_serve(add: AddVerb) -> None:
         "--lab",
         metavar="URL",
         help="show the lab of this database; FOLDER is then that of the results that lab collect received",
+    )
+    access = parser.add_argument_group("who may use it")
+    access.add_argument(
+        "--role",
+        choices=ROLES,
+        help="what everybody on this host may do while there are no users: viewer (default), operator or admin",
+    )
+    access.add_argument(
+        "--users", metavar="FILE", type=path, help="the file of users; default: ~/.config/snia-pts/users.json"
+    )
+    access.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        help="the IP address to listen on (default: 127.0.0.1); others than those of this host need a certificate",
+    )
+    access.add_argument("--certificate", metavar="FILE", type=path, help="the certificate for TLS, with its issuers")
+    access.add_argument("--key", metavar="FILE", type=path, help="the private key of the certificate")
+    access.add_argument(
+        "--url",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="another address of the pages, for example that of a TLS proxy: https://lab.example (repeatable)",
     )

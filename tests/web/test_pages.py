@@ -236,8 +236,8 @@ def test_forms_change_what_they_say(folder: Path) -> None:
     source = _Recording(folder)
     application = FastAPI()
     application.include_router(Pages(source, Feed(source), changes=True).router)
-    application.add_middleware(SafeHeaders)
     application.add_middleware(_Operator)
+    application.add_middleware(SafeHeaders)
     with TestClient(application, follow_redirects=False) as client:
         forms = page(client, "/runs/stopped").forms + page(client, "/plan?test=iops&target=sim:enterprise-nvme").forms
         posted = [form for form in forms if form.method == "POST" and form.action != "/logout"]

@@ -1,0 +1,317 @@
+"""The API: its description, its answers for real runs, its one form of errors, and its events."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from threading import Event
+from typing import Any, NoReturn
+
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from pydantic import TypeAdapter
+from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
+from starlette.testclient import TestClient
+
+import snia_pts as pts
+from snia_pts.errors import HostFailed, NotRunning, SniaPtsError, UnknownRun
+from snia_pts.web.access import ROUTES, Access
+from snia_pts.web.api import PREFIX
+from snia_pts.web.application import make_application
+from snia_pts.web.folder_source import FolderSource
+from snia_pts.web.model import RunDetail
+from snia_pts.web.pages import PAGE_ROUTES
+from snia_pts.web.problem import error_response, error_status
+from snia_pts.web.sessions import Sessions
+from snia_pts.web.site import make_site
+from snia_pts.web.users import UserFile
+from tests.test_api_running import OPTIONS
+
+ORIGIN = "http://127.0.0.1:8400"
+OWN = {"Origin": ORIGIN}
+
+
+def stopped_run(folder: Path) -> None:
+    """Make a run that was stopped in its first round."""
+    stop = Event()
+
+    def stop_soon(event: object) -> None:
+        if isinstance(event, pts.events.OutcomeRecorded):
+            stop.set()
+
+    with pytest.raises(pts.errors.Interrupted):
+        pts.run(replace(OPTIONS, run_folder=folder), on_event=stop_soon, stop=stop)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a finished run and a stopped one."""
+    folder = tmp_path_factory.mktemp("runs")
+    pts.run(replace(OPTIONS, run_folder=folder / "finished"))
+    stopped_run(folder / "stopped")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def application(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    """Return an application without users, where everybody is an admin."""
+    users = UserFile(tmp_path_factory.mktemp("users") / "users.json")
+    return make_application(
+        FolderSource(runs), Access(site=make_site("127.0.0.1"), users=users, sessions=Sessions(), anyone="admin")
+    )
+
+
+@pytest.fixture
+def client(application: FastAPI) -> Iterator[TestClient]:
+    """Return a client of it."""
+    with TestClient(application, base_url=ORIGIN) as client:
+        yield client
+
+
+def problem(answer: Any, status: int) -> dict[str, Any]:
+    """Return the problem document of an answer with this status."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    document: dict[str, Any] = answer.json()
+    assert document["status"] == status
+    assert set(document) >= {"type", "title", "status", "detail", "hint", "errors"}
+    return document
+
+
+# -- the description -------------------------------------------------------------------------------------------------
+
+
+def test_the_description_has_every_route_with_a_type(client: TestClient) -> None:
+    """Each operation has a summary, and a schema of its answer that is not empty."""
+    document = client.get(f"{PREFIX}/openapi.json").json()
+    operations = {
+        (method.upper(), path): operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    }
+
+    assert set(operations) == {route for route in ROUTES if route[1].startswith(PREFIX)} - {
+        ("GET", f"{PREFIX}/openapi.json")
+    }
+    for (method, path), operation in operations.items():
+        success = operation["responses"]["201" if (method, path) == ("POST", f"{PREFIX}/runs") else "200"]
+        content = success["content"]
+        assert operation["summary"], path
+        assert "text/event-stream" in content or content["application/json"]["schema"], path
+        assert "application/problem+json" in operation["responses"]["422"]["content"], path
+    assert document["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+
+
+@pytest.mark.long
+def test_no_request_of_the_description_fails_inside(application: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schemathesis makes valid and invalid requests of the description; the source starts no process for them."""
+    monkeypatch.setattr("snia_pts.web.folder_source.start", _refuse)
+    schema = schemathesis.openapi.from_asgi(f"{PREFIX}/openapi.json", application, headers=OWN | {"Host": "localhost"})
+    statuses = dict[str, set[int]]()
+    for result, mode in product(schema.exclude(path_regex="/events$").get_all_operations(), GenerationMode):
+        assert isinstance(result, Ok)
+        operation = result.ok()
+        if mode.is_negative and not operation.body and not operation.query:
+            continue  # every such request is valid
+
+        @settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def check(case: Any) -> None:
+            """Send a request."""
+            case.headers.pop("Authorization", None)  # invented tokens would be refused before everything else
+            answer = case.call(headers={**OWN, "Host": "127.0.0.1:8400"})
+            statuses.setdefault(case.operation.label, set()).add(answer.status_code)
+            assert answer.status_code < 500, case.as_curl_command()
+
+        check()
+    expected = {f"{method} {path}" for method, path in ROUTES if path.startswith(PREFIX)}
+    without = {f"GET {PREFIX}/openapi.json", f"GET {PREFIX}/runs/{{run_id}}/events"}
+    assert set(statuses) == expected - without
+    assert [name for name in ("drives", "runs", "queue", "hosts") if 200 not in statuses[f"GET {PREFIX}/{name}"]] == []
+    assert {status for found in statuses.values() for status in found} >= {200, 404, 422}
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise NotRunning(path=Path("run"), reason="it is a test")
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_served_and_who_asks(client: TestClient, runs: Path) -> None:
+    """The name of the folder, the version, and the role."""
+    assert client.get(PREFIX).json() == {
+        "name": str(runs),
+        "version": pts.__version__,
+        "has_lab": False,
+        "has_results": False,
+        "user": "",
+        "role": "admin",
+    }
+
+
+def test_runs_are_listed_by_state_test_and_drive(client: TestClient) -> None:
+    """The views are those of the source; what does not match is left out."""
+    both = client.get(f"{PREFIX}/runs").json()
+    states = {run["id"]: run["state"] for run in both}
+
+    assert states == {"finished": "finished", "stopped": "stopped"}
+    assert [run["id"] for run in client.get(f"{PREFIX}/runs", params={"state": "stopped"}).json()] == ["stopped"]
+    drive, test = both[0]["drive_id"], both[0]["test"]
+    assert len(client.get(f"{PREFIX}/runs", params={"drive": drive, "test": test}).json()) == 2
+    assert client.get(f"{PREFIX}/runs", params={"drive": "another"}).json() == []
+    drives = client.get(f"{PREFIX}/drives").json()
+    assert [entry["id"] for entry in drives] == [drive]
+    problem(client.get(f"{PREFIX}/runs", params={"state": "x"}), 422)
+
+
+def test_a_run_is_that_of_the_library(client: TestClient, runs: Path) -> None:
+    """The numbers of its rounds, with all digits."""
+    document = client.get(f"{PREFIX}/runs/finished").json()
+    detail = FolderSource(runs).run("finished")
+
+    assert TypeAdapter(RunDetail).validate_python(document) == detail
+    assert document["run"]["verdict"] == pts.load(runs / "finished").verdict
+    found = problem(client.get(f"{PREFIX}/runs/none"), 404)
+    assert (found["type"], found["exit_code"]) == ("snia-pts:UnknownRun", 14)
+
+
+def test_a_plan_is_that_of_the_library(client: TestClient) -> None:
+    """The bounds of time and of written bytes."""
+    request = {"test": "iops", "target": "sim:enterprise-nvme", "overrides": ["rounds.maximum=7"]}
+    document = client.post(f"{PREFIX}/plan", json=request, headers=OWN).json()
+    longest = pts.plan(
+        pts.RunOptions(test="iops", target="sim:enterprise-nvme", overrides=("rounds.maximum=7",))
+    ).plan.longest
+
+    assert document["most_seconds"] == longest.seconds
+    assert document["most_written_bytes"] == longest.written_bytes
+    assert document["deviations"]
+
+
+@pytest.mark.parametrize("target", ["/dev/vda", "../vda", "sim:/etc/passwd", "array:x", "nvme0n1/x", "", "sim:", "~"])
+@pytest.mark.parametrize("path", ["plan", "runs"])
+def test_no_drive_is_tested_without_a_lab(client: TestClient, target: str, path: str) -> None:
+    """Only simulated drives and files in the folder; the typed serial number of a drive changes nothing."""
+    for serial in ("", "S1"):
+        request = {"test": "iops", "target": target, "serial": serial}
+        document = problem(client.post(f"{PREFIX}/{path}", json=request, headers=OWN), 422)
+        assert document["type"] == "snia-pts:UsageError"
+        assert "simulated drive" in document["hint"]
+
+
+@pytest.mark.parametrize(
+    ("body", "mistake"),
+    [
+        (b"{", "JSON"),
+        (b"[]", "body"),
+        (b'{"target": "sim:enterprise-nvme"}', "test: "),
+        (b'{"test": "iops", "target": "sim:enterprise-nvme", "command": "rm"}', "command: "),
+        (b'{"test": 1, "target": []}', "target: "),
+    ],
+)
+def test_every_mistake_of_a_request_is_named(client: TestClient, body: bytes, mistake: str) -> None:
+    """With its key; unknown keys are mistakes."""
+    headers = {**OWN, "Content-Type": "application/json"}
+    document = problem(client.post(f"{PREFIX}/runs", content=body, headers=headers), 422)
+
+    assert any(mistake in sentence for sentence in document["errors"])
+    assert document["hint"] == f"{PREFIX}/openapi.json describes each request."
+
+
+def test_a_change_that_the_state_does_not_allow_is_a_conflict(client: TestClient) -> None:
+    """A run that has ended is not stopped, and a finished one not resumed; drives are held in a lab only."""
+    for run, change in (("finished", "stop"), ("stopped", "stop"), ("finished", "resume")):
+        document = problem(client.post(f"{PREFIX}/runs/{run}/{change}", json={}, headers=OWN), 409)
+        assert document["detail"]
+        assert document["hint"]
+    problem(client.post(f"{PREFIX}/drives/S1/hold", json={"reason": "cable"}, headers=OWN), 422)
+    problem(client.post(f"{PREFIX}/drives/S1/hold", json={"reason": ""}, headers=OWN), 422)
+    problem(client.post(f"{PREFIX}/runs/none/stop", json={}, headers=OWN), 404)
+
+
+def test_each_error_of_the_suite_is_a_problem_with_its_exit_code() -> None:
+    """A fault of the host is a 503, one of the request a 4xx; the sentences are those of the program."""
+    error = HostFailed(step="start", what="fio", reason="no memory")
+    answer = error_response(error)
+
+    assert answer.status_code == 503
+    assert json.loads(bytes(answer.body)) == {
+        "type": "snia-pts:HostFailed",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": str(error),
+        "hint": error.full_hint,
+        "exit_code": 13,
+        "errors": [],
+    }
+    assert error_status(UnknownRun(path=Path("x"), reason="y")) == 404
+    assert error_status(SniaPtsError()) == 500
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+
+def read_events(client: TestClient, run: str) -> list[dict[str, Any]]:
+    """Return the events of a run until the stream ends."""
+    with client.stream("GET", f"{PREFIX}/runs/{run}/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        text = "".join(answer.iter_text())
+    blocks = [block for block in text.split("\n\n") if block and not block.startswith(":")]
+    assert all(block.startswith("event: run\ndata: ") for block in blocks)
+    return [json.loads(block.partition("data: ")[2]) for block in blocks]
+
+
+def test_the_events_of_a_run_that_has_ended_are_its_present_state(client: TestClient) -> None:
+    """One event, and the stream ends; an unknown run has none."""
+    (event,) = read_events(client, "finished")
+    (listed,) = [run for run in client.get(f"{PREFIX}/runs").json() if run["id"] == "finished"]
+
+    assert event == listed
+    problem(client.get(f"{PREFIX}/runs/none/events"), 404)
+
+
+@pytest.mark.long
+def test_a_run_is_submitted_and_followed_to_its_end(client: TestClient, runs: Path) -> None:
+    """A program needs nothing but the API: it starts a simulated run, and sees its states until the last one."""
+    request = {"test": "iops", "target": "sim:enterprise-nvme"}
+    answer = client.post(f"{PREFIX}/runs", json=request, headers=OWN)
+    assert answer.status_code == 201
+    run = answer.json()["id"]
+    assert answer.headers["location"] == f"{PREFIX}/runs/{run}"
+    events = read_events(client, run)
+
+    assert events[-1]["state"] == "finished"
+    assert client.get(f"{PREFIX}/runs/{run}").json()["run"]["state"] == "finished"
+    assert (runs / run / "journal.jsonl").is_file()
+
+
+# -- the network -----------------------------------------------------------------------------------------------------
+
+
+def test_no_request_leaves_the_host(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every route answers although no name can be resolved and nothing outside can be connected to."""
+    used = []
+
+    def fail(*arguments: object, **_: object) -> NoReturn:
+        used.append(arguments)
+        raise OSError("the network is not to be used")
+
+    for function in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getfqdn"):
+        monkeypatch.setattr(socket, function, fail)
+    monkeypatch.setattr(socket.socket, "connect", fail)
+    monkeypatch.setattr(socket.socket, "connect_ex", fail)
+    values = {"{run_id}": "finished", "{name}": "style.css", "{name:path}": "journal.jsonl"}
+    for method, path in {**PAGE_ROUTES, **ROUTES}:
+        if method == "GET" and not (path.endswith("/events") and not path.startswith(PREFIX)):
+            for parameter, value in values.items():
+                path = path.replace(parameter, value)
+            answer = client.get(path, follow_redirects=False)
+            assert (path, answer.status_code in (200, 303)) == (path, True)
+    assert used == []
