@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from http import HTTPStatus
 from pathlib import Path
 from string import Formatter
 
@@ -31,6 +32,7 @@ from snia_pts.lab.simulated.drive import SimulatedFault
 from snia_pts.record.replay import _JournalEnds
 from snia_pts.spec.toml_file import Mistakes
 from snia_pts.tkperf.writer import _NotStorable
+from snia_pts.web.problem import Refusal
 from tests import messages
 
 PACKAGE = Path(errors.__file__).parent
@@ -140,6 +142,7 @@ OTHERS: Sequence[Exception] = (
     _JournalEnds(),
     Mistakes("a: a number", "b: a text"),
     _NotStorable("no such test"),
+    Refusal(HTTPStatus.FORBIDDEN, "The role viewer may not do this.", "Ask an admin.", {"Allow": "GET"}),
 )
 
 

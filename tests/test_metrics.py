@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
@@ -10,9 +9,9 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError
@@ -80,13 +79,6 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
     return {(one.name, *sorted(one.labels.values())): one.value for family in families for one in family.samples}
 
 
-async def fetched(folder: Path) -> httpx.Response:
-    """Return the answer of the application's route."""
-    application = make_application(FolderSource(folder))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=application), base_url="http://127.0.0.1") as client:
-        return await client.get("/metrics")
-
-
 def test_each_value_of_a_snapshot_is_a_metric() -> None:
     """Names, labels and values; hostile texts in labels are escaped."""
     found = samples(exposition(SNAPSHOT))
@@ -136,7 +128,8 @@ def test_a_folder_is_written_for_the_node_exporter(tmp_path: Path, capsys: pytes
     assert target.read_bytes() == exposition(FolderSource(tmp_path / "runs").snapshot())
     assert target.stat().st_mode & 0o777 == 0o644
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "snia-pts.prom"}
-    answer = asyncio.run(fetched(tmp_path / "runs"))
+    with TestClient(make_application(FolderSource(tmp_path / "runs"))) as client:
+        answer = client.get("/metrics")
     assert answer.status_code == 200
     assert samples(answer.content) == samples(target.read_bytes())
     assert main(["metrics", str(tmp_path / "nothing"), "--to", str(target)]) == RecordError.exit_code

@@ -76,8 +76,9 @@ class LiveState:
     ``round_number`` is the round in progress, or the last one; ``round_maximum`` is None if something else than a
     number of rounds ends them.  ``point`` of ``points`` are the points or samples of the current step that are done.
     ``least_seconds_left`` and ``most_seconds_left`` are the bounds by the plan; None if unknown.  ``progress`` is the
-    share of the longest course that is done, ``longest_step_seconds`` the time of its longest step.  ``iops``,
-    ``celsius`` and ``watts`` are those of the last outcome that has them.
+    share of the longest course that is done, ``longest_step_seconds`` the time of its longest step; both are None if
+    unknown, the latter also after the end.  ``iops``, ``celsius`` and ``watts`` are those of the last outcome that has
+    them.
     """
 
     position: str
@@ -240,7 +241,7 @@ class LiveRun:
             written_bytes=sum(step.written_bytes for step in self._steps),
             variables=tuple(self._variables()),
             progress=self._progress(most),
-            longest_step_seconds=max(self._longest_seconds, default=None),
+            longest_step_seconds=max(self._longest_seconds, default=None) if self.end is None else None,
         )
 
     @property

@@ -219,12 +219,12 @@ class AccessControl:
                 ended = True
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             if ended:
-                raise _AccessEnded
+                raise OSError("the access has ended")  # by the specification of ASGI, as if the sender had gone
             await send(message)
 
         try:
             await self._app(scope, receive, send_while_allowed)
-        except (_AccessEnded, ClientDisconnect):
+        except (OSError, ClientDisconnect):
             if not ended:
                 raise
 
@@ -234,10 +234,6 @@ def _stricter(first: Role | None, second: Role | None) -> Role | None:
     if first is None or second is None:
         return first or second
     return first if is_enough(first, second) else second
-
-
-class _AccessEnded(OSError):
-    """The sender of a request has no access any more, while the answer is being sent."""
 
 
 def _answer(request: Request, refusal: Refusal) -> Response:

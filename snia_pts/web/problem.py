@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from ..errors import (
+    CopyableError,
     HostFailed,
     LabError,
     LibraryMissing,
@@ -63,7 +64,7 @@ class Problem(BaseModel):
 
 
 @dataclass(eq=False)
-class Refusal(Exception):
+class Refusal(CopyableError):
     """A request that is refused before it reaches its route."""
 
     status: HTTPStatus
