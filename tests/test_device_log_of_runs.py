@@ -36,7 +36,7 @@ SAMPLE_TOLERANCE = 0.05
 #: How much later than the drive's answer an I/O may be in fio's running totals.
 LATE_SECONDS = 0.1
 SAMPLE_SECONDS = 0.5
-DEFINITIONS = tomllib.loads((ROOT / "specs" / "definitions.toml").read_text(encoding="utf-8"))
+DEFINITIONS = tomllib.loads((ROOT / "specs" / "suite-definitions.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)

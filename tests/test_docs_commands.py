@@ -18,8 +18,8 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from snia_pts.cli.mail.config import MailFile
 from snia_pts.cli.main import main
+from snia_pts.cli.notifications.config import MailFile
 from snia_pts.cli.parser import TESTS, build_parser
 from snia_pts.fleet.campaign import Campaign
 from snia_pts.fleet.configuration import AgentFile

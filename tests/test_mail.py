@@ -21,12 +21,12 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
 from snia_pts.cli.commands import run as running
-from snia_pts.cli.mail import delivery as sending
-from snia_pts.cli.mail.config import MailConfig, load_mail_config
-from snia_pts.cli.mail.content import Notification
-from snia_pts.cli.mail.delivery import message
-from snia_pts.cli.mail.notification import notify_on_exit
 from snia_pts.cli.main import main
+from snia_pts.cli.notifications import delivery as sending
+from snia_pts.cli.notifications.config import MailConfig, load_mail_config
+from snia_pts.cli.notifications.content import Notification
+from snia_pts.cli.notifications.delivery import message
+from snia_pts.cli.notifications.notification import notify_on_exit
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, LimitsMissed, NotConfirmed, SniaPtsError, SpecError
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner import run as runner_run
@@ -301,7 +301,7 @@ def test_the_owner_is_that_of_the_file_that_was_read(tmp_path: Path, monkeypatch
         own.replace(path)
         yield from ()
 
-    monkeypatch.setattr("snia_pts.cli.mail.config._mistakes", replaced)
+    monkeypatch.setattr("snia_pts.cli.notifications.config._mistakes", replaced)
     with pytest.raises(SpecError, match="does not belong to the owner of the mail configuration"):
         load_mail_config(mail_options(mail=path))
 
@@ -655,7 +655,7 @@ def test_an_error_in_the_mail_is_a_message(monkeypatch: pytest.MonkeyPatch, caps
     def failing(*_arguments: object) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("snia_pts.cli.mail.notification.message", failing)
+    monkeypatch.setattr("snia_pts.cli.notifications.notification.message", failing)
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     afterwards: list[Callable[[], None]] = []
     with notify_on_exit(where, afterwards) as letter:

@@ -590,7 +590,7 @@ def test_the_page_maps_every_number_to_code() -> None:
 
 def test_definitions_are_the_suites_own() -> None:
     """Each number that the suite defines has a source that says so; these are all of them."""
-    tables = tomllib.loads((SPECS / "definitions.toml").read_text())
+    tables = tomllib.loads((SPECS / "suite-definitions.toml").read_text())
     clauses = [leaf["clause"] for table in tables.values() if isinstance(table, dict) for leaf in table.values()]
     assert len(clauses) == 12
     assert all(clause.startswith("this suite") for clause in clauses)

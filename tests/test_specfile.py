@@ -113,7 +113,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_bundled_files() -> None:
     """There is a file for each test and version, one of the suite's own definitions, and no other."""
-    expected = [*(f"{test}-{pts}.toml" for test, pts in FILES), "definitions.toml"]
+    expected = [*(f"{test}-{pts}.toml" for test, pts in FILES), "suite-definitions.toml"]
     assert sorted(path.name for path in SPECS.glob("*.toml")) == sorted(expected)
 
 

@@ -20,10 +20,10 @@ from lxml import etree
 
 from snia_pts.api.comparison import Comparison
 from snia_pts.cli.commands.compare import _json, _lines
-from snia_pts.cli.mail.config import MailConfig
-from snia_pts.cli.mail.content import Notification
-from snia_pts.cli.mail.delivery import message
 from snia_pts.cli.main import _printable_streams
+from snia_pts.cli.notifications.config import MailConfig
+from snia_pts.cli.notifications.content import Notification
+from snia_pts.cli.notifications.delivery import message
 from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.cli.text.terminal import print_lines

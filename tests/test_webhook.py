@@ -17,9 +17,15 @@ from typing import Any
 
 import pytest
 
-from snia_pts.cli.mail import webhook
-from snia_pts.cli.mail.webhook import WebhookConfig, load_webhook_config, public_command_line, send, webhook_on_exit
 from snia_pts.cli.main import main
+from snia_pts.cli.notifications import webhook
+from snia_pts.cli.notifications.webhook import (
+    WebhookConfig,
+    load_webhook_config,
+    public_command_line,
+    send,
+    webhook_on_exit,
+)
 from snia_pts.errors import Interrupted, UsageError
 from snia_pts.lab.observation.telemetry import warning_celsius
 from snia_pts.record.folder import RunFolder

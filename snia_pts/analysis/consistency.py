@@ -1,6 +1,6 @@
 """The spread of the samples at the end of a continuous stimulus, and whether they have a trend.
 
-The standard requires only the plot; the rule is ``consistency`` of ``specs/definitions.toml``.
+The standard requires only the plot; the rule is ``consistency`` of ``specs/suite-definitions.toml``.
 """
 
 from __future__ import annotations

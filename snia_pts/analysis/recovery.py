@@ -1,7 +1,7 @@
 """Recovery of a drive from random writes, and its return to baseline after idle times (PTS 2.0.2 chapters 12, 11).
 
 The standard requires the plots but does not define recovery.  The definitions are here, and their numbers are in
-``specs/definitions.toml``; a report prints them.
+``specs/suite-definitions.toml``; a report prints them.
 """
 
 from __future__ import annotations

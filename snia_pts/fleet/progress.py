@@ -8,7 +8,7 @@ from ..errors import RecordError
 from ..record.folder import RunFolder
 from ..record.replay import inspect_run
 from ..record.suite import SuiteFolder
-from .policy import Progress
+from .lost_runs import Progress
 
 
 def read_progress(path: Path, *, began: bool) -> Progress:

@@ -18,8 +18,8 @@ from uuid import UUID
 
 from ..api.report import recreate_report
 from ..cli.commands.run import show_run, show_suite
-from ..cli.mail.content import Notification
 from ..cli.main import run_reported
+from ..cli.notifications.content import Notification
 from ..cli.text.terminal import Terminal, say
 from ..errors import (
     HostFailed,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ..errors import NotResumable, NotRunning, RequestRefused, TargetBusy
 from .configuration import AgentConfiguration
-from .policy import Decision, Progress, decide
+from .lost_runs import Decision, Progress, decide
 from .progress import read_progress
 from .request import RunRequest
 from .run_options import run_options

@@ -19,7 +19,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MultipleOf
 import snia_pts
 
 from .. import errors, plugins
-from ..cli.mail.config import MailFile
+from ..cli.notifications.config import MailFile
 from ..cli.parser import TESTS, build_parser
 from ..fleet.configuration import AgentFile
 from ..lab.simulated.preset import Preset
@@ -170,7 +170,7 @@ def specification_keys() -> str:
 
 
 def definition_keys() -> str:
-    """Return the keys of specs/definitions.toml."""
+    """Return the keys of specs/suite-definitions.toml."""
     return "\n".join(_tables(Definitions))
 
 

@@ -1,4 +1,7 @@
-"""The signals that stop a run."""
+"""The signals that stop a run as Ctrl-C does.
+
+``session`` records the stop in the journal; ``errors`` has its message.
+"""
 
 from __future__ import annotations
 

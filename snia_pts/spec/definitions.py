@@ -1,4 +1,4 @@
-"""This suite's definitions where the standard has none: the types of ``specs/definitions.toml``."""
+"""This suite's definitions where the standard has none: the types of ``specs/suite-definitions.toml``."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def read_specification(
 @cache
 def definitions() -> Definitions:
     """Return the suite's own definitions, which apply to every test; raises SpecError."""
-    file = _File.read(SPECS / "definitions.toml", "enterprise")
+    file = _File.read(SPECS / "suite-definitions.toml", "enterprise")
     value, mistakes = validate(Definitions, _nested({key: leaf.value for key, leaf in file.leaves.items()}))
     if value is None or file.mistakes:
         raise spec_error(str(file.path), [*file.mistakes, *mistakes])

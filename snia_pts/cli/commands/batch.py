@@ -17,8 +17,8 @@ from ...files import shell_quoted
 from ...model.run_options import RunOptions
 from ...runner.caller import Caller
 from ...units import counted, whole_number
-from ..mail.config import load_mail_config
-from ..mail.webhook import load_webhook_config
+from ..notifications.config import load_mail_config
+from ..notifications.webhook import load_webhook_config
 from ..options import resume_options
 from ..storing import stored_on_exit
 from ..text.terminal import Terminal, print_lines

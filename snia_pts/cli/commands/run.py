@@ -15,10 +15,10 @@ from ...runner.caller import Caller
 from ...runner.run import FinishedRun, estimate, run
 from ...runner.signals import stopped_by_signals
 from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_options
-from ..mail.config import load_mail_config
-from ..mail.content import Notification
-from ..mail.notification import notify_on_exit
-from ..mail.webhook import load_webhook_config, public_command_line, webhook_on_exit
+from ..notifications.config import load_mail_config
+from ..notifications.content import Notification
+from ..notifications.notification import notify_on_exit
+from ..notifications.webhook import load_webhook_config, public_command_line, webhook_on_exit
 from ..options import run_options
 from ..parser import BASIC, TESTS
 from ..storing import stored_on_exit

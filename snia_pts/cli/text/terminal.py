@@ -26,7 +26,7 @@ from ...runner.events import (
 )
 from ...text import printable
 from ...units import capacity, counted, duration
-from ..mail.content import Notification
+from ..notifications.content import Notification
 from .progress import Progress, choose_mode, standard_stream
 
 

@@ -27,7 +27,7 @@ from .job import (
     thread_limit,
     timeout_seconds,
 )
-from .running import RunningTotals, read_totals
+from .running_totals import RunningTotals, read_totals
 
 __all__ = [
     "STALL_SECONDS",

@@ -14,7 +14,7 @@ from typing import Any
 from docutils import nodes
 from reportlab.platypus import Flowable, KeepTogether, Paragraph, Table
 
-from .page_header import NumbersAtEnd
+from .pdf_page_header import NumbersAtEnd
 from .placements import Sheet, title_anchor
 from .typesetter import NodeHandler
 

@@ -25,7 +25,7 @@ from ...errors import ReportError
 from ...text import one_line
 from ..header import short, width_em
 from ..pages import Figure, Page, Report
-from . import contents, page_header
+from . import contents, pdf_page_header
 from .placements import POINTS, HeaderKind, Placement, Sheet, title_anchor
 from .rst import TEMPLATES, table_style
 from .typesetter import FONTS, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
@@ -195,7 +195,7 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
             _insert_nodes(report, document, sheet)
             identity = [printable(one_line(text)) for text in report.header.identity]
             contents.insert_nodes(document, [printable(one_line(page.title)) for page in report.pages], sheet)
-            page_header.insert_nodes(document, identity, sheet)
+            pdf_page_header.insert_nodes(document, identity, sheet)
             set_paragraph_styles(document)
             _fit_cells(document)
             _replace_unprintable(document)

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from snia_pts.fleet.policy import MAX_RESUMES, Decision, Progress, decide
+from snia_pts.fleet.lost_runs import MAX_RESUMES, Decision, Progress, decide
 from snia_pts.fleet.request import OnLost
 
 

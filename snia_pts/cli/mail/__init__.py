@@ -1,1 +1,0 @@
-"""The mail on a run."""

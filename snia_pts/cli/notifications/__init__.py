@@ -1,0 +1,1 @@
+"""The mail and the webhook's message about a run."""
