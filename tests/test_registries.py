@@ -38,7 +38,7 @@ def test_the_core_names_no_feature() -> None:
     core = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in packages]
     pattern = re.compile(rf"\bsnia_pts\.(?:{'|'.join(packages)})\b")
 
-    assert packages == {"profiles", "arrays", "tkperf", "importer", "fio_results", "store", "fleet", "manual"}
+    assert packages == {"profiles", "arrays", "tkperf", "importer", "fio_results", "store", "fleet", "manual", "web"}
     assert [path.name for path in core if pattern.search(path.read_text("utf-8"))] == ["plugins.py"]
 
 
