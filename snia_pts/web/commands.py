@@ -103,7 +103,7 @@ def _who_may(access: Access) -> str:
     """Return a sentence that says who may use the pages."""
     if access.users.read().users or access.anyone is None:
         return f"The users in {printable(str(access.users.path))} may log in."
-    return f"Everybody who can connect to this port of this host is a {access.anyone}; there are no users."
+    return f"Everybody who can connect to this port of this host has the role {access.anyone}; there are no users."
 
 
 def _url(site: Site, listener: socket.socket) -> str:
