@@ -121,7 +121,7 @@ def test_every_page_has_header_number_and_title(kind: str) -> None:
     assert len(texts) <= len(report.pages) + 2  # summary and provenance may take two
     assert all(any(page.title in text for text in texts) for page in report.pages)
     assert "SNIA SSS TWG" in texts[0]
-    brief = {page.title for page in report.pages if page.brief}
+    brief = {page.title for page in report.pages if page.has_short_header}
     starts = {number: title not in brief for title, number in pdf_titles(reader)}
     full = [starts.get(number, False) for number in range(2, len(texts) + 1)]
     assert ["SNIA SSS TWG" in text for text in texts[1:]] == full
@@ -201,6 +201,40 @@ def test_a_long_name_in_the_header_is_broken_at_its_hyphen() -> None:
 def test_the_header_leaves_room_for_the_page() -> None:
     """With names of usual length, more than 70 % of the page height remains below the header."""
     assert laid_out(KINDS["steady"])[1].frame[3] > 0.7 * HEIGHT
+
+
+def lines_page(title: str, rows: int) -> Page:
+    """Return a page with a table of this many lines."""
+    cells = tuple((f"{title} {number}",) for number in range(rows))
+    table = Table(kind="texts", columns=(Column(),), rows=cells, headed=False, title="Lines")
+    return Page(title=title, blocks=(table,), flows=True)
+
+
+def page_texts(*pages: Page, joined: bool) -> list[str]:
+    """Return the text of each page of a PDF with these pages."""
+    report = dataclasses.replace(building.build(KINDS["purge only"]), pages=pages, joined=joined)
+    return [words(page) for page in pypdf.PdfReader(io.BytesIO(make(report))).pages]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_only_in_a_joined_report_does_a_page_begin_below_the_one_before_it(joined: bool) -> None:
+    """A page of 25 lines follows 10 lines there; in a report of the standard it has a PDF page of its own."""
+    texts = page_texts(lines_page("First", 10), lines_page("Second", 25), joined=joined)
+    assert ["Second 0" in text for text in texts] == ([True] if joined else [False, True])
+
+
+def test_a_page_moves_as_a_whole_unless_it_is_longer_than_a_page() -> None:
+    """After 25 lines, 30 lines begin on the next page; 100 lines fill the rest of the page first."""
+    texts = page_texts(lines_page("First", 25), lines_page("Second", 30), joined=True)
+    assert ["Second 0" in text for text in texts] == [False, True]
+    texts = page_texts(lines_page("First", 25), lines_page("Second", 100), joined=True)
+    assert "Second 0" in texts[0]
+
+
+def test_tables_that_do_not_fit_below_a_full_header_have_a_short_one() -> None:
+    """50 lines are on one page with the short header; 40 lines on one with the full header."""
+    texts = page_texts(lines_page("First", 10), lines_page("Long", 50), lines_page("Other", 40), joined=False)
+    assert ["SNIA SSS TWG" in text for text in texts] == [True, False, True]
 
 
 def test_a_continued_section_has_a_short_header_with_its_title() -> None:

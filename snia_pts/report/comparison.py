@@ -92,6 +92,7 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
             *_figures(entries),
             *_numbers(entries),
         ),
+        joined=True,
     )
 
 

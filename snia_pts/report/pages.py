@@ -50,6 +50,8 @@ Block = Figure | Table | Prose
 _LEAST_WITH_CONTENTS = 6
 #: Letters in a line of prose, and the most lines of a page that is short.
 _LINE_LETTERS, _SHORT_LINES = 130, 20
+#: The most lines of tables and prose below a full header.
+_FULL_HEADER_LINES = 45
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,11 @@ class Page:
         """Whether it may begin below the page before it, if there is room: its own would be nearly empty."""
         return self.lines is not None and self.lines <= _SHORT_LINES
 
+    @property
+    def has_short_header(self) -> bool:
+        """Whether the PDF has a short header on it: if it is brief, or if its tables do not fit below a full one."""
+        return self.brief or (self.flows and (self.lines or 0) > _FULL_HEADER_LINES)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
@@ -111,19 +118,28 @@ NO_HEADER = Header(dates=_NO_ROWS, test=_NO_ROWS, standard=_NO_ROWS, names=_NO_R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report.  ``dated`` is the end of its run, as text of the result."""
+    """A report.  ``dated`` is the end of its run, as text of the result.
+
+    In a report of the standard, each page that is not short has a PDF page of its own.  In others, ``joined``, a page
+    may begin below the one before it.
+    """
 
     title: str
     author: str
     dated: str
     header: Header
     pages: tuple[Page, ...]
+    joined: bool = False
 
     def __post_init__(self) -> None:
         names = [figure.name for figure in self.figures]
         titles = [page.title for page in self.pages]
         if len(set(names)) != len(names) or len(set(titles)) != len(titles):
             raise ValueError(f"names of figures and titles of pages must be unique: {names}, {titles}")
+
+    def may_share(self, page: Page) -> bool:
+        """Return whether ``page`` may begin below the page before it, if there is room."""
+        return self.joined or page.is_short
 
     @property
     def has_contents(self) -> bool:

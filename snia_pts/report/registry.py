@@ -99,4 +99,5 @@ def build(result: TestResult) -> Report:
         dated=result.finished,
         header=header(result, setup=test.setup(result), parameters=test.parameters(result)),
         pages=(*pages, *telemetry_pages(result), provenance),
+        joined=not spec.is_standard,
     )

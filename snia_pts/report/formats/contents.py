@@ -7,11 +7,13 @@ document's end, like "page n of m" in the header.
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
 from docutils import nodes
+from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.platypus import Flowable, KeepTogether, Paragraph, Table
 
 from .pdf_page_header import NumbersAtEnd
@@ -19,7 +21,7 @@ from .placements import Sheet, title_anchor
 from .typesetter import NodeHandler
 
 #: The widths of a title and its page number: a share of a column, and points.
-_TITLE_WIDTH, _NUMBER_WIDTH = "90%", 20
+_TITLE_SHARE, _NUMBER_WIDTH = 0.9, 20
 
 
 class contents_list(nodes.General, nodes.Element):
@@ -71,10 +73,13 @@ class ContentsHandler(NodeHandler, contents_list):  # type: ignore[misc]  # regi
         del style
         cell = client.styles["contents"]
         entries = [_entry(number, title, cell) for number, title in enumerate(node["titles"], start=1)]
-        letters = list(accumulate(map(len, node["titles"])))
-        half = max(1, sum(2 * count <= letters[-1] for count in letters))  # long titles have two lines
+        width = _TITLE_SHARE / 2 * client.styles.tw
+        lines = [math.ceil(stringWidth(title, cell.fontName, cell.fontSize) / width) for title in node["titles"]]
+        half = max(1, sum(2 * count <= sum(lines) + 1 for count in accumulate(lines)))
         # Two tables, because an entry of two lines in one column must not add space to the other.
-        columns = [_table(column, [_TITLE_WIDTH, _NUMBER_WIDTH]) for column in (entries[:half], entries[half:])]
+        columns = [
+            _table(column, [f"{_TITLE_SHARE:.0%}", _NUMBER_WIDTH]) for column in (entries[:half], entries[half:])
+        ]
         table = _table([columns], ["50%", "50%"])
         return [KeepTogether([Paragraph(node["heading"], client.styles["table-title"]), table])]
 

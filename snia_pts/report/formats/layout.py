@@ -51,7 +51,7 @@ class table_space(nodes.General, nodes.Element):
 
 
 def _header_of(page: Page) -> HeaderKind:
-    return "short" if page.brief else "full"
+    return "short" if page.has_short_header else "full"
 
 
 class SectionBreak(MyPageBreak):  # type: ignore[misc]
@@ -68,20 +68,40 @@ class SectionBreak(MyPageBreak):  # type: ignore[misc]
             self.sheet.next_header = _header_of(self.page)
 
 
-class ShortSectionBreak(CondPageBreak):
-    """Some space before a short section, or a new page if it does not fit below the section before it."""
+class SharedPageBreak(CondPageBreak):
+    """Some space before a section, or a new page if it does not fit below the section before it.
+
+    ``content`` are the section's flowables, set when all of them are known.
+    """
 
     def __init__(self, page: Page, sheet: Sheet) -> None:
-        super().__init__(_LINE_HEIGHT * (3 + (page.lines or 0)))
+        super().__init__(0)
         self.page, self.sheet = page, sheet
+        self.content: Sequence[Any] = ()
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:
         """Return the size of the space; none if a new page follows."""
+        self.height = _LINE_HEIGHT + self._least_height(aW, aH)
         if aH >= self.height:
             return aW, _LINE_HEIGHT
         self.sheet.next_header = _header_of(self.page)
         size: tuple[float, float] = super().wrap(aW, aH)
         return size
+
+    def _least_height(self, width: float, height: float) -> float:
+        """Return the height of the section; if it is longer than a page, that of its title and first figure or rows."""
+        start, total = 0.0, 0.0
+        for flowable in self.content:
+            if isinstance(flowable, CondPageBreak):
+                start = start or total + flowable.height
+                continue
+            kept = isinstance(flowable, KeepTogether)
+            for part in flowable._content if kept else [flowable]:  # reportlab returns no height for KeepTogether
+                total += part.getSpaceBefore() + part.wrapOn(self.canv, width, height)[1] + part.getSpaceAfter()
+            if kept:
+                start = start or total
+        frame: Any = self._doctemplateAttr("frame")  # type: ignore[attr-defined]  # reportlab has no types
+        return start if start and self.page.flows and total > frame._height else total
 
 
 class TitleBar(Heading):  # type: ignore[misc]  # rst2pdf has no types
@@ -127,7 +147,7 @@ class TitleHandler(NodeHandler, page_title):  # type: ignore[misc]  # registers 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         del style
         page, sheet = node["page"], node["sheet"]
-        start = ShortSectionBreak(page, sheet) if page.is_short else SectionBreak(page, sheet)
+        start = SharedPageBreak(page, sheet) if node["shared"] else SectionBreak(page, sheet)
         return [start, TitleBar(node, client.styles["heading1"])]
 
 
@@ -170,6 +190,8 @@ class _PdfBuilder(RstToPdf):  # type: ignore[misc]
         if isinstance(node, nodes.table):
             self.repeat_table_rows = any(node.findall(nodes.thead))
         flowables: list[Any] = super().gather_elements(node, style=style)
+        if isinstance(node, nodes.section) and isinstance(flowables[0], SharedPageBreak):
+            flowables[0].content = flowables[1:]
         return flowables
 
 
@@ -227,7 +249,8 @@ def _insert_nodes(report: Report, document: nodes.document, sheet: Sheet) -> Non
     sections = list(document.findall(nodes.section))
     for number, (section, page) in enumerate(zip(sections, report.pages, strict=True), start=1):
         title = next(iter(section.findall(nodes.title)))
-        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page))
+        shared = number > 1 and report.may_share(page)
+        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page, shared=shared))
     for table in list(document.findall(nodes.table)):
         if table.first_child_matching_class(nodes.title) is not None:
             table.parent.insert(table.parent.index(table), table_space(height=_TITLE_AND_ROWS_HEIGHT))

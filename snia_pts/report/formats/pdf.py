@@ -21,7 +21,7 @@ from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, Na
 
 from ...errors import ReportError
 from ...text import one_line
-from ..pages import Figure, Page, Report
+from ..pages import Figure, Report
 from .layout import lay_out
 from .placements import POINTS, Placement, Sheet
 
@@ -118,7 +118,7 @@ def _date_metadata(report: Report) -> dict[str, str]:
 
 def check(report: Report, sheet: Sheet, *, pages: int) -> None:
     """Raise ReportError unless every page and figure has its planned place and size."""
-    errors = [*_wrong_figures(report, sheet), *_wrong_pages(report.pages, sheet.titles, pages)]
+    errors = [*_wrong_figures(report, sheet), *_wrong_pages(report, sheet.titles, pages)]
     if errors:
         raise ReportError(reason="; ".join(errors))
 
@@ -146,15 +146,16 @@ def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
             yield f"the figure {name} is not on its page"
 
 
-def _wrong_pages(planned: Sequence[Page], titles: Sequence[tuple[str, int]], pages: int) -> Iterator[str]:
+def _wrong_pages(report: Report, titles: Sequence[tuple[str, int]], pages: int) -> Iterator[str]:
+    planned = report.pages
     if [title for title, _ in titles] != [page.title for page in planned]:
         yield f"the PDF has the pages {', '.join(title for title, _ in titles)}"
         return
     ends = [start for _, start in titles[1:]] + [pages + 1]
     if titles and titles[0][1] != 1:
         yield "the PDF does not start with its first page"
-    shares = [following.is_short for following in planned[1:]] + [False]
-    for page, (_, start), end, following_is_short in zip(planned, titles, ends, shares, strict=True):
+    shares = [*map(report.may_share, planned[1:]), False]
+    for page, (_, start), end, following_shares in zip(planned, titles, ends, shares, strict=True):
         count = end - start  # of the pages that begin with this one, so 0 if the next one begins below it
-        if count < (not following_is_short) or (count > 1 and not page.flows):
+        if count < (not following_shares) or (count > 1 and not page.flows):
             yield f"the page {page.title} takes {count} PDF pages"
