@@ -7,15 +7,24 @@ import json
 import os
 import re
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
-from snia_pts.lab.device import refusals
+from snia_pts.lab.device import exclusive_access, refusals
 from snia_pts.lab.device.contents import Contents, Signature, parse_signatures, read_contents
 from snia_pts.lab.device.processes import Processes, User, read_processes
-from snia_pts.lab.device.storage import Identity, Layer, block_of, device_identity, generic_identity, identity_at
+from snia_pts.lab.device.storage import (
+    Identity,
+    Layer,
+    block_of,
+    device_identity,
+    generic_identity,
+    identity_at,
+    identity_by_name,
+)
 from snia_pts.lab.device.usage import Usage, Use, read_usage
 from snia_pts.lab.process import program as process
 from tests.drives import need_root
@@ -407,3 +416,38 @@ def test_a_table_of_mounts_is_read_once_for_each_root(host: FakeHost) -> None:
         host.mount_block(block, f"/{owner}", process=owner)
 
     assert set(read_usage(host.root).uses) == {identity(first), identity(outside)}
+
+
+def layer(host: FakeHost, block: Path) -> Layer:
+    """Return the layer of a device of ``host``."""
+    return Layer(identity=identity(block), path=host.root / "dev" / block.name, block=block)
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_a_zram_device_claims_only_its_own_backing_device(
+    host: FakeHost, part: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other layers must be claimed; the node of sdb leads to another object, so its claim is refused here."""
+    monkeypatch.setattr(exclusive_access, "identity_by_name", lambda name: identity_by_name(name, host.root))
+    backing, other = host.disk("sda"), host.disk("sdb")
+    backing_name = host.partition(backing, 1).name if part else backing.name
+    zram = host.stacked_device("zram0", backing_dev=f"/dev/{backing_name}\n")
+    target, held, free = (layer(host, block) for block in (zram, backing, other))
+
+    with ExitStack() as claims:
+        assert exclusive_access.claim_beneath((target, held), PATH, claims) == ()
+        with pytest.raises(TargetBusy, match=r"it is built on sdb, and .*/dev/sdb no longer leads"):
+            exclusive_access.claim_beneath((target, held, free), PATH, claims)
+
+
+def test_a_file_beneath_the_target_that_cannot_be_opened_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """Only a missing or replaced path has changed; other errors, such as those of the disk, are named."""
+    target = Layer(identity=Identity("device", 1), path=PATH, block=None)
+    folder = Layer(identity=Identity("file", 1, 1), path=tmp_path, block=None)
+    missing = Layer(identity=Identity("file", 1, 2), path=tmp_path / "missing.img", block=None)
+
+    with ExitStack() as claims:
+        with pytest.raises(TargetUnfit, match=r"which cannot be opened \(Is a directory\)"):
+            exclusive_access.claim_beneath((target, folder), PATH, claims)
+        with pytest.raises(TargetBusy, match=r"missing\.img, which no longer leads"):
+            exclusive_access.claim_beneath((target, missing), PATH, claims)

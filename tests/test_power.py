@@ -142,7 +142,7 @@ def test_readings_belong_to_the_sample_and_the_point_in_which_they_are_read(tmp_
         print_text(program, descriptor, "10\n")
         observer.tick()
         assert observer.lap() == PowerReadings(source="M", watts=10.0, readings=1)
-        assert observer.total() == PowerReadings(source="M", watts=4.0, readings=4)
+        assert observer.finish() == PowerReadings(source="M", watts=4.0, readings=4)
 
 
 def test_the_readings_of_a_point_are_telemetry_and_evidence(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_the_readings_of_a_point_are_telemetry_and_evidence(tmp_path: Path) -> N
         print_text(program, descriptor, "6\n")
         observer.tick()
         print_text(program, descriptor, "8\n")
-        telemetry = observer.total()
+        telemetry = observer.finish()
         intervals.close()
 
     assert telemetry.power == PowerReadings(source="cat", watts=7.0, readings=2)
@@ -169,7 +169,7 @@ def test_without_a_power_command_there_is_no_power(tmp_path: Path) -> None:
     """Nothing is started, and the telemetry has no readings."""
     with power_meter(None) as meter:
         assert meter is None
-    assert Observer(None, tmp_path).total().power is None
+    assert Observer(None, tmp_path).finish().power is None
 
 
 # -- RAPL -------------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_the_power_of_the_host_is_that_of_all_packages(tmp_path: Path, clock: Cl
     assert observer.lap().host_watts == 50.0
     clock.now_ns += 2 * 10**9
     assert observer.lap().host_watts == 0.0
-    assert observer.total().host_watts == 25.0
+    assert observer.finish().host_watts == 25.0
 
 
 def test_an_energy_counter_continues_after_its_wrap(tmp_path: Path, clock: Clock) -> None:
@@ -211,7 +211,7 @@ def test_an_energy_counter_continues_after_its_wrap(tmp_path: Path, clock: Clock
         write_zones(tmp_path, counter)
         observer.tick()
 
-    assert observer.total().host_watts == pytest.approx((262_143_328_850 + 100_000_000) / 1e6 / 3000)
+    assert observer.finish().host_watts == pytest.approx((262_143_328_850 + 100_000_000) / 1e6 / 3000)
 
 
 @pytest.mark.parametrize("change", ["nothing", "no counter", "no range", "garbage"])
@@ -230,7 +230,7 @@ def test_an_unreadable_counter_has_no_power(tmp_path: Path, clock: Clock, change
     observer.start()
     clock.now_ns += 10**9
 
-    assert observer.total().host_watts is None
+    assert observer.finish().host_watts is None
 
 
 # -- a program that fails ---------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_a_program_that_ends_is_a_problem(tmp_path: Path) -> None:
         meter.end()
         (problem,) = meter.problems()
 
-    assert problem.startswith("the program of sh ended before the run, after ")
+    assert problem.startswith("the program of sh exited during the run, after ")
     assert problem.endswith(": no answer from bmc7")
 
 

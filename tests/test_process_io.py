@@ -132,12 +132,12 @@ def test_a_point_has_its_own_sums_of_those_with_the_most_io(host: Host) -> None:
         for number in range(8):
             host.process(f"{500 + number}", f"p{number}", turn * number * 400_000, 0)
         tick(host, observer)
-    processes, unreadable = observer.total()
+    processes, unreadable = observer.finish()
 
     assert [(item.name, item.bytes) for item in processes] == [(f"p{n}", n * 800_000) for n in (7, 6, 5, 4, 3)]
     assert unreadable == 0
     observer.start()
-    assert observer.total() == ((), None)
+    assert observer.finish() == ((), None)
     host.process("500", "p0", 10**9, 0)
     assert tick(host, observer) == {}  # it may be I/O of the time before the point
 
@@ -168,7 +168,7 @@ def test_processes_of_others_are_counted_as_unreadable(host: Host, monkeypatch: 
     monkeypatch.setattr("snia_pts.lab.observation.process_io.os.open", refuse)
     observer = started(host)
 
-    assert observer.total() == ((), 2)
+    assert observer.finish() == ((), 2)
 
 
 @pytest.mark.long

@@ -191,7 +191,7 @@ def test_milliseconds_continue_after_an_overflow(drive: Drive, clock: Clock) -> 
         clock.now_ns += 10**9
         drive.block_stat(3, 24, 0, 0, 0, 2**32 - 500, 2**32 - 100_000)
         observer.tick()
-    found = observer.total().block
+    found = observer.finish().block
 
     assert found is not None
     assert found.queue == pytest.approx(3 * 2**32 / 1000 / 6)
@@ -231,7 +231,7 @@ def test_laps_are_consecutive_and_add_up_to_the_total(drive: Drive, clock: Clock
         clock.now_ns += number * 10**9
         drive.block_stat(1, 1, 1 + 10 * number, 1 + 80 * number, 0, 1, 1)
         laps.append(observer.lap())
-    whole = observer.total()
+    whole = observer.finish()
 
     assert [lap.seconds for lap in laps] == [1.0, 2.0, 3.0]
     assert [lap.block.write_ios for lap in laps if lap.block] == [10, 10, 10]
@@ -268,7 +268,7 @@ def test_a_lap_has_the_highest_temperature_between_two_readings(tmp_path: Path, 
         found.append(observer.lap().celsius)
 
     assert found == [44.0, 44.0, 41.0]  # at the start of the second lap it had 44 degrees
-    assert observer.total().celsius == 44.0
+    assert observer.finish().celsius == 44.0
 
 
 def test_a_drive_is_not_read_too_often(drive: Drive, clock: Clock) -> None:
@@ -758,11 +758,11 @@ def test_the_temperature_is_read_during_io_only(drive: Drive, clock: Clock) -> N
     observer.lap()
     observer.start()
 
-    assert observer.total().celsius is None
+    assert observer.finish().celsius is None
     observer.tick()
-    assert observer.total().celsius == pytest.approx(41.85)
+    assert observer.finish().celsius == pytest.approx(41.85)
 
 
 def test_a_missing_target_has_no_telemetry(tmp_path: Path) -> None:
     """Only the host is observed then."""
-    assert observe("/nonexistent", tmp_path).total().block is None
+    assert observe("/nonexistent", tmp_path).finish().block is None

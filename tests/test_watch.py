@@ -181,7 +181,7 @@ def test_ctrl_c_ends_only_the_watching(
         monkeypatch.setattr("time.sleep", interrupt)
         assert main(["watch", str(tmp_path / "run")]) == 0
         assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
-    assert "the runs go on" in capsys.readouterr().err
+    assert "the runs continue" in capsys.readouterr().err
 
 
 def test_a_run_that_cannot_be_read_does_not_hide_the_others(

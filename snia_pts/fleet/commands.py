@@ -85,7 +85,7 @@ def demo(_arguments: argparse.Namespace) -> int:
         (run.serial, run.host, run.test, run.state, str(run.starts), "yes" if run.is_stored else "no") for run in runs
     )
     print_lines(["", *table(columns, rows), ""])
-    wrong = [run for run in runs if not run.is_right]
+    wrong = [run for run in runs if not run.passed]
     if wrong:
         reason = f"{counted(len(wrong), 'test')} of the demo did not finish after one start, with a stored result"
         raise LabError(url="of the demo", reason=reason, hint="This is a defect: report the table above.")

@@ -1,4 +1,4 @@
-"""A lab on this machine with simulated drives, whose agent and database are killed while its tests go on."""
+"""Demo: a lab with simulated drives on this machine; an agent and the database are killed during the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .trial import MODEL, TrialHost
 
 _HOSTS = {"h1": ("DRIVE-1", "DRIVE-2", "DRIVE-3"), "h2": ("DRIVE-4", "DRIVE-5", "DRIVE-6")}
 _TESTS = 2 * sum(map(len, _HOSTS.values()))
-#: Ten rounds, whose points take five seconds of a simulated drive each: some seconds here.
+#: Ten rounds with points of 5 simulated seconds; a run takes only a few real seconds.
 _CAMPAIGN = f"""\
 format = 1
 name = "demo"
@@ -58,20 +58,21 @@ class DemoRun:
     is_stored: bool
 
     @property
-    def is_right(self) -> bool:
-        """Whether it was started once, and nothing of it is lost."""
+    def passed(self) -> bool:
+        """Whether the run was started exactly once, finished, and is in the store."""
         return self.state == "finished" and self.starts == 1 and self.is_stored
 
 
 def run_demo(say: Callable[[str], None]) -> list[DemoRun]:
-    """Perform the demo; ``say`` is called with a sentence for each step.  Return the runs.
+    """Perform the demo; ``say`` is called with a message for each step.  Return the runs.
 
     Whatever ends it, all its processes are ended and its files removed.  Raises HostFailed, ToolMissing and LabError.
     """
     try:
         with ExitStack() as ignored, ExitStack() as cleanup:
             folder = cleanup.enter_context(temporary_folder())
-            folder.chmod(0o711)  # the server's user passes through it
+            # The user of the PostgreSQL server must be able to traverse it.
+            folder.chmod(0o711)
             try:
                 return _Demo(folder, say, cleanup).perform()
             finally:
@@ -118,7 +119,7 @@ class _Demo:
             self._kill_agent()
             self._kill_database(lab)
             self.say(f"The lab works through the rest of the {_TESTS} tests.")
-            self._until("all tests end", lambda: self._ended() == _TESTS)
+            self._until("all tests end", lambda: self._ended_on_hosts() == _TESTS)
             return self._results(lab)
 
     def _add_hosts(self, lab: Lab) -> None:
@@ -141,35 +142,36 @@ class _Demo:
         self.say(f"A campaign is submitted: {counted(len(plan.runs), 'test')}, two on each drive.")
 
     def _kill_agent(self) -> None:
-        """Kill the agent of the first host while its runs go on, and start it again."""
+        """Kill the agent of the first host while its runs are in progress, and start it again."""
         host = self.hosts["h1"]
-        self._until("three runs of h1 go on", lambda: len(self._live(host)) == len(host.serials))
+        self._until("three runs of h1 are in progress", lambda: len(self._live_runs(host)) == len(host.serials))
         host.end(signal.SIGKILL)
-        runs = counted(len(self._live(host)), "test")
+        runs = counted(len(self._live_runs(host)), "test")
         self.say(f"Agent {host.pid} of h1 is killed (SIGKILL), with {runs} in progress.")
         began, size = time.monotonic(), len(host.log)
         host.start()
         self._until("the agent of h1 is back", lambda: "serves" in host.log[size:])
-        self.say(f"A new agent {host.pid} has the tests of h1 after {time.monotonic() - began:.1f} s.")
+        self.say(f"New agent {host.pid} took over the tests of h1 after {time.monotonic() - began:.1f} s.")
 
     def _kill_database(self, lab: Lab) -> None:
-        """Kill the database while runs go on, and start it again after one of them has ended."""
-        self._until("runs go on", lambda: any(map(self._live, self.hosts.values())))
-        before = self._ended()
+        """Kill the database while runs are in progress, and start it again after a run has ended."""
+        self._until("runs are in progress", lambda: any(map(self._live_runs, self.hosts.values())))
+        before = self._ended_on_hosts()
         self.server.kill()
-        runs = counted(sum(len(self._live(host)) for host in self.hosts.values()), "test")
+        runs = counted(sum(len(self._live_runs(host)) for host in self.hosts.values()), "test")
         self.say(f"The database is killed (SIGKILL), with {runs} in progress.")
         began = time.monotonic()
         self._until(
             "a run ends without the database",
-            lambda: self._ended() > before and time.monotonic() - began > _AWAY_SECONDS,
+            lambda: self._ended_on_hosts() > before and time.monotonic() - began > _AWAY_SECONDS,
         )
-        ended = counted(self._ended() - before, "test")
+        ended = counted(self._ended_on_hosts() - before, "test")
         self.say(f"Without it, {ended} ended; the agents keep the results until it is back.")
         began = time.monotonic()
         self.server.start()
-        self._until("the database has the ends", lambda: self._reported(lab) > before)
-        self.say(f"The database is started; it has the first end after {time.monotonic() - began:.1f} s.")
+        self._until("the database has the test ends", lambda: self._ended_in_database(lab) > before)
+        seconds = time.monotonic() - began
+        self.say(f"The database was restarted; the first test end was recorded after {seconds:.1f} s.")
 
     def _results(self, lab: Lab) -> list[DemoRun]:
         """Collect the results into a store, and return the runs."""
@@ -180,7 +182,7 @@ class _Demo:
             received.update(result.run_id for result in collect(self.server.url(), self.folder / "results", store))
             return len(received) == _TESTS
 
-        self._until("the results come home", collected, _COLLECT_SECONDS)
+        self._until("the results are collected", collected, _COLLECT_SECONDS)
         with Store(store) as opened:
             stored = {
                 run["run_id"] for run in lab.runs() if len(opened.runs(Filter(labels={"lab_run": str(run["run_id"])})))
@@ -199,21 +201,21 @@ class _Demo:
         ]
 
     def _stop_server(self) -> None:
-        """Stop the server; one that was killed is started first, which removes what it left in the kernel."""
+        """Stop the server.  If it was killed, start it first, so that it removes its leftover IPC objects."""
         if not self.server.is_running:
             self.server.start()
         self.server.stop("immediate")
 
     @staticmethod
-    def _live(host: TrialHost) -> list[RunState]:
+    def _live_runs(host: TrialHost) -> list[RunState]:
         return list(host.live_runs())
 
-    def _ended(self) -> int:
-        """Return how many runs have left their end on their hosts."""
+    def _ended_on_hosts(self) -> int:
+        """Return how many runs have ended according to the files on their hosts."""
         return sum(1 for name in self.hosts for _ in (self.folder / name / "state" / "runs").glob("*/exit"))
 
     @staticmethod
-    def _reported(lab: Lab) -> int:
+    def _ended_in_database(lab: Lab) -> int:
         """Return how many runs have ended according to the database."""
         return sum(run["state"] not in UNFINISHED for run in lab.runs())
 

@@ -1,4 +1,4 @@
-"""The verbs ``docs``, ``spec`` and ``sim``: list and print the files that the suite is shipped with."""
+"""The verbs ``docs``, ``spec`` and ``sim``: list and print the files that are part of the suite."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def list_presets(_: argparse.Namespace) -> int:
     """List the presets of simulated drives."""
     drives = ((name, read_preset(name).drive) for name in preset_names())
     _print_table((name, f"{drive.model}, {capacity(drive.capacity_bytes)}") for name, drive in drives)
-    print("\nsnia-pts sim show PRESET prints a preset; sim:PRESET, or sim: and the path of a copy, is a target.")
+    print("\nsnia-pts sim show PRESET prints a preset. Use sim:PRESET as a target, or sim:PATH for your own copy.")
     return 0
 
 
@@ -76,7 +76,7 @@ def _print_table(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _require(kind: str, name: str, names: Iterable[str], listing: str) -> None:
-    """Raise UsageError for a name that is none of ``names``."""
+    """Raise UsageError if ``name`` is not in ``names``."""
     known = list(names)
     if name not in known:
         hints = (suggestion(name, known), f"{listing} lists them.")

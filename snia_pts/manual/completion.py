@@ -14,7 +14,7 @@ from ..spec.reader import numbers, read_specification
 from .pages import page_paths
 
 _TARGETS = {"bash": "_snia_pts_targets", "zsh": "_snia_pts_targets", "fish": "(_snia_pts_targets)"}
-#: What completes the value of an argument, by its metavar.
+#: The completion of an argument's value, by its metavar.
 _PATHS = {
     "CAMPAIGN": shtab.FILE,
     "DIR": shtab.DIRECTORY,
@@ -80,7 +80,7 @@ def completion_file(shell: str) -> str:
 
 
 def _complete(parser: argparse.ArgumentParser, verbs: tuple[str, ...]) -> None:
-    """Tell shtab, for each argument of a verb and its verbs, which values it accepts."""
+    """Tell shtab the accepted values, for each argument of a verb and, recursively, of its subcommands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, inner in action.choices.items():

@@ -1,6 +1,7 @@
 """The parts of the reference that are made from the code: command line, exit codes, keys of TOML files.
 
-Each public function returns reStructuredText; ``.. generate:: NAME`` in a page puts it there (docs/conf.py, ``pages``).
+Each public function returns reStructuredText.  The directive ``.. generate:: NAME`` in a page is replaced with its
+result (docs/conf.py, ``pages``).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _IDENTITY = ("test", "title", "subtitle", "pts", "publication", "revision")
 
 
 def command_line() -> str:
-    """Return a section for the options of every verb, one for the tests together, and one for each other verb."""
+    """Return the option reference: one section for all tests, and one per other verb."""
     verbs = verb_parsers(build_parser())
     tests = {name: verbs.pop(name) for name in TESTS}
     common = frozenset.intersection(*(frozenset(_options(test)) for test in tests.values()))
@@ -55,7 +56,7 @@ def command_line() -> str:
 
 
 def verb_parsers(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of every verb by its name, without aliases; a verb with verbs is replaced by these."""
+    """Return the parsers by verb, without aliases; a verb with subcommands is replaced with its subcommands."""
     verbs: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -74,12 +75,12 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def _own_actions(actions: Iterable[argparse.Action]) -> Iterator[argparse.Action]:
-    """Yield the actions but ``--help`` and ``--verbose``, which every verb has."""
+    """Yield all actions except ``--help`` and ``--verbose``, which every verb has."""
     yield from (action for action in actions if not {"--help", "--verbose"} & set(action.option_strings))
 
 
 def _test_section(tests: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    """Yield the section of all tests; an option that only some have names these."""
+    """Yield the section of all tests; an option that only some tests have lists those tests."""
     first = next(iter(tests.values()))
     yield from ("::", "", "    snia-pts TEST TARGET [OPTION...]", "", f"{_escape(first.description or '')}", "")
     for name, test in TESTS.items():
@@ -159,7 +160,7 @@ def _error_classes(base: type[errors.SniaPtsError]) -> Iterator[type[errors.Snia
 
 
 def specification_keys() -> str:
-    """Return a section for each test, with each key of its specification: accepted values, those of each version."""
+    """Return a section per test, listing each key with its accepted values and its value in each PTS version."""
     lines: list[str] = []
     for test, kind in SPEC_TYPES.items():
         lines += [*_heading(test, "~"), *_specification(test, kind)]
@@ -175,7 +176,10 @@ def definition_keys() -> str:
 
 
 def profile_keys() -> str:
-    """Return the keys of a profile, but ``format``; its limits are those of the profile, so they name no test."""
+    """Return the keys of a profile except ``format``.
+
+    The key ``test`` of limits is omitted, because a profile's limits apply to the profile itself.
+    """
     return "\n".join(_tables(ProfileSpec, omitted=("test",)))
 
 
@@ -210,8 +214,11 @@ def drive_keys() -> str:
 
 
 def _specification(test: str, kind: type) -> Iterator[str]:
-    """Yield the table of a test's keys, with the values of each version; two values are enterprise and client."""
-    specs = [
+    """Yield the table of a test's keys, with the values of each version.
+
+    Two values ``a / b`` are those of the classes enterprise and client.
+    """
+    specs_by_version = [
         [read_specification(test, version, test_class).spec for test_class in ("enterprise", "client")]
         for version in versions(test)
     ]
@@ -219,20 +226,28 @@ def _specification(test: str, kind: type) -> Iterator[str]:
     for section, section_kind in get_type_hints(kind).items():
         if section in _IDENTITY or section.startswith("_") or not (members := _dataclasses(section_kind)):
             continue
-        if get_origin(_plain(section_kind)) is tuple:  # a list of tables
-            rows.append((f"``{section}``", "a list, each a table", *(_listed(version, section) for version in specs)))
+        if get_origin(_bare_type(section_kind)) is tuple:  # a list of tables
+            rows.append(
+                (
+                    f"``{section}``",
+                    "a list of tables",
+                    *(_table_names(class_specs, section) for class_specs in specs_by_version),
+                )
+            )
             continue
         for field in fields(members[0]):
             key = f"{section}.{field.name}"
             accepted = _accepted(get_type_hints(members[0], include_extras=True)[field.name])
-            rows.append((f"``{key}``", accepted, *(_values(version, key) for version in specs)))
+            rows.append(
+                (f"``{key}``", accepted, *(_format_values(class_specs, key) for class_specs in specs_by_version))
+            )
     yield from _table(("Key", "Accepted", *(f"PTS {version}" for version in versions(test))), rows, (30, 30, 20, 20))
 
 
-def _values(specs: Sequence[object], key: str) -> str:
-    """Return the value of a key in the classes enterprise and client; one if they are equal."""
+def _format_values(class_specs: Sequence[object], key: str) -> str:
+    """Return the values of a key in the classes enterprise and client; a single value if both are equal."""
     texts = []
-    for spec in specs:
+    for spec in class_specs:
         section, name = key.split(".")
         table = getattr(spec, section)
         value = getattr(table, name) if table is not None else None
@@ -243,13 +258,16 @@ def _values(specs: Sequence[object], key: str) -> str:
     return _escape(" / ".join(dict.fromkeys(texts)))
 
 
-def _listed(specs: Sequence[object], section: str) -> str:
+def _table_names(class_specs: Sequence[object], section: str) -> str:
     """Return the names of the tables in a list."""
-    return ", ".join(table.name for table in getattr(specs[0], section))
+    return ", ".join(table.name for table in getattr(class_specs[0], section))
 
 
 def _tables(kind: type, name: str = "", omitted: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a table of the keys of a dataclass, and one of each table in it; ``name`` is the header in the file."""
+    """Yield a list-table of the keys of a dataclass, then one for each nested TOML table.
+
+    ``name`` is the TOML header.
+    """
     hints = get_type_hints(kind, include_extras=True)
     rows, inner = [], []
     for field in fields(kind):
@@ -259,7 +277,7 @@ def _tables(kind: type, name: str = "", omitted: Sequence[str] = ()) -> Iterator
         members = _dataclasses(hint)
         if members and not name.startswith("[["):
             in_table = name and not name.startswith("[")
-            is_list = get_origin(_plain(hint)) is tuple
+            is_list = get_origin(_bare_type(hint)) is tuple
             header = field.name if in_table else f"[[{field.name}]]" if is_list else f"[{field.name}]"
             inner.append((header, members[0]))
             continue
@@ -281,23 +299,23 @@ def _default(field: Field[Any]) -> str:
     if default is None or default in ("", ()):
         return "none"
     if is_dataclass(default):
-        return "each its own"
+        return "see its own table"
     return _escape(str(default).lower() if isinstance(default, bool) else format_value(default))
 
 
-def _plain(hint: Any) -> Any:
+def _bare_type(hint: Any) -> Any:
     """Return a type without its constraints and without None."""
     if hasattr(hint, "__metadata__"):
-        return _plain(get_args(hint)[0])
+        return _bare_type(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
         kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-        return _plain(kinds[0]) if len(kinds) == 1 else hint
+        return _bare_type(kinds[0]) if len(kinds) == 1 else hint
     return hint
 
 
 def _dataclasses(hint: Any) -> list[type]:
     """Return the dataclasses in a type."""
-    plain = _plain(hint)
+    plain = _bare_type(hint)
     if isinstance(plain, type) and is_dataclass(plain):
         return [plain]
     return [kind for argument in get_args(plain) for kind in _dataclasses(argument)]
@@ -309,12 +327,12 @@ _NAMES = {int: "a whole number", float: "a number", str: "a text", Path: "a path
 def _accepted(hint: Any) -> str:
     """Return which values a key accepts, in words."""
     constraints = [*_constraints(hint)]
-    plain, origin = _plain(hint), get_origin(_plain(hint))
+    plain, origin = _bare_type(hint), get_origin(_bare_type(hint))
     if origin is Literal:
         *others, last = (f"``{value}``" if value != "" else "none" for value in get_args(plain))
         return f"{', '.join(others)} or {last}" if others else last
     if origin is tuple:
-        return f"a list, each {_accepted(get_args(plain)[0])}"
+        return f"a list; each item is {_accepted(get_args(plain)[0])}"
     if origin in (Union, UnionType):
         return " or ".join(_accepted(kind) for kind in get_args(plain))
     if origin is not None:
@@ -325,7 +343,7 @@ def _accepted(hint: Any) -> str:
 
 
 def _constraints(hint: Any) -> Iterator[Any]:
-    """Yield the constraints of a type, also of the type beside None."""
+    """Yield the constraints of a type, including those of ``X`` in ``X | None``."""
     if get_origin(hint) in (Union, UnionType):
         for kind in get_args(hint):
             yield from _constraints(kind)
@@ -398,12 +416,12 @@ def _summary(kind: type) -> str:
 
 
 def with_page_names(text: str) -> str:
-    """Return a text in which ``docs/page.rst`` is the literal ``page.rst``, of which docs/conf.py makes a link."""
+    """Replace ``docs/page.rst`` with the literal ``page.rst``, which docs/conf.py turns into a link."""
     return re.sub(r"`*docs/([\w-]+\.rst)`*", r"``\1``", text)
 
 
 def _escape(text: str) -> str:
-    """Return a text so that reStructuredText shows it as it is; options are literals, the name of a page is a link."""
+    """Escape a text for reStructuredText; options become literals, and page names become links."""
     text = re.sub(r"(?<![\w`-])(--[a-z][a-z-]*)", r"``\1``", with_page_names(text))
     literals = re.split(r"(``.+?``)", text)
     return "".join(part if part.startswith("``") else re.sub(r"([\\*`|_])", r"\\\1", part) for part in literals)

@@ -27,7 +27,7 @@ def title(path: Path) -> str:
 
 
 def page(name: str) -> str:
-    """Return the text of a page, which may also be named as hints name it (``docs/purge.rst``).
+    """Return the text of a page; ``name`` may be ``purge`` or, as in hints, ``docs/purge.rst``.
 
     Raises UsageError if there is no such page.
     """
@@ -41,7 +41,7 @@ def page(name: str) -> str:
 
 
 def without_roles(text: str) -> str:
-    """Return a text in which names of classes are plain words; only Sphinx has the role that links them."""
+    """Replace ``:class:`` roles, which only Sphinx understands, with the class name."""
     return re.sub(r":class:`~(?:\w+\.)*(\w+)`", r"\1", text)
 
 

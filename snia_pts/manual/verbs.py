@@ -14,7 +14,7 @@ def add_docs(add: AddVerb) -> None:
         "Shows a page of the documentation, on a terminal with a pager. Without a page, lists all pages."
     )
     parser.add_argument("page", metavar="PAGE", nargs="?", help="a name from the list, for example purge")
-    parser.add_argument("--man", action="store_true", help="print the man page, as the source of man")
+    parser.add_argument("--man", action="store_true", help="print the man page in roff format")
     parser.set_defaults(verb=LazyVerb(f"{_COMMANDS}:docs"))
 
 

@@ -28,11 +28,7 @@ _MAX_IDLE_MS = 3000.0
 
 
 def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
-    """Return all warnings of a result.
-
-    Those about numbers that the host limited come first.  Those about pauses between stimuli, and about points whose
-    duration or mix differs from the request, come later.
-    """
+    """Return all warnings of a result."""
     measurements = list(result.measurements)
     idle_times = [
         (gap.requested_seconds, gap.idle_ms / 1000) for gap in result.gaps if gap.requested_seconds is not None
@@ -64,17 +60,19 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
 
 
 def _host_limits(result: TestResult) -> Iterator[RunWarning]:
-    """Yield a warning for each window of a loop, and each continuous stimulus, with numbers that the host limited."""
-    limits_by_part = [
+    """Yield a warning for each loop window and each continuous stimulus that contains host-limited points."""
+    limits_with_prefix = [
         (f"{loop.part}: " if loop.part else "", result.host_limited_points(loop)) for loop in result.loops
     ]
     suffix = " of the window"
     if result.facts.spec.rounds_are_repeats:  # Every point is a loop: one warning for all of them.
-        limits_by_part = [("", {point: limited for _, points in limits_by_part for point, limited in points.items()})]
+        limits_with_prefix = [
+            ("", {point: limited for _, points in limits_with_prefix for point, limited in points.items()})
+        ]
         suffix = ""
-    for part, points in limits_by_part:
+    for prefix, points in limits_with_prefix:
         if sentence := limited_points_sentence(points, suffix):
-            yield RunWarning(what="host-limited", detail=f"{part}{sentence}")
+            yield RunWarning(what="host-limited", detail=f"{prefix}{sentence}")
     for line in result.separate_lines:
         if not line.is_fill and line.measurements and result.host_limited(line.measurements):
             where = f"{line.phase}, {line.part}" if line.part else line.phase
@@ -123,7 +121,7 @@ def _long_samples(result: TestResult) -> Iterator[RunWarning]:
         detail = (
             f"{counted(len(seconds), 'sample')} of {label} took longer than requested, up to "
             f"{duration(max(seconds))}: the host was suspended or overloaded; such samples are not "
-            "rounds"
+            "evaluated as rounds"
         )
         yield RunWarning(what="long samples", detail=detail)
 
@@ -143,7 +141,7 @@ def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
 
 
 def _uncounted_io(result: TestResult, measurements: Iterable[Measurement]) -> Iterator[RunWarning]:
-    """Yield a warning for each count of the drive that has less host I/O than the test did past the page cache."""
+    """Yield a warning for each drive counter that increased by less than the test's direct I/O."""
     direct = [measurement for measurement in measurements if not measurement.stimulus.cached]
     findings = uncounted_io(
         result.facts.health,
@@ -156,7 +154,7 @@ def _uncounted_io(result: TestResult, measurements: Iterable[Measurement]) -> It
 
 
 def unwritten_reads(labels: Collection[str]) -> Iterator[RunWarning]:
-    """Yield a warning about stimuli that read addresses which no step had written; none without any."""
+    """Yield one warning that lists the stimuli that read unwritten addresses; nothing if ``labels`` is empty."""
     if labels:
         yield RunWarning(what="unwritten addresses", detail=unwritten_reads_sentence(labels))
 
@@ -164,7 +162,8 @@ def unwritten_reads(labels: Collection[str]) -> Iterator[RunWarning]:
 def unmeasured_points(points: Sequence[str]) -> Iterator[RunWarning]:
     """Yield a warning about points that are omitted because their range has less than a block for each thread."""
     if points:
-        detail = f"{counted(len(points), 'point')} ({_first(points)}) not measured: less than one block for each thread"
+        count, first = counted(len(points), "point"), _first_phrase(points)
+        detail = f"{count} ({first}) not measured: less than one block for each thread"
         yield RunWarning(what="omitted points", detail=detail)
 
 
@@ -173,22 +172,23 @@ def option_warnings(stimuli: Iterable[Stimulus]) -> Iterator[RunWarning]:
     points = {stimulus.label: stimulus for stimulus in stimuli}
     cached = [label for label, stimulus in points.items() if stimulus.cached]
     if cached:
+        first = _first_phrase(cached)
         detail = (
-            f"{len(cached)} of {counted(len(points), 'point')} ({_first(cached)}) used the page cache of the host: the "
-            "numbers are those of the host's memory, or of memory and drive together, not those of the drive"
+            f"{len(cached)} of {counted(len(points), 'point')} ({first}) used the page cache of the host: the numbers "
+            "are those of the host's memory, or of memory and drive together, not those of the drive"
         )
         yield RunWarning(what="page cache", detail=detail)
     limited = [label for label, stimulus in points.items() if stimulus.limiting_options]
     if limited:
-        options = " ".join(points[limited[0]].limiting_options)
+        first, options = _first_phrase(limited), " ".join(points[limited[0]].limiting_options)
         detail = (
-            f"{len(limited)} of {counted(len(points), 'point')} ({_first(limited)}: {options}) had options of fio that "
-            "limit the rate, pause between I/Os or wait until fewer I/Os are outstanding: the drive may do more"
+            f"{len(limited)} of {counted(len(points), 'point')} ({first}: {options}) had options of fio that limit "
+            "the rate, pause between I/Os or wait until fewer I/Os are outstanding: the drive may do more"
         )
         yield RunWarning(what="limited by options", detail=detail)
 
 
-def _first(labels: Sequence[str]) -> str:
+def _first_phrase(labels: Sequence[str]) -> str:
     return f"the first is {labels[0]}" if len(labels) > 1 else labels[0]
 
 

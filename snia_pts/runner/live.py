@@ -26,8 +26,8 @@ from .following import EventReader
 class Determination:
     """The steady state determination of a tracked variable in a window, with all excursions in percent.
 
-    The best fit is ``slope * round + intercept``.  ``data_excursion_percent`` and those after it are None if the window
-    cannot be evaluated.
+    The best fit is ``slope * round + intercept``.  The average, the measured excursions, the slope and the intercept
+    are None if the window cannot be evaluated.
     """
 
     first_round: int
@@ -44,10 +44,11 @@ class Determination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedVariable:
-    """A tracked variable by round: ``values`` are those of the complete ``rounds``.
+    """A tracked variable by round.
 
-    ``series`` is the part of the test, such as ``128 KiB``; empty if it has one loop.  ``determination`` is that of the
-    last window; None with too few rounds.
+    ``values[i]`` is the value of round ``rounds[i]``; only complete rounds are listed.  ``series`` is the part of the
+    test, such as ``128 KiB``; it is empty if the test has only one loop.  ``determination`` is the steady state
+    determination of the last window; None with too few rounds.
     """
 
     series: str
@@ -73,12 +74,13 @@ class TimeSeries:
 class LiveState:
     """How far a run is, from its journal.
 
-    ``round_number`` is the round in progress, or the last one; ``round_maximum`` is None if something else than a
-    number of rounds ends them.  ``point`` of ``points`` are the points or samples of the current step that are done.
+    ``round_number`` is the round in progress, or the last round; ``round_maximum`` is None if the number of rounds is
+    not limited.  ``point`` is the number of completed points or samples of the current step, ``points`` their total.
     ``least_seconds_left`` and ``most_seconds_left`` are the bounds by the plan; None if unknown.  ``progress`` is the
-    share of the longest course that is done, ``longest_step_seconds`` the time of its longest step; both are None if
-    unknown, the latter also after the end.  ``iops``, ``celsius`` and ``watts`` are those of the last outcome that has
-    them.
+    completed fraction of the longest possible run (steady state never reached), and ``longest_step_seconds`` the
+    duration of its longest step; both are None if unknown, and ``longest_step_seconds`` also after the end.  ``iops``,
+    ``celsius`` and ``watts`` are the last values that an outcome of the current step or the step before it has; None if
+    no outcome of the two steps has a value.
     """
 
     position: str
@@ -100,13 +102,13 @@ class LiveState:
 
 @dataclass(slots=True, kw_only=True)
 class _Step:
-    """A step with what its outcomes gave so far; ``ended_seconds`` is the time of the test at its last outcome."""
+    """A step and the totals of its outcomes so far; ``ended_seconds`` is the test time of its last outcome."""
 
     step: Step
     began_seconds: float
     ended_seconds: float
-    outcomes: int = 0
-    measurements: int = 0
+    outcome_count: int = 0
+    final_outcomes: int = 0
     #: Seconds of the test, IOPS, average response time in ms, temperature, power.
     points: list[tuple[float, float | None, float | None, float | None, float | None]] = field(default_factory=list)
     rounds: list[RoundEvaluated] = field(default_factory=list)
@@ -115,33 +117,33 @@ class _Step:
 
     @property
     def size(self) -> int:
-        """The number of its points or samples."""
+        """The number of points or samples of the step."""
         return self.step.samples if isinstance(self.step, ContinuousStimulus) else len(self.step.stimuli)
 
     @property
     def complete(self) -> bool:
-        """Whether it has all its outcomes."""
-        return self.outcomes >= max(1, self.size) if isinstance(self.step, Round) else self.measurements > 0
+        """Whether the step has all its outcomes."""
+        return self.outcome_count >= max(1, self.size) if isinstance(self.step, Round) else self.final_outcomes > 0
 
     @property
-    def share(self) -> float:
-        """The share of it that is done."""
+    def completed_fraction(self) -> float:
+        """The completed fraction of the step."""
         if self.complete:
             return 1.0
         if isinstance(self.step, ContinuousStimulus) and self.step.stimulus.seconds:
             return min(1.0, (self.ended_seconds - self.began_seconds) / self.step.stimulus.seconds)
-        return min(1.0, self.outcomes / self.size) if self.size else 0.0
+        return min(1.0, self.outcome_count / self.size) if self.size else 0.0
 
     def add(self, outcome: Outcome) -> None:
         """Add an outcome."""
-        self.outcomes += 1
+        self.outcome_count += 1
         match outcome:
             case Sample():
                 self.ended_seconds = self.began_seconds + outcome.ended_seconds
                 self.written_bytes += outcome.write_bytes
                 self._add_point(outcome)
             case Measurement():
-                self.measurements += 1
+                self.final_outcomes += 1
                 start = self.began_seconds if isinstance(self.step, ContinuousStimulus) else self.ended_seconds
                 self.ended_seconds = start + outcome.runtime_ms / 1000
                 if isinstance(self.step, ContinuousStimulus):
@@ -152,10 +154,10 @@ class _Step:
                 if not self.points or isinstance(self.step, Round):
                     self._add_point(outcome)
             case PurgeOutcome() | IdleOutcome():
-                self.measurements += 1
+                self.final_outcomes += 1
                 self.ended_seconds = self.began_seconds + outcome.seconds
             case _:
-                self.measurements += 1
+                self.final_outcomes += 1
 
     def _add_point(self, outcome: Sample | Measurement) -> None:
         telemetry = outcome.telemetry
@@ -171,7 +173,7 @@ class _Step:
 
 
 class LiveRun:
-    """The live values of a run, read from its journal as far as it goes; the run may be one of another process."""
+    """The live values of a run, read from the journal entries written so far; another process may be performing it."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -179,7 +181,7 @@ class LiveRun:
         self._facts: RunFacts | None = None
         self._reader: EventReader | None = None
         self._steps: list[_Step] = []
-        self._courses: tuple[tuple[Step, ...], tuple[Step, ...]] | None = None
+        self._plans: tuple[tuple[Step, ...], tuple[Step, ...]] | None = None
         self.end: EndEntry | None = None
 
     @property
@@ -227,9 +229,9 @@ class LiveRun:
         least, most = (None, None) if self.end is not None else self._seconds_left(self._facts)
         number, maximum = self._round(self._facts.spec)
         return LiveState(
-            position=progress_label(current.step, current.outcomes),
+            position=progress_label(current.step, current.outcome_count),
             step=current.step.label,
-            point=min(current.outcomes, current.size),
+            point=min(current.outcome_count, current.size),
             points=current.size,
             round_number=number,
             round_maximum=maximum,
@@ -246,19 +248,19 @@ class LiveRun:
 
     @property
     def _longest_seconds(self) -> list[float]:
-        """The time of each step of the longest course, if it is known."""
-        longest = self._courses[1] if self._courses else ()
+        """The duration of each step of the longest possible run, except steps of unknown duration."""
+        longest = self._plans[1] if self._plans else ()
         seconds = (_seconds(step, self._fill_speed, shortest=False) for step in longest)
         return [value for value in seconds if math.isfinite(value)]
 
     @property
     def _fill_speed(self) -> float:
-        """The MB/s of the last fill; nan before the first one."""
+        """The MB/s of the last fill; nan before the first fill."""
         measured = [step.fill_mb_per_second for step in self._steps if step.fill_mb_per_second > 0]
         return measured[-1] if measured else math.nan
 
     def _progress(self, most_seconds_left: float | None) -> float | None:
-        """Return the share of the longest course that is done; 1 for a finished test, None if it is unknown."""
+        """Return the completed fraction of the longest possible run; 1 for a finished test, None if it is unknown."""
         if self.end is not None and self.end.ending == "finished":
             return 1.0
         total = math.fsum(self._longest_seconds)
@@ -266,7 +268,7 @@ class LiveRun:
 
     @property
     def series(self) -> tuple[TimeSeries, ...]:
-        """The values over the time of the test: that of its I/O, idle times and purges, without those between them."""
+        """The values over test time, which counts I/O, idle times and purges, but not the gaps between steps."""
         points = [point for step in self._steps for point in step.points]
         columns = (("IOPS", "IOPS"), ("Average response time", "ms"), ("Temperature", "°C"), ("Power", "W"))
         return tuple(
@@ -281,7 +283,7 @@ class LiveRun:
         )
 
     def _round(self, spec: Spec) -> tuple[int | None, int | None]:
-        """Return the round in progress, or the last one, and the maximum."""
+        """Return the number of the round in progress, or of the last round, and the maximum."""
         step = self._steps[-1].step
         if isinstance(step, Round):
             return step.number, max_rounds(spec)
@@ -296,7 +298,8 @@ class LiveRun:
             for event in step.rounds:
                 by_series.setdefault(_series_name(event), []).append(event)
         for name, events in by_series.items():
-            rounds = {event.evaluated_round.number: event for event in events}  # a repeated round replaces the last
+            # A repeated round replaces the earlier one with the same number.
+            rounds = {event.evaluated_round.number: event for event in events}
             window = events[-1].window
             for tracked in events[-1].rule.tracked:
                 yield TrackedVariable(
@@ -310,33 +313,42 @@ class LiveRun:
                 )
 
     def _seconds_left(self, facts: RunFacts) -> tuple[float | None, float | None]:
-        """Return the bounds of the remaining time: of a drive that is steady at once, and of one that never is.
+        """Return the lower and upper bound of the remaining time.
 
-        The speed of fills is that of the last one; None while a fill follows and none was measured.
+        They are the times if the drive is steady as early as possible, and if it never is.  Fills are assumed to run at
+        the speed of the last fill.  A bound is None if a fill is still to come and none was measured yet.
         """
         if facts.imported is not None:
             return None, None
-        if self._courses is None:
-            self._courses = _course(facts, steady=True), _course(facts, steady=False)
-        shortest, longest, speed = *self._courses, self._fill_speed
-        return self._rest(shortest, speed, shortest=True), self._rest(longest, speed, shortest=False)
+        if self._plans is None:
+            self._plans = _simulated_steps(facts, steady=True), _simulated_steps(facts, steady=False)
+        shortest, longest, speed = *self._plans, self._fill_speed
+        least = self._remaining_seconds(shortest, speed, shortest=True)
+        return least, self._remaining_seconds(longest, speed, shortest=False)
 
-    def _rest(self, course: Sequence[Step], speed: float, *, shortest: bool) -> float | None:
-        """Return the remaining time of a course of the test; None if it is unknown, or if the run left the course."""
+    def _remaining_seconds(self, steps: Sequence[Step], speed: float, *, shortest: bool) -> float | None:
+        """Return the remaining time of a sequence of steps.
+
+        None if the time is unknown, or if the current step is not in the sequence.
+        """
         current = self._steps[-1]
         repeated = sum(step.step == current.step for step in self._steps)
-        places = [place for place, step in enumerate(course) if step == current.step][repeated - 1 : repeated]
-        if not places and isinstance(current.step, Round):  # more rounds than the course has: this may be the last
+        positions = [position for position, step in enumerate(steps) if step == current.step][repeated - 1 : repeated]
+        if not positions and isinstance(current.step, Round):
+            # Beyond the planned rounds: treat this as the last round of its part.
             part = current.step.part
-            places = [place for place, step in enumerate(course) if isinstance(step, Round) and step.part == part][-1:]
-        if not places:
+            positions = [
+                position for position, step in enumerate(steps) if isinstance(step, Round) and step.part == part
+            ][-1:]
+        if not positions:
             return None
-        now = 0.0 if current.complete else _seconds(current.step, speed, shortest=shortest) * (1 - current.share)
-        return _finite(now + sum(_seconds(step, speed, shortest=shortest) for step in course[places[0] + 1 :]))
+        seconds = _seconds(current.step, speed, shortest=shortest)
+        now = 0.0 if current.complete else seconds * (1 - current.completed_fraction)
+        return _finite(now + sum(_seconds(step, speed, shortest=shortest) for step in steps[positions[0] + 1 :]))
 
 
-def _course(facts: RunFacts, *, steady: bool) -> tuple[Step, ...]:
-    """Return the steps of the shortest course of a test, or of the longest."""
+def _simulated_steps(facts: RunFacts, *, steady: bool) -> tuple[Step, ...]:
+    """Return the steps of the shortest possible run (``steady``), or of the longest."""
     steps: list[Step] = []
 
     def observe(step: Step, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
@@ -352,9 +364,10 @@ def _course(facts: RunFacts, *, steady: bool) -> tuple[Step, ...]:
 
 
 def _seconds(step: Step, speed: float, *, shortest: bool) -> float:
-    """Return the time of a step, with amounts at ``speed`` in MB/s; nan if it is unknown.
+    """Return the duration of a step in seconds; nan if it is unknown.
 
-    The time of a purge, and of preparing the host, is counted as 0.
+    A stimulus that is limited by an amount is assumed to run at ``speed`` MB/s.  Purges, and the preparation of the
+    host, count as 0.
     """
     if isinstance(step, Idle):
         return step.seconds
@@ -371,13 +384,16 @@ def _stimulus_seconds(stimulus: Stimulus, speed: float, *, shortest: bool) -> fl
 
 
 def _series_name(event: RoundEvaluated) -> str:
-    """Return the part of a round; for samples also their phase."""
+    """Return the name of the series that a round belongs to: its part, plus the phase of a continuous stimulus."""
     step = event.step
     return f"{step.part} {step.phase}".strip() if isinstance(step, ContinuousStimulus) else step.part
 
 
 def _label(event: RoundEvaluated, tracked: Tracked) -> str:
-    """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand if that is part of the rule."""
+    """Return a tracked variable's name, such as ``RND 4 KiB 0/100``.
+
+    Thread Count and Queue Depth follow if the tracked variable specifies them.
+    """
     measured = event.evaluated_round
     stimulus = event.step.stimuli[0] if isinstance(measured, SampledRound) else measured.point(tracked).stimulus
     return f"{stimulus.label} {stimulus.demand.label}" if tracked.thread_count else stimulus.label

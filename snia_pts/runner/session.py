@@ -1,4 +1,4 @@
-"""Drives a procedure through a laboratory, journals each outcome, emits events."""
+"""Run a procedure on a laboratory; append each outcome to the journal and emit events."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _wall_clock() -> datetime:
     return datetime.now().astimezone()
 
 
-def _not_read() -> None:
-    """Return None, for a run that reads no health data, or no state of the target's content."""
+def _read_nothing() -> None:
+    """Default for ``read_health`` and ``read_content``: read nothing."""
 
 
 def run(
@@ -60,8 +60,8 @@ def run(
     emit: OnEvent,
     *,
     now: Callable[[], datetime] = _wall_clock,
-    read_health: ReadHealth = _not_read,
-    read_content: ReadContent = _not_read,
+    read_health: ReadHealth = _read_nothing,
+    read_content: ReadContent = _read_nothing,
     end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
@@ -69,8 +69,8 @@ def run(
     """Run a test to its end; write the journal and result.xml to ``folder``.
 
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
-    ``read_health`` reads the drive's health data after the last step; then ``end_warnings`` returns what else was
-    noticed during the run; a warning of the start is not recorded again.  ``read_content`` reads the state of the
+    ``read_health`` reads the drive's health data after the last step; ``end_warnings`` then returns the warnings that
+    arose during the run; those already recorded at the start are skipped.  ``read_content`` reads the state of the
     target's content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its
     current point or sample.
 
@@ -84,7 +84,7 @@ def run(
         session = _RunSession(
             facts, perform, folder, journal, emit, read_health, read_content, end_warnings, ledger, stop
         )
-        with _closing(session, now):
+        with _recording_failure(session, now):
             journal.append(start_entry)
             drive(procedure(facts.spec, facts.dut), session.answer_by_performing)
         return _finish(session, now)
@@ -99,18 +99,18 @@ def resume(
     command_line: tuple[str, ...],
     changes: tuple[str, ...] = (),
     now: Callable[[], datetime] = _wall_clock,
-    read_health: ReadHealth = _not_read,
-    read_content: ReadContent = _not_read,
+    read_health: ReadHealth = _read_nothing,
+    read_content: ReadContent = _read_nothing,
     end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
     before_first_entry: Callable[[], None] = lambda: None,
 ) -> TestResult:
-    """Resume a stopped run by ``resume_plan``; ends as ``run`` does.
+    """Resume a stopped run as ``resume_plan`` says.  It ends in the same ways as ``run``.
 
-    The valid steps are answered from the journal, the others by the laboratory.  Nothing is added to the journal before
-    the first step is performed, and ``before_first_entry`` was called.  Raises RecordError if the journal was changed
-    since it was inspected.
+    The valid steps are answered from the journal, the others by the laboratory.  The journal is unchanged until the
+    first step is about to be performed; ``before_first_entry`` is called before the first new entry.  Raises
+    RecordError if the journal was changed since it was inspected.
     """
     with Journal(folder.journal, durable=durable, existing=True) as journal:
         ledger = EvidenceLedger(folder.evidence, resume_plan.evidence, durable=durable)
@@ -128,7 +128,7 @@ def resume(
         )
         leftovers = (describe_unjournaled(resume_plan.unjournaled_files),) if resume_plan.unjournaled_files else ()
 
-        def entry() -> ResumeEntry:
+        def make_resume_entry() -> ResumeEntry:
             at = now()
             stopped = at if resume_plan.facts.dut.simulated else resume_plan.stopped
             return ResumeEntry(
@@ -143,31 +143,31 @@ def resume(
                 evidence=ledger.digest_remaining(),
             )
 
-        resumed = _ResumedSession(resume_plan, laboratory, session, entry, before_first_entry)
-        with _closing(session, now):
+        resumed = _ResumedSession(resume_plan, laboratory, session, make_resume_entry, before_first_entry)
+        with _recording_failure(session, now):
             drive(procedure(resume_plan.facts.spec, resume_plan.facts.dut), resumed.answer)
-            resumed.end()
+            resumed.prepare_end()
         only_end_missing = not resumed.has_resumed and not resume_plan.facts.dut.simulated
         return _finish(session, (lambda: resume_plan.stopped) if only_end_missing else now)
 
 
 @contextmanager
-def _closing(session: _RunSession, now: Callable[[], datetime]) -> Iterator[None]:
+def _recording_failure(session: _RunSession, now: Callable[[], datetime]) -> Iterator[None]:
     """Record why a run ends early, and raise the reason again; a run without any journal entry records nothing.
 
-    ``journal.has_appended`` decides that: a signal during the first entry is deferred until the entry is complete.
+    ``journal.has_appended`` can be trusted here, because signals are deferred while the first entry is written.
     """
     try:
         yield
     except (KeyboardInterrupt, Interrupted) as stop:
         stopped = stop if isinstance(stop, Interrupted) else session.interrupted(stop_cause(stop))
         if session.journal.has_appended:
-            session.close("interrupted", stopped, now())
+            session.record_failure("interrupted", stopped, now())
         raise stopped from None
     except SniaPtsError as error:
         device = isinstance(error, DeviceFailed | PurgeFailed)
         if session.journal.has_appended:
-            session.close("device failed" if device else "host failed", error, now())
+            session.record_failure("device failed" if device else "host failed", error, now())
         raise
 
 
@@ -236,7 +236,7 @@ class _RunSession:
             yield from self._outcomes(step, replace(step, stimuli=step.stimuli[outcome_count:]), outcome_count)
 
     def _outcomes(self, step: Step, remaining: Step, outcome_count: int) -> Iterator[Outcome]:
-        """Perform the part of a step that is ``remaining``, after ``outcome_count`` outcomes."""
+        """Perform the ``remaining`` part of a step, after ``outcome_count`` outcomes."""
         outcomes = self._perform(remaining)
         try:
             for position, new_outcome in enumerate(outcomes, start=outcome_count):
@@ -265,20 +265,20 @@ class _RunSession:
             raise self.interrupted("Stopped by the calling program")
         if self.folder.stop_requested:
             self.folder.withdraw_stop()
-            _LOGGER.info("a stop was requested by the file stop")
+            _LOGGER.info("stop requested: the run folder contains a file named 'stop'")
             raise self.interrupted("Stopped by a request (snia-pts stop)")
         self.folder.require_room(step.label)
 
     def interrupted(self, cause: str) -> Interrupted:
-        """Return the error of a run that a signal, a request or the caller stops."""
+        """Return the error for a run that a signal, a request or the caller stops."""
         step = self._step.label if self._step else "start"
         hint = NOTHING_TESTED if self.journal.is_empty else Interrupted.hint
         return Interrupted(cause=cause, step=step, what=self._dut.path, hint=hint)
 
-    def close(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
+    def record_failure(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
         """Record why a run ends early; a further error is added to the reason as a note.
 
-        If the run folder was moved, as the reason says, nothing is recorded: the run counts as unfinished.
+        If the run folder was moved (``reason`` then says so), nothing is recorded: the run counts as unfinished.
         A further Ctrl-C does not replace the reason: the run ends anyway.
         """
         if self.folder.present != self.folder:
@@ -293,7 +293,8 @@ class _RunSession:
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Append the end entry."""
         _LOGGER.log(logging.INFO if ending == "finished" else logging.WARNING, "the run ends: %s", detail or ending)
-        health, warnings = self._read_health(), self._end_warnings()  # both write evidence
+        # Both write evidence files, so call them before digest_remaining().
+        health, warnings = self._read_health(), self._end_warnings()
         self.journal.append(
             EndEntry(
                 ending=ending,
@@ -315,46 +316,50 @@ class _ResumedSession:
         resume_plan: ResumePlan,
         laboratory: Performer,
         session: _RunSession,
-        entry: Callable[[], ResumeEntry],
+        make_resume_entry: Callable[[], ResumeEntry],
         before_first_entry: Callable[[], None],
     ) -> None:
         self._plan = resume_plan
         self._laboratory = laboratory
         self._session = session
-        self._entry = entry
+        self._make_resume_entry = make_resume_entry
         self._before_first_entry = before_first_entry
         self._steps = JournalReader(session.folder.journal).steps()
-        self._steps_left = resume_plan.kept_steps
+        self._steps_to_replay = resume_plan.kept_steps
         self.has_resumed = False
 
     def answer(self, step: Step) -> Iterable[Outcome]:
         """Answer a step from the journal if it is valid there, otherwise by performing it."""
-        if self._steps_left:
-            self._steps_left -= 1
+        if self._steps_to_replay:
+            self._steps_to_replay -= 1
             stored_step, outcomes = next(self._steps)
             require_same(self._session.folder, stored_step, step)
             return self._session.answer_from_journal(step, self._laboratory.recall(step, outcomes), self._resume)
         if not self.has_resumed:
-            self._session.check_stop_requested(step)  # before the resume entry, which discards outcomes
+            # Check first: the resume entry would discard outcomes.
+            self._session.check_stop_requested(step)
             self._resume()
         return self._session.answer_by_performing(step)
 
-    def end(self) -> None:
-        """Prepare the end of a run whose steps are all in the journal."""
+    def prepare_end(self) -> None:
+        """Prepare the journal for the end entry if no step had to be performed.
+
+        Append a resume entry first if an end entry already exists.
+        """
         if not self.has_resumed and self._plan.has_end_entry:
             self._resume()
         elif not self.has_resumed:
-            self._open()
+            self._continue_journal()
 
     def _resume(self) -> None:
         self._session.interruptions = self._plan.interruptions + 1
-        self._open()
-        self._session.journal.append(self._entry())
+        self._continue_journal()
+        self._session.journal.append(self._make_resume_entry())
         self.has_resumed = True
         _LOGGER.info("resumed after the recorded steps")
         self._session.emit(RunResumed())
 
-    def _open(self) -> None:
+    def _continue_journal(self) -> None:
         folder = self._session.folder
         if read_journal_state(folder) != self._plan.journal_state:
             raise RecordError(

@@ -54,22 +54,23 @@ from .model import (
     WarningView,
 )
 
-#: A part of a path that is used as it is in the id of a run.
+#: Path components that may appear unchanged in a run id.
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 #: How often the folder is searched for new runs.
 _SEARCH_SECONDS = 2.0
 #: Folders below this depth are not searched: a batch has suites, which have runs.
 _DEPTH = 3
 _TARGET_HINT = "Name a simulated drive, such as sim:enterprise-nvme, or a file in the folder, without its path."
-_NO_LAB_HINT = "Drives are held in a lab: snia-pts lab --help."
+_NO_LAB_HINT = "Only a lab can hold (reserve) drives: snia-pts lab --help."
 _LOG_LINES, _LOG_BYTES = 40, 64 * 1024
 _REPORT_SUFFIXES = (".pdf", ".html", ".rst", ".xlsx", ".csv", ".json", ".png", ".svg")
 
 
 class FolderSource:
-    """A folder of run folders, and perhaps a store of results; it only reads them.
+    """A folder of run folders, and optionally a store of results.
 
-    Suites and batches in it are folders of runs, too.  Finished runs are read once.
+    It reads both, and starts, stops and resumes runs in the folder.  Suites and batches in the folder are searched for
+    runs, too.  Finished runs are read once.  ``web/source.py`` documents the methods.
     """
 
     has_lab = False
@@ -83,16 +84,16 @@ class FolderSource:
 
     @property
     def name(self) -> str:
-        """See Source."""
+        """See ``web/source.py``."""
         return str(self._path)
 
     @property
     def has_results(self) -> bool:
-        """See Source."""
+        """See ``web/source.py``."""
         return bool(self._store)
 
     def snapshot(self) -> Snapshot:
-        """See Source."""
+        """See ``web/source.py``."""
         with self._lock:
             self._search()
             views = [run.view() for run in self._runs.values()]
@@ -101,15 +102,15 @@ class FolderSource:
         return Snapshot(time=now, runs=tuple(views), drives=tuple(self._drives(views)))
 
     def run(self, run_id: str) -> RunDetail:
-        """See Source."""
-        return self._found(run_id).detail()
+        """See ``web/source.py``."""
+        return self._require_run(run_id).detail()
 
     def open_file(self, run_id: str, name: str) -> BinaryIO:
-        """See Source."""
-        return self._found(run_id).open_file(name)
+        """See ``web/source.py``."""
+        return self._require_run(run_id).open_file(name)
 
     def results(self, query: ResultQuery) -> Sequence[ResultView]:
-        """See Source."""
+        """See ``web/source.py``."""
         if not self._store:
             return ()
         from .results import stored_results  # needs SQLAlchemy
@@ -117,7 +118,7 @@ class FolderSource:
         return stored_results(self._store, query)
 
     def plan(self, request: Request) -> PlanView:
-        """See Source."""
+        """See ``web/source.py``."""
         options = self._options(request)
         estimate = plan(options)
         shortest, longest = estimate.plan.shortest, estimate.plan.longest
@@ -136,7 +137,7 @@ class FolderSource:
         )
 
     def submit(self, request: Request) -> str:
-        """See Source: starts the run in a process of its own, which this process does not end."""
+        """See ``web/source.py``; starts the run in a separate process that continues after this one exits."""
         options = self._options(request)
         subject = request.target.removeprefix(SIMULATED)
         name = default_name(options.test, subject, datetime.now().astimezone().isoformat())
@@ -152,7 +153,8 @@ class FolderSource:
                 detail = f"{printable(target)[:80]!r} is neither a simulated drive nor the name of a file."
                 raise UsageError(detail=detail, hint=_TARGET_HINT)
             target = str(self._path / target)
-        elif not _PLAIN.fullmatch(target.removeprefix(SIMULATED)):  # a preset of a file may be any file of this host
+        elif not _PLAIN.fullmatch(target.removeprefix(SIMULATED)):
+            # sim:PATH could name any file on this host, so only plain names are allowed.
             raise UsageError(detail=f"{printable(target)[:80]!r} is not a preset.", hint=_TARGET_HINT)
         return RunOptions(
             test=request.test,
@@ -163,23 +165,23 @@ class FolderSource:
         )
 
     def stop(self, run_id: str, *, at_once: bool = False) -> str:
-        """See Source."""
+        """See ``web/source.py``."""
         if at_once:
-            hint = "Without that, it stops after its current point or sample."
+            hint = "Request a normal stop: the run then stops after its current point or sample."
             raise UsageError(detail="A run of a folder cannot be stopped at once.", hint=hint)
-        run = self._found(run_id)
+        run = self._require_run(run_id)
         if run.view().state != "running":
             raise NotRunning(path=run.folder.path, reason=f"it is {run.view().state}")
         run.folder.request_stop()
         return "it stops after its current point or sample"
 
     def resume(self, run_id: str, *, serial: str = "") -> str:
-        """See Source."""
-        run = self._found(run_id)
+        """See ``web/source.py``."""
+        run = self._require_run(run_id)
         view = run.view()
         if view.state != "stopped":
             raise NotResumable(path=run.folder.path, reason=f"it is {view.state}")
-        if run.is_drive:
+        if run.is_real_drive:
             command = f"snia-pts resume {shell_quoted(run.folder.path)}"
             hint = f"Resume it on its host: {command}"
             raise UsageError(detail="This page resumes runs on simulated drives and files only.", hint=hint)
@@ -187,15 +189,15 @@ class FolderSource:
         return "it continues"
 
     def hold(self, drive_id: str, reason: str) -> str:
-        """See Source: only a lab holds drives."""
+        """See ``web/source.py``; only a lab can hold drives."""
         del reason
         raise UsageError(detail=f"The drive {printable(drive_id)[:80]} is not in a lab.", hint=_NO_LAB_HINT)
 
     def release(self, drive_id: str) -> str:
-        """See Source: only a lab holds drives."""
+        """See ``web/source.py``; only a lab can hold drives."""
         raise UsageError(detail=f"The drive {printable(drive_id)[:80]} is not in a lab.", hint=_NO_LAB_HINT)
 
-    def _found(self, run_id: str) -> _FolderRun:
+    def _require_run(self, run_id: str) -> _FolderRun:
         with self._lock:
             self._search()
             run = self._runs.get(run_id)
@@ -213,7 +215,7 @@ class FolderSource:
         self._searched = time.monotonic()
 
     def _drives(self, views: Sequence[RunView]) -> Iterator[DriveView]:
-        """Yield the drives of the runs, those that are tested first."""
+        """Yield the drives of the runs; drives under test come first."""
         by_drive: dict[str, list[RunView]] = {}
         for view in views:
             if view.drive_id:
@@ -234,7 +236,7 @@ class FolderSource:
 
 
 def _run_id(relative: Path) -> str:
-    """Return the id of a run: the parts of its path in the folder, or a digest if these are not plain."""
+    """Return the id of a run: the parts of its path in the folder, or a digest if a part is not plain."""
     if not relative.parts:
         return "run"
     if all(map(_PLAIN.fullmatch, relative.parts)):
@@ -243,9 +245,9 @@ def _run_id(relative: Path) -> str:
 
 
 def _run_paths(path: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders of runs at ``path``: itself, or those in a folder of runs, a suite or a batch.
+    """Yield ``path`` if it is a run folder, else the run folders in it (suites and batches are searched).
 
-    Symlinks in the folder are not followed.  What cannot be listed has no runs.
+    Symlinks in the folder are not followed.  A folder that cannot be listed is treated as empty.
     """
     if (path / "journal.jsonl").is_file() or RunFolder(path=path).is_unstarted:
         yield path
@@ -260,13 +262,13 @@ def _run_paths(path: Path, depth: int) -> Iterator[Path]:
 
 
 class _FolderRun:
-    """A run folder: its present view, and its details."""
+    """A run folder: its current view, and its details."""
 
     def __init__(self, run_id: str, path: Path) -> None:
         self._id, self.folder = run_id, RunFolder(path=path)
         self._lock = threading.Lock()
         self._live: LiveRun | None = None
-        self._ended: tuple[tuple[int, int], RunView] | None = None
+        self._cached_view: tuple[tuple[int, int], RunView] | None = None
         self._detail: tuple[tuple[int, int], RunDetail] | None = None
         self.dut: Dut | None = None
 
@@ -299,20 +301,20 @@ class _FolderRun:
                 id=self._id, folder=self._shown_path, state="starting" if starting else "not started", detail=detail
             )
         state = read_journal_state(folder)
-        if self._ended is not None and self._ended[0] == state:
-            return self._ended[1]
+        if self._cached_view is not None and self._cached_view[0] == state:
+            return self._cached_view[1]
         if folder.is_running:
             self._live = self._live or LiveRun(folder)
             self._live.read()
             if (facts := self._live.facts) is not None:
                 updated = datetime.fromtimestamp(state[1] / 1e9).astimezone()
-                return self._of_facts(facts, "running", updated=updated, live=self._live.state)
+                return self._build_view(facts, "running", updated=updated, live=self._live.state)
         view = self._ended_view()
-        self._ended, self._live = (state, view), None
+        self._cached_view, self._live = (state, view), None
         return view
 
     def _ended_view(self) -> RunView:
-        """Return the view of a run that ended, from the ends of its journal and the verdict in result.xml."""
+        """Return the view of an ended run, from the first and last entries of its journal, and result.xml's verdict."""
         ends = read_ends(self.folder.journal)
         finished = ends.end is not None and ends.end.ending == "finished"
         if finished and ends.end is not None:
@@ -325,9 +327,9 @@ class _FolderRun:
             self._live.read()
             live = self._live.state
         state: RunState = "finished" if finished else "stopped"
-        return self._of_facts(ends.facts, state, updated=ends.written, live=live, verdict=verdict, detail=detail)
+        return self._build_view(ends.facts, state, updated=ends.written, live=live, verdict=verdict, detail=detail)
 
-    def _of_facts(
+    def _build_view(
         self,
         facts: RunFacts,
         state: RunState,
@@ -383,18 +385,18 @@ class _FolderRun:
             limits=_limits(result),
             stop_detail="" if ended else "it stops after its current point or sample, which is kept",
             resume_detail=self._resume_detail(view),
-            serial_required=view.state == "stopped" and self.is_drive,
+            serial_required=view.state == "stopped" and self.is_real_drive,
         )
         self._detail = state, detail
         return detail
 
     @property
-    def is_drive(self) -> bool:
+    def is_real_drive(self) -> bool:
         """Whether its target is a real drive, whose data a run destroys."""
         return self.dut is not None and self.dut.kind not in ("simulated", "file", "imported")
 
     def _resume_detail(self, view: RunView) -> str:
-        """Return what a resume would do; empty if the run cannot be resumed."""
+        """Return the effect of a resume; empty if the run cannot be resumed."""
         if view.state != "stopped":
             return ""
         plan = inspect_run(self.folder, "rule")
@@ -403,7 +405,9 @@ class _FolderRun:
         discarded = (
             f"; {counted(plan.discarded_outcomes, 'outcome')} would be discarded" if plan.discarded_outcomes else ""
         )
-        return printable(f"it would continue with {plan.next_step or 'its end'}{discarded}")
+        if not plan.next_step:
+            return "everything was measured; only its end is missing"
+        return printable(f"it would continue with {plan.next_step}{discarded}")
 
     def _log(self) -> tuple[str, ...]:
         """Return the last lines of the log."""

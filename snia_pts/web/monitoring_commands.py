@@ -1,4 +1,4 @@
-"""The verbs ``watch``, which shows the values of runs in a terminal until they end, and ``metrics``."""
+"""The verbs ``watch`` (show live values in a terminal until the runs end) and ``metrics`` (write them to a file)."""
 
 from __future__ import annotations
 
@@ -38,22 +38,29 @@ def watch(arguments: argparse.Namespace) -> int:
             time.sleep(_PAUSE_SECONDS)
         view.show(watched.runs)
     except KeyboardInterrupt:
-        say("Watching has ended; the runs go on.")
+        say("Watching has ended; the runs continue.")
     for path in () if watched.runs else arguments.runs:
         say(f"No run is in progress in {path}; snia-pts status {shell_quoted(path)} lists the others.")
     return RecordError.exit_code if any(run.state == "unreadable" for run in watched.runs.values()) else 0
 
 
 class _WatchedRuns:
-    """The runs at some paths, by their folders: of a run, a suite or a batch all, of a folder those in progress."""
+    """The watched runs by folder.
+
+    They are all runs of a run, suite or batch path; for any other folder only the runs in progress.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._sources = {path: FolderSource(path) for path in paths}
         self.runs: dict[str, RunView] = {}
 
     def read(self) -> bool:
-        """Read all runs; return whether any is in progress, or more will begin.  Raises RecordError without a run."""
-        more = any(map(_has_more, self._sources))  # first, so that a run that begins before its end is found
+        """Read all runs; return whether any is in progress, or more will start.
+
+        Raises RecordError if there is no run at a path.
+        """
+        # Check this first: a run that starts before its suite ends must not be missed.
+        more = any(map(_has_more, self._sources))
         found: dict[str, RunView] = {}
         for path, source in self._sources.items():
             runs = source.snapshot().runs
@@ -68,7 +75,7 @@ class _WatchedRuns:
 
 
 def _has_more(path: Path) -> bool:
-    """Return whether the process of a suite or a batch has more to do, such as to start the next run."""
+    """Return whether the process of a suite or batch is not done; it may start another run."""
     if (batch := BatchFolder.existing(path)) is not None:
         return batch.is_starting or any(map(batch.is_alive, batch.drives))
     suite = SuiteFolder.existing(path)
@@ -79,7 +86,7 @@ def _now() -> datetime:
     return datetime.now().astimezone()
 
 
-def _shown(folder: str) -> str:
+def _shell_path(folder: str) -> str:
     """Return the path of a run for a shell command in the current folder."""
     path, here = Path(folder), Path.cwd()
     return shell_quoted(path.relative_to(here) if path.is_relative_to(here) else path)
@@ -94,7 +101,7 @@ class _Lines:
     def show(self, runs: Mapping[str, RunView]) -> None:
         """Print what is new."""
         for folder, run in runs.items():
-            events = self._events.setdefault(folder, EventLines(_shown(folder)))
+            events = self._events.setdefault(folder, EventLines(_shell_path(folder)))
             print_lines(events.new_lines(run, _now()))
 
 
@@ -105,7 +112,7 @@ class _Screen:
         self._height, self._size = 0, shutil.get_terminal_size()
 
     def show(self, runs: Mapping[str, RunView]) -> None:
-        """Draw the values; after a change of the size of the terminal, below the earlier ones."""
+        """Redraw the values in place; if the terminal was resized, draw them below the old ones."""
         size = shutil.get_terminal_size()
         if size != self._size:
             self._height, self._size = 0, size
@@ -122,11 +129,14 @@ class _Screen:
 
 
 def fitted_lines(runs: Mapping[str, RunView], height: int, now: datetime) -> list[str]:
-    """Return a block per run; a line per run if the blocks are too high; else the first lines, and how many follow."""
+    """Return a block per run, or a line per run if the blocks do not fit into ``height`` lines.
+
+    If these do not fit either, return as many lines as fit and the number of omitted runs.
+    """
     states = [run.state for run in runs.values()]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     title = f"{now:%a %d %b %H:%M:%S}  {counted(len(runs), 'run')}{f': {counts}' if counts else ''}"
-    blocks = [line for folder, run in runs.items() for line in ("", *block(_shown(folder), run, now))]
+    blocks = [line for folder, run in runs.items() for line in ("", *block(_shell_path(folder), run, now))]
     if 1 + len(blocks) <= height:
         return [title, *blocks]
     width = max(len(Path(folder).name) for folder in runs)
@@ -139,7 +149,7 @@ def fitted_lines(runs: Mapping[str, RunView], height: int, now: datetime) -> lis
 
 
 def metrics(arguments: argparse.Namespace) -> int:
-    """Write the metrics of the runs in a folder to a file, which is replaced at once."""
+    """Write the metrics of the runs in a folder to a file, which is replaced atomically."""
     from .metrics import exposition
 
     if not arguments.folder.is_dir():
@@ -147,7 +157,7 @@ def metrics(arguments: argparse.Namespace) -> int:
     content = exposition(FolderSource(arguments.folder).snapshot())
     try:
         replace_file(arguments.to, content, durable=False)
-        arguments.to.chmod(0o644)  # the node_exporter is another user
+        arguments.to.chmod(0o644)  # node_exporter runs as another user and must be able to read it
     except OSError as error:
         reason = error.strerror or str(error)
         raise HostFailed(step="writing the metrics", what=arguments.to, reason=reason) from None

@@ -414,7 +414,7 @@ def counters(data: bytes, folder: Path) -> None:
     observer.tick()
     observer.lap()
     request = stimulus()
-    seen = replace(_measured(request, NO_TRANSFERS, NO_TRANSFERS), telemetry=observer.total())
+    seen = replace(_measured(request, NO_TRANSFERS, NO_TRANSFERS), telemetry=observer.finish())
     _written(_facts(), (Round(number=1, stimuli=(request,)), (seen,)))
 
 

@@ -1,7 +1,8 @@
-"""Exclusive access to a target and the layers beneath it: devices are opened exclusively, devices and files locked.
+"""Exclusive access to a target and the layers beneath it.
 
-The kernel ends it when the process ends, however it ends.  An exclusive open of a device holds in all
-namespaces, a lock of a file under all its names; another run on the same bytes fails at one of them.
+Devices are opened with O_EXCL; devices and files are also locked.  The kernel releases the access when the process
+exits, even after a crash.  An exclusive open of a device is effective in all namespaces, and a file lock under every
+name of the file, so a second run on the same data fails to get one of the two.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ...trusted_paths import folder_without_symlinks
 from .identity import attribute
 from .processes import THIS_PROCESS, UNKNOWN, lock_sentence, read_locks
 from .refusals import cannot_open, require_sole_name
-from .storage import Layer, device_identity, holders, identity_of
+from .storage import Layer, device_identity, holders, identity_by_name, identity_of, partitions
 
-#: udev locks a device, and lists of drives open it, for a shorter time.
+#: udev, and tools that list drives, use a device for less time than this.
 BRIEF_USE_SECONDS = 0.5
 PATH_CHANGED = "no longer leads to the file or device that was checked"
 _EXCLUSIVE = "is already open exclusively (a mount in a container, RAID, device mapper, another run)"
@@ -59,9 +60,12 @@ def node_identity(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def lock(descriptor: int, path: Path, beneath: str = "") -> None:
-    """Lock an open target, or a layer called ``beneath`` of it, against other runs and programs such as QEMU.
+    """Lock an open target against other runs and programs such as QEMU, or one of the layers beneath the target.
 
-    Raises TargetBusy if another program has locked it, and TargetUnfit on a file system that does not support locks.
+    ``beneath`` is the name of that layer.
+
+    Raises TargetBusy if another program has locked the target or layer, and TargetUnfit on a file system that does not
+    support locks.
     """
     deadline = time.monotonic() + BRIEF_USE_SECONDS
     while True:
@@ -74,12 +78,12 @@ def lock(descriptor: int, path: Path, beneath: str = "") -> None:
         except OSError as error:
             raise TargetUnfit(path=path, reason=f"it cannot be locked ({error.strerror})") from None
         time.sleep(BRIEF_USE_SECONDS / 10)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode) and _has_range_lock(descriptor):
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) and _range_lock_conflicts(descriptor):
         raise _locked(descriptor, path, beneath)
 
 
 def _locked(descriptor: int, path: Path, beneath: str) -> TargetBusy:
-    """Return the exception for a target, or a layer called ``beneath`` of it, that another program has locked."""
+    """Return the exception for a target, or for a layer beneath it called ``beneath``, that another program locked."""
     status = os.fstat(descriptor)
     owners = read_locks().get((status.st_dev, status.st_ino), ())
     owner = next((owner for owner in owners if owner != THIS_PROCESS), UNKNOWN)
@@ -88,20 +92,23 @@ def _locked(descriptor: int, path: Path, beneath: str) -> TargetBusy:
 
 
 def require_sole_open(descriptor: int, path: Path) -> None:
-    """Raise TargetBusy unless ``descriptor`` becomes the only open one of its file within BRIEF_USE_SECONDS.
+    """Raise TargetBusy unless ``descriptor`` becomes the only open descriptor of its file within BRIEF_USE_SECONDS.
 
     The kernel grants a write lease only on such a descriptor.  It also counts openers that /proc does not show: the
     kernel itself, processes in other containers, io_uring, and descriptors in flight over a socket.
     """
     deadline = time.monotonic() + BRIEF_USE_SECONDS
-    while not _is_sole_open(descriptor):
+    while not _may_be_sole_open(descriptor):
         if time.monotonic() > deadline:
             raise TargetBusy(path=path, reason="the kernel, or a process that cannot be examined, has it open")
         time.sleep(BRIEF_USE_SECONDS / 10)
 
 
-def _is_sole_open(descriptor: int) -> bool:
-    """Return whether a write lease is granted (it is released at once), or is unsupported or not permitted here."""
+def _may_be_sole_open(descriptor: int) -> bool:
+    """Return False if another opener prevents a write lease.
+
+    Return True if the lease is granted (it is then released), or if leases cannot be tested here.
+    """
     # If another process opens the file during the lease, the kernel sends this signal, which is ignored by default.
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
     try:
@@ -127,15 +134,18 @@ def claim_beneath(stack: Sequence[Layer], path: Path, claims: ExitStack) -> tupl
 
 
 def _claim_file(layer: Layer, path: Path, claims: ExitStack) -> str:
-    """Lock a file beneath a target; return why it may not be opened, or nothing."""
+    """Lock a file beneath a target; return the reason why opening was denied, or an empty text."""
     for mode in (os.O_RDWR, os.O_RDONLY):
         try:
             descriptor = os.open(layer.path, mode | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             break
         except OSError as error:
             denied = error.strerror or str(error)
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {PATH_CHANGED}") from None
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                reason = f"it is built on {layer.path}, which cannot be opened ({denied})"
+                raise TargetUnfit(path=path, reason=reason) from None
     else:
         return denied
     claims.callback(os.close, descriptor)
@@ -148,9 +158,10 @@ def _claim_file(layer: Layer, path: Path, claims: ExitStack) -> str:
 
 
 def _claim_device(layer: Layer, stack: Sequence[Layer], path: Path, claims: ExitStack) -> str:
-    """Open a device beneath a target exclusively; return why it may not be opened, or nothing."""
+    """Open a device beneath a target exclusively; return the reason why opening was denied, or an empty text."""
     if layer.block is None or (layer.block / "partition").exists() or any(_exclusive_holders(layer.block, stack)):
-        return ""  # the claim of a disk includes its partitions
+        # Partitions are covered by the claim of their disk, and layers with an exclusive holder by the stack.
+        return ""
     try:
         descriptor = os.open(layer.path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -165,22 +176,24 @@ def _claim_device(layer: Layer, stack: Sequence[Layer], path: Path, claims: Exit
 
 
 def _exclusive_holders(block: Path, stack: Sequence[Layer]) -> Iterator[Path]:
-    """Yield the devices of a stack that hold a device beneath them exclusively."""
+    """Yield the devices of the stack that have ``block`` open exclusively."""
     identities = {layer.identity for layer in stack}
     yield from (holder for holder in holders(block) if device_identity(holder) in identities)
-    yield from (
-        layer.block for layer in stack if layer.block and attribute(layer.block / "backing_dev") not in ("", "none")
-    )
+    # A zram device opens its backing device exclusively, but the kernel does not list it among the holders.
+    own = {device_identity(device) for device in (block, *partitions(block))} - {None}
+    for layer in stack:
+        if layer.block and identity_by_name(attribute(layer.block / "backing_dev")) in own:
+            yield layer.block
 
 
-def _has_range_lock(descriptor: int) -> bool:
-    """Lock the whole file (an OFD lock, which conflicts with POSIX locks); return whether another program has one."""
+def _range_lock_conflicts(descriptor: int) -> bool:
+    """Lock the whole file (an OFD lock, which conflicts with POSIX locks); return whether another lock prevents it."""
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return True
-        if error.errno != errno.EBADF:  # the file system does not support such locks, so no program has one
+        if error.errno != errno.EBADF:  # the file system does not support such locks, so no program has a lock
             return False
         # EBADF: the descriptor is open for reading only, and can only test for a lock.
         return not fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE).startswith(_UNLOCKED)

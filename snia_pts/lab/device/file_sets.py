@@ -1,7 +1,7 @@
 """Sets of files beside a target, for workloads on several files.
 
 The files have no names, so nobody else can open, replace or find them, and the kernel removes them when the run ends,
-however it ends.
+even after a crash.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..process.inherited import DESCRIPTORS
 
 
 class FileSets(ExitStack):
-    """The sets of files in the folder of ``target``, by the number of their files; closing them removes them."""
+    """Sets of unnamed files beside ``target``, keyed by the number of files in the set.  Closing removes the files."""
 
     def __init__(self, target: Path) -> None:
         super().__init__()
@@ -24,7 +24,10 @@ class FileSets(ExitStack):
         self._sets: dict[int, tuple[int, ...]] = {}
 
     def descriptors(self, count: int, size_bytes: int) -> tuple[int, ...]:
-        """Return the open files of a set, each of at least ``size_bytes``; create them first.  Raises OSError."""
+        """Return the descriptors of the set of ``count`` files, each of at least ``size_bytes``.
+
+        The set is created on first use.  Raises OSError.
+        """
         if count not in self._sets:
             with folder_without_symlinks(self._target) as folder:
                 self._sets[count] = tuple(self._create(f"{DESCRIPTORS}{folder}") for _ in range(count))

@@ -121,7 +121,7 @@ class FioEngine:
             while point:
                 tick = pipeline.tick_for(point, self._on_tick)
                 io_end_ns = point.program.wait_for_io_end(self._timeout_seconds(point.stimulus), tick)
-                telemetry, following = self._observer.total(), pipeline.take() if io_end_ns else None
+                telemetry, following = self._observer.finish(), pipeline.take() if io_end_ns else None
                 if following and io_end_ns:
                     self._gap = IdleGap(since_ns=io_end_ns)
                     try:
@@ -159,14 +159,14 @@ class FioEngine:
                 samples_file.write(chunk)
                 for answer in answers.feed(chunk):
                     samples_file.flush(zlib.Z_SYNC_FLUSH)
-                    set_seconds = self._clock().set_seconds(self._moment)
+                    set_seconds = self._clock().wall_clock_change_seconds(self._moment)
                     yield from self._with_telemetry(sampler.add, running.read(answer, set_seconds))
             point.exited_ns = time.monotonic_ns()
             point.program.end()
             point.files.write_answer(answers.last_answer)
             ended_ns = point.program.finished.ended_monotonic_ns
             self._gap = IdleGap(since_ns=ended_ns, excluded_ns=max(0, point.exited_ns - ended_ns))
-            measurement = self._measurement(point, self._observer.total(), allow_uncounted=True)
+            measurement = self._measurement(point, self._observer.finish(), allow_uncounted=True)
         final_answer = answers.last_answer.decode("utf-8", "replace")
         totals = running.read(final_answer, measurement.timing.clock_set_seconds, final=True)
         yield from self._with_telemetry(sampler.finish, totals)
@@ -384,7 +384,7 @@ class FioEngine:
                 _timing(finished, point.gap, max(program_overhead_ns, self._overhead_ns)),
                 idle_ios=None if (idle := point.idle_block) is None else idle.read_ios + idle.write_ios,
                 idle_bytes=None if idle is None else idle.read_bytes + idle.write_bytes + idle.discarded_bytes,
-                clock_set_seconds=round(moment.set_seconds(self._moment), 3),
+                clock_set_seconds=round(moment.wall_clock_change_seconds(self._moment), 3),
                 engine_restarted=point.engine_restarted,
                 thread_spread_ms=_thread_spread_ms(point, read.transferred_bytes + write.transferred_bytes),
             ),
@@ -412,7 +412,9 @@ def side_by_side(engines: Sequence[FioEngine], stimuli: Sequence[Stimulus]) -> t
             engine._release(point, allow)
         for engine, point in points:
             point.program.wait_for_io_end(engine._timeout_seconds(point.stimulus), engine._on_tick)
-        return tuple(engine._collect(point, engine._observer.total(), allow_uncounted=True) for engine, point in points)
+        return tuple(
+            engine._collect(point, engine._observer.finish(), allow_uncounted=True) for engine, point in points
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Shares of the CPUs near a drive, for tests that go on side by side."""
+"""Shares of the CPUs near a drive, for tests that run side by side."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _CPUS = "sys/devices/system/cpu"
 
 
 def cpu_shares(block: Path | None, count: int, allowed: Set[int], root: Path) -> tuple[frozenset[int], ...]:
-    """Return ``count`` shares of the ``allowed`` CPUs of the memory node of the drive with the sysfs folder ``block``.
+    """Divide the ``allowed`` CPUs on the drive's NUMA node into ``count`` shares.
 
-    They are disjoint and nearly equal, and each has whole cores with all their threads; fewer if there are fewer cores.
-    If the node is not reported, or none of its CPUs is allowed, they are shares of all allowed CPUs.
+    ``block`` is the drive's sysfs folder.  The shares are disjoint, nearly equal, and consist of whole cores (of each
+    core, the allowed threads).  If there are fewer cores than ``count``, there is one share per core.  If the node is
+    not reported, or none of its CPUs is allowed, all allowed CPUs are divided.
     """
     cpus = numa_local_cpus(block, root) & allowed or frozenset(allowed)
     cores = _cores(cpus, root)
@@ -38,7 +39,7 @@ def cpu_list(cpus: Set[int]) -> str:
 
 
 def _cores(cpus: Set[int], root: Path) -> Sequence[frozenset[int]]:
-    """Return the threads among ``cpus`` of each core, in the order of their first ones."""
+    """Group ``cpus`` by core; the cores are sorted by their lowest CPU number."""
     cores = {
         frozenset(numbers(attribute(root / _CPUS / f"cpu{cpu}/topology/thread_siblings_list")) & cpus | {cpu})
         for cpu in cpus

@@ -24,7 +24,7 @@ class Moment:
         """Return how long the host was suspended since ``before``."""
         return (self.boot_ns - self.monotonic_ns - before.boot_ns + before.monotonic_ns) / 1e9
 
-    def set_seconds(self, before: Moment) -> float:
+    def wall_clock_change_seconds(self, before: Moment) -> float:
         """Return by how much the wall clock was set since ``before``; negative if it was set back."""
         return (self.wall_ns - self.boot_ns - before.wall_ns + before.boot_ns) / 1e9
 

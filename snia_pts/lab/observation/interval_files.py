@@ -1,4 +1,4 @@
-"""Write what happened on the host in each interval of a point, as ``iostat`` prints it, next to fio's answer."""
+"""Write iostat-like CSV files per interval of a point, beside fio's output file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _LineFile:
 
 
 class IntervalFiles:
-    """The files of a point with a line for each interval of about a second; those of the ramp are marked.
+    """The files of a point with a line for each interval of about a second; lines of the ramp are marked.
 
     ``.iostat.csv`` has the columns of ``iostat -x``, ``.iotop.csv`` the other processes that did I/O, on any device,
     ``.power.csv`` the readings of a power meter.
@@ -66,7 +66,7 @@ class IntervalFiles:
         self._iostat.add((_now(), statistics.device, self._part(seconds), f"{seconds:.3f}", *map(_text, values)))
 
     def add_processes(self, processes: Sequence[ProcessIo]) -> None:
-        """Add what other processes did since the previous reading, which ends now."""
+        """Add the I/O of other processes between the previous reading and now."""
         for process in processes:
             counts = (str(process.read_bytes), str(process.written_bytes))
             self._iotop.add((_now(), self._part(0.0), f"{process.pid} {process.name}", *counts))
@@ -82,11 +82,11 @@ class IntervalFiles:
         return self._part(0.0) == "ramp"
 
     def _part(self, seconds: float) -> str:
-        """Return the part of the point in which an interval of ``seconds`` that ends now started."""
+        """Return whether the interval that began ``seconds`` ago started in the ``ramp`` or the ``measured`` part."""
         return "ramp" if time.monotonic() - seconds < self._ramp_end else "measured"
 
     def close(self) -> None:
-        """Write the lines that are not written yet."""
+        """Write the remaining lines."""
         self._iostat.close()
         self._iotop.close()
         self._power.close()

@@ -55,11 +55,14 @@ class KernelLog:
         return self._descriptor is not None
 
     def resets(self) -> tuple[str, ...]:
-        """Return the lines since the last call that report a reset or a command timeout."""
+        """Return the new lines that report a reset or a command timeout.
+
+        A line is new if it was written after the last call of this method or of ``lines``.
+        """
         return tuple(line for line in self._read_new_lines() if _RESET.search(line))
 
     def lines(self) -> tuple[str, ...]:
-        """Return the lines so far, at most the last 200."""
+        """Return the lines so far, at most the last 200.  They are then no longer new for ``resets``."""
         self._read_new_lines()
         return tuple(self._lines)
 

@@ -18,12 +18,12 @@ from ..process.program import Program, find
 _OPTION = "--power-command"
 _HINT = f"It is the program of {_OPTION}. Give its path, or put it on the PATH."
 _NUMBER = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-#: No host takes more.
+#: Readings above this are rejected as implausible.
 _MAX_WATTS = 100_000.0
 _MAX_LINE_BYTES, _MAX_NAME, _MAX_SHOWN = 1000, 60, 40
-#: A full pipe is read at once.  After this many lines that are not readings, the program is ignored.
+#: Read at most this many chunks per call (enough for a full pipe).  Ignore the program after this many invalid lines.
 _MAX_CHUNKS, _MAX_INVALID = 16, 1000
-#: There should be a reading in this time, while fio does I/O.
+#: The maximum mean interval between readings while fio does I/O.
 _MAX_INTERVAL_SECONDS = 5.0
 
 
@@ -48,8 +48,8 @@ def parse_watts(line: str) -> float | None:
 class PowerMeter:
     """A program that prints the readings of a power meter, one number of watts a line.
 
-    Empty lines are ignored.  Lines that begin with ``#`` are comments; the first one before the first reading names the
-    meter, which otherwise has the name of the program.
+    Empty lines are ignored.  Lines that begin with ``#`` are comments.  A comment before the first reading names the
+    meter (the first comment counts); otherwise the meter has the program's name.
     """
 
     def __init__(self, program: Program, name: str) -> None:
@@ -98,11 +98,11 @@ class PowerMeter:
         self._program.end()
 
     def problems(self) -> Iterator[str]:
-        """Yield a sentence for each problem; call it after ``end``."""
+        """Yield a message for each problem; call this after ``end``."""
         if self._ended_early:
             finished = self._program.finished
             yield (
-                f"the program of {self.name} ended before the run, after {duration(finished.seconds)}: "
+                f"the program of {self.name} exited during the run, after {duration(finished.seconds)}: "
                 f"{one_line(finished.error_summary)}"
             )
         if len(self._invalid) == 1:
@@ -131,7 +131,7 @@ def power_meter(command: str | None) -> Iterator[PowerMeter | None]:
 class PowerObserver:
     """Assigns the readings of a power meter to measurements and samples.
 
-    Call ``start`` when a stimulus starts, ``tick`` about once a second, ``lap`` and ``total`` as those of Observer.
+    Call ``start`` when a stimulus starts, ``tick`` about once a second, ``lap`` and ``finish`` as those of Observer.
     """
 
     def __init__(self, meter: PowerMeter | None) -> None:
@@ -146,7 +146,7 @@ class PowerObserver:
             self._meter.read()
 
     def tick(self, *, ramp: bool = False) -> tuple[float, ...]:
-        """Return the readings since the last call; those of a ``ramp`` do not count."""
+        """Return the readings since the last call; readings in a ``ramp`` do not count."""
         watts = () if self._meter is None else self._meter.read()
         self._received += len(watts)
         if not ramp:
@@ -158,7 +158,7 @@ class PowerObserver:
         start, self._lap_start = self._lap_start, len(self._total)
         return self._mean(self._total[start:])
 
-    def total(self) -> PowerReadings | None:
+    def finish(self) -> PowerReadings | None:
         """Return the readings since the start."""
         if self._meter is not None:
             self._meter.count(self._received, (time.monotonic_ns() - self._start_ns) / 1e9)

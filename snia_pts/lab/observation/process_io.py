@@ -1,8 +1,7 @@
 """Find out which other processes do I/O during a point, from the kernel's accounting (``/proc/PID/io``).
 
-The accounting does not tell which device a process used.  It has the reads that the block layer started for a process,
-and the data that it wrote, also those that are still in the page cache.  Only root may read it for processes of other
-users.
+The accounting does not tell which device a process used.  It counts a process's reads from block devices, and its
+writes, including data still in the page cache.  Only root may read the accounting for processes of other users.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from ...text import printable
 from ..device.identity import ROOT, attribute
 from ..device.processes import read_own_pid, read_pids
 
-#: Readings are at least this far apart, and so far that they take at most this share of the time of one CPU.
+#: Minimum interval between readings; it is longer if reading would use more than this share of one CPU.
 _INTERVAL_NS, _MAX_SHARE = 900_000_000, 0.005
-#: Nothing is read in the last time of a point, so that its end is noticed immediately.
+#: No reading in this last part of a point, so that its end is noticed immediately.
 _QUIET_NS = 500_000_000
-#: The most processes that the telemetry of a point names, and the least bytes of one of them.
+#: Telemetry names at most this many processes, each with at least this many bytes.
 _MAX_NAMED, _MIN_BYTES = 5, 1_000_000
 _COUNTS = re.compile(rb"^read_bytes: (\d+)\nwrite_bytes: (\d+)$", re.MULTILINE)
 #: The process that adopts those whose parent has ended, and the parent of all threads of the kernel.
@@ -44,13 +43,13 @@ class _Counts(NamedTuple):
         return _Counts(self.read + other.read, self.written + other.written)
 
 
-_NONE = _Counts(0, 0)
+_ZERO = _Counts(0, 0)
 
 
 class ProcessObserver:
     """Adds up the I/O of all processes except this one and its children.
 
-    Call ``start`` when a stimulus starts, ``tick`` about once a second while it runs, and ``total`` at its end.  The
+    Call ``start`` when a stimulus starts, ``tick`` about once a second while it runs, and ``finish`` at its end.  The
     first tick is the baseline: I/O before it is not counted.
     """
 
@@ -83,7 +82,7 @@ class ProcessObserver:
         self._next_ns = started_ns + max(_INTERVAL_NS, round((time.thread_time_ns() - used_ns) / _MAX_SHARE))
         return found
 
-    def total(self) -> tuple[tuple[ProcessIo, ...], int | None]:
+    def finish(self) -> tuple[tuple[ProcessIo, ...], int | None]:
         """Return the processes with the most I/O since the start, and how many could not be read (None: no reading)."""
         most = sorted(self._total.values(), key=lambda process: process.bytes, reverse=True)[:_MAX_NAMED]
         return tuple(process for process in most if process.bytes >= _MIN_BYTES), self._unreadable
@@ -107,8 +106,11 @@ class ProcessObserver:
         return counts
 
     def _read_parents(self, before: Mapping[str, _Counts]) -> None:
-        """Read the parents of the processes that did I/O since ``before``, and forget those of ended processes."""
-        changed = (pid for pid, counts in self._counts.items() if counts != before.get(pid, _NONE))
+        """Read the parents of the processes that did I/O since ``before``.
+
+        Forget the parents of processes that had already ended at the previous reading.
+        """
+        changed = (pid for pid, counts in self._counts.items() if counts != before.get(pid, _ZERO))
         ended = {pid: parent for pid, parent in self._parents.items() if pid not in self._counts and pid in before}
         self._parents = {pid: parent for pid, parent in self._parents.items() if pid in self._counts} | ended
         self._parents |= {pid: self._read_parent(pid) for pid in changed}
@@ -120,22 +122,23 @@ class ProcessObserver:
     def _increases(self, before: Mapping[str, _Counts]) -> dict[str, _Counts]:
         """Return the I/O of each other process since ``before``.
 
-        When a process ends, the kernel adds its counts to those of its parent: what was counted before is subtracted.
+        When a process ends, the kernel adds its counts to its parent's; what was already counted for the child is
+        subtracted from the parent.
         """
         inherited: dict[str, _Counts] = {}
         for pid, counts in before.items():
             if pid not in self._counts:
                 heir = self._heir(pid)
-                inherited[heir] = inherited.get(heir, _NONE).plus(counts)
+                inherited[heir] = inherited.get(heir, _ZERO).plus(counts)
         increases = {
-            pid: counts.minus(before.get(pid, _NONE)).minus(inherited.get(pid, _NONE))
+            pid: counts.minus(before.get(pid, _ZERO)).minus(inherited.get(pid, _ZERO))
             for pid, counts in self._counts.items()
             if counts != before.get(pid) and not self._is_own(pid)
         }
         return {pid: increase for pid, increase in increases.items() if any(increase)}
 
     def _heir(self, pid: str) -> str:
-        """Return the closest ancestor of an ended process that is still there."""
+        """Return the closest ancestor of an ended process that still runs."""
         return next((ancestor for ancestor in self._ancestors(pid) if ancestor in self._counts), _INIT)
 
     def _is_own(self, pid: str) -> bool:

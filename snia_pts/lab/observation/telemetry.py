@@ -1,8 +1,8 @@
 """Read the kernel's counters around a measurement: the drive's I/O and temperature, and how busy the host is.
 
-Only a power meter needs an extra program, and nothing a thread: the suite wakes at every outcome anyway, and about
-once a second.  Files are opened once and kept open for repeated reads.  Nothing is read while the test leaves the drive
-idle.
+No extra thread is needed, and an extra program only for a power meter: the suite takes the readings when it wakes, at
+every outcome and about once a second.  Files are opened once and kept open for repeated reads.  Nothing is read while
+the test leaves the drive idle.
 
 The numbers read at an outcome are counters of the kernel.  For the temperature, however, the kernel has to query the
 drive, so it is read only while the drive does I/O, and at longer intervals.
@@ -35,8 +35,8 @@ from .process_io import ProcessObserver
 _SECTOR_BYTES = 512
 #: The space for one CPU's line of /proc/stat.
 _CPU_LINE_BYTES = 160
-#: In a CPU's line of /proc/stat: the number of columns to add up (user and nice include guest time), and the indices of
-#: idle, iowait and steal.
+#: In a CPU's line of /proc/stat: the number of columns to add up (later columns are guest time, which user and nice
+#: already include), and the indices of idle, iowait and steal.
 _CPU_COLUMNS, _IDLE, _IOWAIT, _STEAL = 8, 3, 4, 7
 #: The interval of temperature readings.  A reading costs an NVMe drive an admin command; a SATA drive first completes
 #: all queued I/Os.
@@ -46,13 +46,13 @@ _PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ERRORS = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
 #: From /sys/block/*/stat: I/Os, merges and sectors read and written.
 _COLUMNS, _MIN_COLUMNS = itemgetter(0, 1, 2, 4, 5, 6), 11
-#: The sums of ms of all reads and of all writes, ms with an I/O in flight, and the sum of ms of all I/Os.
+#: Time columns in ms: total time of reads, total time of writes, time with I/O in flight, total time of all I/Os.
 _TIMES = itemgetter(3, 7, 9, 10)
 #: The column of sectors discarded, since Linux 4.18.
 _DISCARDED = 13
 #: The kernel's millisecond counters wrap to 0 at this value: with 512 I/Os in flight, after two hours.
 _WRAP_MS = 1 << 32
-#: CPUs update their energy counters about every millisecond.
+#: Shorter intervals give no watts: the energy counters are updated only about every millisecond.
 _MIN_POWER_SECONDS = 0.1
 
 
@@ -117,7 +117,8 @@ class _Statistics:
 class _PackageEnergy:
     """The energy of all CPU packages (RAPL); corrects for the wrap of each counter.
 
-    The zone ``psys`` and the parts of a package count the same energy again.  Only root may read the counters.
+    The zone ``psys`` and the subzones of a package are left out: their energy would count twice.  Only root may read
+    the counters.
     """
 
     def __init__(self, root: Path) -> None:
@@ -160,7 +161,7 @@ class Observer:
     """Take readings, and compute telemetry from their differences.
 
     Call ``start`` when a stimulus starts, ``tick`` about once a second while it runs, ``lap`` at each of its samples,
-    and ``total`` at its end.  ``start_idle`` begins an idle time that does not follow a stimulus.
+    and ``finish`` at its end.  ``start_idle`` begins an idle time that does not follow a stimulus.
     """
 
     def __init__(
@@ -173,14 +174,14 @@ class Observer:
     ) -> None:
         """Observe the host, the drive with the sysfs folder ``block``, and the power ``meter``.
 
-        For a file, ``underlying`` is the device below its file system.
+        For a file, ``underlying`` is the device that holds its file system.
         """
         self._cpus = CounterFile(root / "proc/stat", _CPU_LINE_BYTES * (2 + (os.cpu_count() or 1)))
-        self._throttle_files = [CounterFile(path) for path in _throttle_counts(root)]
-        counted = block or underlying
-        has_statistics = counted is not None and attribute(counted / "queue/iostats") != "0"
-        self._block = _Statistics(counted / "stat") if counted is not None and has_statistics else None
-        self._device = counted.name.replace("!", "/") if counted is not None else ""
+        self._throttle_files = [CounterFile(path) for path in _throttle_count_files(root)]
+        observed = block or underlying
+        has_statistics = observed is not None and attribute(observed / "queue/iostats") != "0"
+        self._block = _Statistics(observed / "stat") if observed is not None and has_statistics else None
+        self._device = observed.name.replace("!", "/") if observed is not None else ""
         self._queue = block / "queue" if self._block is not None and block is not None else None
         self._is_target = block is not None
         self._processes = ProcessObserver(root)
@@ -188,10 +189,10 @@ class Observer:
         self._energy = _PackageEnergy(root)
         self._intervals: IntervalFiles | None = None
         self._interval_start_ns, self._interval_block = 0, tuple[int, ...]()
-        self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
+        self._error_files = [CounterFile(path) for path in _error_count_files(block)] if block is not None else []
         driver, sensor = _sensor(block) if block is not None else ("", None)
         self._sensor = CounterFile(sensor, 64) if sensor is not None else None
-        self._interval_ns = round(1e9 * _TEMPERATURE_SECONDS.get(driver, 0.0))
+        self._celsius_interval_ns = round(1e9 * _TEMPERATURE_SECONDS.get(driver, 0.0))
         self._celsius: float | None = None
         self._max_celsius: float | None = None
         self._lap_max_celsius: float | None = None
@@ -226,7 +227,7 @@ class Observer:
         self._intervals = intervals
         self._interval_start_ns, self._interval_block = self._first.taken_ns, self._first.block
         idle_start, self._idle_start = self._idle_start, None
-        is_fresh = self._celsius_age_ns(self._first.taken_ns) <= 2 * self._interval_ns
+        is_fresh = self._celsius_age_ns(self._first.taken_ns) <= 2 * self._celsius_interval_ns
         self._celsius = self._max_celsius = self._lap_max_celsius = self._celsius if is_fresh else None
         if idle_start is None or not self._is_target:
             return None
@@ -243,7 +244,7 @@ class Observer:
             self._intervals.add_processes(processes)
         self._read_power()
         self._energy.read()  # This detects each wrap of a counter.
-        if self._sensor is None or self._celsius_age_ns(now) < self._interval_ns:
+        if self._sensor is None or self._celsius_age_ns(now) < self._celsius_interval_ns:
             return
         self._celsius, self._celsius_read_ns = _celsius(self._sensor.read()), now
         self._max_celsius = _greater(self._max_celsius, self._celsius)
@@ -258,7 +259,7 @@ class Observer:
         return math.inf if self._celsius_read_ns is None else now_ns - self._celsius_read_ns
 
     def _end_interval(self, now_ns: int, block: tuple[int, ...]) -> None:
-        """Pass the statistics since the end of the previous interval on; the next one starts now."""
+        """Write the statistics of the interval that ends now, and start the next interval."""
         seconds = (now_ns - self._interval_start_ns) / 1e9
         statistics = _block(self._device, self._interval_block, block, seconds)
         self._interval_start_ns, self._interval_block = now_ns, block
@@ -272,15 +273,15 @@ class Observer:
         self._read_power()
         return replace(self._difference(previous, self._last, max_celsius), power=self._power.lap())
 
-    def total(self) -> TelemetrySample:
-        """Return the telemetry since the start; the idle time after the stimulus starts now."""
+    def finish(self) -> TelemetrySample:
+        """Return the telemetry since the start.  Also start the idle time that follows the stimulus."""
         self._idle_start = self._read()
         self._end_interval(self._idle_start.taken_ns, self._idle_start.block)
         self._read_power()
         self._intervals = None
-        processes, unreadable = self._processes.total()
+        processes, unreadable = self._processes.finish()
         telemetry = self._difference(self._first, self._idle_start, self._max_celsius)
-        power = self._power.total()
+        power = self._power.finish()
         return replace(telemetry, processes=processes, unreadable_processes=unreadable, power=power)
 
     def _difference(self, before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
@@ -325,7 +326,7 @@ def observe(path: str, root: Path = ROOT, *, meter: PowerMeter | None = None) ->
 
 
 def underlying_device(path: Path, root: Path = ROOT) -> Path | None:
-    """Return the sysfs folder of the device below the file system of a file; of a partition, that of its disk.
+    """Return the sysfs folder of the device that holds the file's file system; for a partition, the folder of its disk.
 
     None if the file system is on several devices, or does not report them.
     """
@@ -339,8 +340,8 @@ def underlying_device(path: Path, root: Path = ROOT) -> Path | None:
 # -- Find the kernel's files ------------------------------------------------------------------------------------------
 
 
-def _throttle_counts(root: Path) -> Iterator[Path]:
-    """Yield the thermal throttle counters of each core and package; one file for all CPUs that share it."""
+def _throttle_count_files(root: Path) -> Iterator[Path]:
+    """Yield the thermal throttle counters of cores and packages, each counter once, even if several CPUs share it."""
     keys = set()
     for cpu in sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*")):
         package = attribute(cpu / "topology/physical_package_id")
@@ -372,13 +373,13 @@ def _sensor(block: Path) -> tuple[str, Path | None]:
 
 
 def warning_celsius(device: str, root: Path = ROOT) -> float | None:
-    """Return the temperature from which on a drive warns (WCTEMP of NVMe); None if the kernel does not report it."""
+    """Return the temperature at which a drive starts to warn (NVMe WCTEMP); None if the kernel does not report it."""
     _, sensor = _sensor((root / "sys/class/block" / Path(os.path.realpath(device)).name).resolve())
     maximum = _single_number(attribute(sensor.with_name("temp1_max")).encode()) if sensor else None
     return maximum / 1000 if maximum and maximum > 0 else None
 
 
-def _error_counts(block: Path) -> tuple[Path, ...]:
+def _error_count_files(block: Path) -> tuple[Path, ...]:
     """Return the error counters of an NVMe drive's PCIe function.
 
     Other drives share a function with their neighbours, so () is returned for them.
@@ -417,7 +418,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _celsius(text: bytes) -> float | None:
-    """Return degrees Celsius from a sensor's thousandths; None for an implausible value."""
+    """Convert a sensor value in millidegrees to degrees Celsius; None for an implausible value."""
     with suppress(ValueError):
         degrees = int(text) / 1000
         return degrees if _MIN_CELSIUS < degrees < _MAX_CELSIUS else None
@@ -461,7 +462,10 @@ def _watts(energy_uj: int | None, seconds: float) -> float | None:
 
 
 def _block(device: str, before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> BlockStatistics | None:
-    """Return the statistics between two readings; None if the kernel keeps none of this device."""
+    """Return the statistics between two readings.
+
+    None if the kernel keeps no statistics of this device, or if the readings cannot be compared.
+    """
     if not any(after) or len(before) != len(after) or seconds <= 0:
         return None
     increases = list(map(sub, after, before))
