@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .fio_results.api import read_fio as read_fio
     from .model.run_options import RunOptions as RunOptions
     from .runner import events as events
-    from .runner.resume import ResumeOptions as ResumeOptions
+    from .runner.options import ResumeOptions as ResumeOptions
 
 __version__ = "0.2.0.dev0"
 
@@ -53,7 +53,7 @@ _NAMES = {
     "Job": "snia_pts.api.job:Job",
     "Matrix": "snia_pts.api.tables:Matrix",
     "ResponseTimes": "snia_pts.api.arithmetic:ResponseTimes",
-    "ResumeOptions": "snia_pts.runner.resume:ResumeOptions",
+    "ResumeOptions": "snia_pts.runner.options:ResumeOptions",
     "Run": "snia_pts.api.run:Run",
     "RunOptions": "snia_pts.model.run_options:RunOptions",
     "Table": "snia_pts.api.tables:Table",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from snia_pts.lab.laboratory import target_deviations
-from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
-from snia_pts.lab.simulated.preset import Preset, read_preset
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
+from snia_pts.lab.simulated.preset import Preset, read_preset, simulated_dut
 from snia_pts.model.measurement import Measurement, Outcome, Sample
 from snia_pts.model.steps import Round, Step
 from snia_pts.record.folder import RunFolder

@@ -15,7 +15,8 @@ from snia_pts.errors import Interrupted
 from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, OutcomeRecorded
-from snia_pts.runner.resume import ResumeOptions, resume
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import resume
 from snia_pts.runner.run import run
 from snia_pts.spec import TestClass
 from tests.killing import BRIEF

@@ -138,6 +138,26 @@ def test_report_libraries_are_not_loaded_during_a_test() -> None:
     assert "xml.etree.ElementTree" in loaded  # the end of a run needs it
 
 
+def test_the_agent_of_a_lab_loads_nothing_that_only_its_runs_need() -> None:
+    """It attaches to its runs within seconds of its start, so it loads no reports, no laboratories and no numpy."""
+    program = (
+        "import sys; from snia_pts.fleet import agent_commands, drive_facts; "
+        "assert drive_facts.target_facts('sim:enterprise-nvme'); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    late = (
+        "numpy",
+        "matplotlib",
+        "snia_pts.report",
+        "snia_pts.batch",
+        "snia_pts.runner.run",
+        "snia_pts.lab.laboratory",
+    )
+
+    assert set(late).intersection(loaded) == set()
+    assert "snia_pts.fleet.agent" in loaded
+
+
 # -- scripts ---------------------------------------------------------------------------------------------------------
 
 

@@ -24,14 +24,13 @@ from snia_pts.cli.commands.run_status import RunStatus
 from snia_pts.cli.main import main
 from snia_pts.errors import BatchIncomplete, NotConfirmed, NotResumable, UsageError
 from snia_pts.lab import inventory
-from snia_pts.lab.simulated.laboratory import simulated_dut
-from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.lab.simulated.preset import read_preset, simulated_dut
 from snia_pts.model.dut import Dut
 from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.confirmation import ConfirmDestruction, ConfirmRestart, ThreatenedDrive
 from snia_pts.runner.events import Event, Notice
-from snia_pts.runner.resume import ResumeOptions
+from snia_pts.runner.options import ResumeOptions
 from tests import samples
 from tests.command_line import opened_files
 

@@ -22,7 +22,8 @@ from snia_pts.record.log import PACKAGE, logged
 from snia_pts.record.replay import assess
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, RoundEvaluated
-from snia_pts.runner.resume import ResumeOptions, resume
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import resume
 from snia_pts.runner.run import run
 
 OPTIONS = RunOptions(

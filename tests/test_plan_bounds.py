@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
-from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
+from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset, simulated_dut
 from snia_pts.model.measurement import Measurement, Outcome, PurgeOutcome
 from snia_pts.model.steps import Step
 from snia_pts.procedures import drive, procedure

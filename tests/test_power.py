@@ -25,7 +25,8 @@ from snia_pts.model.run_options import RunOptions
 from snia_pts.model.telemetry import PowerReadings
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
-from snia_pts.runner.resume import ResumeOptions, resumed_options
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import resumed_options
 from tests.purge.test_cli import SHORT
 from tests.test_process import gone, lives
 from tests.test_telemetry import Clock, clock

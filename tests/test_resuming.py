@@ -48,7 +48,8 @@ from snia_pts.report.writing import replace_files
 from snia_pts.results.interruption import ResumePolicy, resumable_step_count
 from snia_pts.results.result import RunWarning
 from snia_pts.results.warnings import run_warnings
-from snia_pts.runner.resume import ResumeOptions, resumed_options
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
 from tests.drives import filled, need_program, special

@@ -29,7 +29,8 @@ from snia_pts.report.registry import build
 from snia_pts.results.interruption import Interruption
 from snia_pts.results.result import TestResult
 from snia_pts.runner.caller import Caller
-from snia_pts.runner.resume import ResumeOptions, drive_changes, resume, resume_claimed
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import drive_changes, resume, resume_claimed
 from snia_pts.spec.reader import read_specification
 from tests import samples
 from tests.drives import MIB, btrfs_subvolumes, loop_device, mounted

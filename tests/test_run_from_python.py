@@ -15,7 +15,8 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, FolderCreated, OutcomeRecorded, RoundEvaluated, RunStarted, TestFinished
-from snia_pts.runner.resume import ResumeOptions, resume
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import resume
 from snia_pts.runner.run import run
 from snia_pts.runner.suite import resume_suite, run_suite
 

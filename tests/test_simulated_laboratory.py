@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snia_pts.errors import DeviceFailed, PurgeFailed
-from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
-from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
+from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset, simulated_dut
 from snia_pts.model.measurement import IdleOutcome, Measurement, PurgeOutcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Stimulus
 from snia_pts.record.folder import RunFolder

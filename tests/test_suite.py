@@ -30,7 +30,7 @@ from snia_pts.report.tables import Link, Table
 from snia_pts.results.key_figures import key_figures as numbers
 from snia_pts.results.result import TestResult
 from snia_pts.results.tracked_series import convergence, shown_series
-from snia_pts.runner.suite import derive_seed
+from snia_pts.runner.options import derive_seed
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number

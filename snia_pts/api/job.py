@@ -19,7 +19,7 @@ from ..model.run_options import RunOptions
 from ..record.folder import RunFolder
 from ..runner.events import Event
 from ..runner.following import follow as follow_folder
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from .job_process import FINISHED, FOLDER_DESCRIPTOR, OUTCOME_DESCRIPTOR, error_from_json
 from .run import Run, load
 

@@ -16,7 +16,7 @@ from ..errors import HostFailed, SniaPtsError, stop_error
 from ..lab.process.detached import close_order
 from ..model.run_options import RunOptions
 from ..runner.events import CalibrationStarted, Event, FolderCreated, RunStarted
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from ..runner.signals import stopped_by_signals
 from .running import resume, run
 

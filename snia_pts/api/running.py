@@ -10,7 +10,7 @@ from ..model.run_options import RunOptions
 from ..runner.caller import Caller
 from ..runner.confirmation import Confirm, refuse
 from ..runner.events import OnEvent, ignore_event
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from ..runner.resume import resume as resume_run
 from ..runner.run import FinishedRun, estimate
 from ..runner.run import run as run_test

@@ -16,7 +16,7 @@ from ..errors import HostFailed, RecordError, SniaPtsError
 from ..files import open_to_append
 from ..lab.process.detached import DetachedProcess, close_order, order_file, python_program
 from ..record.suite import running_folders
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from .folder import BatchDrive, BatchFolder
 
 #: The descriptor of a drive's process file, and that of batch.json, which the processes inherit locked.

@@ -16,7 +16,7 @@ from ..record.folder import RunFolder
 from ..record.suite import SuiteFolder
 from ..runner.caller import Caller
 from ..runner.confirmation import ThreatenedDrive
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from .folder import BatchDrive, BatchFolder
 from .processes import DriveOrder
 from .start import confirm_all, identity, present_target, refuse_power_command, threatened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +16,7 @@ from ..model.run_options import ARRAY, SIMULATED, RunOptions
 from ..record.folder import require_empty
 from ..runner.caller import Caller
 from ..runner.confirmation import Confirm, ConfirmDestruction, ConfirmRestart, ThreatenedDrive
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from ..runner.run import estimate
 from ..runner.setup import target_setup
 from ..runner.suite import estimate_suite
@@ -25,8 +24,6 @@ from ..temporary import temporary_folder
 from .folder import BatchDrive, BatchFolder, drive_name
 from .processes import DriveOrder
 
-#: CPUs for each of the tests side by side: fio's threads and the kernel's work for them.
-CPUS_PER_TEST = 2
 _RUNS = Path("runs")
 
 
@@ -43,11 +40,6 @@ class BatchRequest:
     side_by_side: int
     folder: Path | None
     session: Mapping[str, Any]
-
-
-def default_side_by_side() -> int:
-    """Return how many drives this host tests side by side, unless the operator says it."""
-    return max(1, len(os.sched_getaffinity(0)) // CPUS_PER_TEST)
 
 
 def prepare_batch(request: BatchRequest, caller: Caller) -> tuple[BatchFolder, tuple[DriveOrder, ...]]:

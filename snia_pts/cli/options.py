@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..errors import UsageError
 from ..model.annotations import Annotations, read_annotations
 from ..model.run_options import RunOptions
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from ..spec.limits import read_limits
 from ..units import parse_size, whole_number
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
-from ..batch.start import default_side_by_side
 from ..errors import RequestRefused, UsageError
+from ..lab.host.side_by_side import default_side_by_side
 from ..spec.toml_file import read_file, spec_error
 from ..trusted_paths import tampering_risk
 from ..units import parse_size

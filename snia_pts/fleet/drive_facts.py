@@ -14,6 +14,7 @@ from ..errors import SniaPtsError
 from ..lab.device.identity import read_dut
 from ..lab.inventory import read_inventory
 from ..lab.link_speed import assumed_speed
+from ..lab.simulated.preset import read_preset, simulated_dut
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED
 from ..spec.toml_file import validate
@@ -78,9 +79,6 @@ def target_facts(target: str) -> DriveFacts | None:
     """Return the facts of a target of this host; None if they are not known before a run, as for a file to create."""
     try:
         if target.startswith(SIMULATED):
-            from ..lab.simulated.laboratory import simulated_dut  # imports numpy, which a drive does not need
-            from ..lab.simulated.preset import read_preset
-
             name = target.removeprefix(SIMULATED)
             preset = read_preset(name)
             return facts_of(simulated_dut(name, preset), preset.speed)

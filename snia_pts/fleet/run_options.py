@@ -8,8 +8,7 @@ from typing import Any
 
 from ..cli.parser import BASIC
 from ..model.run_options import SIMULATED, RunOptions
-from ..runner.resume import ResumeOptions
-from ..runner.suite import split_options
+from ..runner.options import ResumeOptions, split_options
 from .configuration import AgentDrive
 from .request import ALL, RequestOptions, RunRequest
 

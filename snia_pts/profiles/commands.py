@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, or plan, profiles on a drive, a file, or one in a directory; their own options become overrides."""
     from ..cli.commands.run import run_or_plan, run_or_plan_all  # ``list`` and ``show`` need none of it
     from ..cli.options import run_options
-    from ..runner.setup import new_seed
-    from ..runner.suite import derive_seed
+    from ..runner.options import derive_seed, new_seed
 
     overrides = [
         f"{key}={value}"

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import (
@@ -26,7 +26,7 @@ from ..lab.host.conditions import changes_before_resume
 from ..lab.host.platform import read_platform
 from ..lab.laboratory import MAX_REPEATS
 from ..model.dut import Dut
-from ..model.run_options import COMMAND, RunOptions, texts
+from ..model.run_options import COMMAND, RunOptions
 from ..model.test_platform import HostSetting, TestPlatform, changed_settings
 from ..record.folder import RunFolder, writable_path
 from ..record.locks import WAIT
@@ -42,6 +42,7 @@ from .caller import Caller
 from .confirmation import ConfirmRestart
 from .events import FolderCreated, ResumePlanned, RunStarted
 from .notifications import notified
+from .options import ResumeOptions
 from .plugins import load_plugins, missing_parts, missing_purge, plugin_changes
 from .run import FinishedRun, claimed, finish, log_platform, ticker
 from .setup import plan_test, require_formats, target_kind, target_setup
@@ -53,27 +54,6 @@ _LOGGER = logging.getLogger(__name__)
 _ALLOWED_DIFFERENCES = {"path", "bus", "discard"}
 #: Fields of an array that are known before it is created.
 _KNOWN_BEFORE_CREATION = {"kind", "model", "serial", "array"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeOptions:
-    """The options for resuming a run, in addition to those in its journal.
-
-    ``policy`` determines where it resumes.  ``target`` is the present path of the target; None if it is unchanged.  The
-    other fields are those of RunOptions: options that destroy data or start a program are never taken from a journal.
-    """
-
-    policy: ResumePolicy = "rule"
-    target: str | None = None
-    serial: str | None = None
-    overwrite: bool = False
-    discard_data: bool = False
-    purge_command: str | None = None
-    power_command: str | None = None
-    plugins: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "plugins", texts(self.plugins))
 
 
 def resume(path: Path, options: ResumeOptions, caller: Caller) -> FinishedRun:

@@ -32,13 +32,13 @@ from .events import (
     TestFinished,
 )
 from .notifications import notified
+from .options import new_seed
 from .plugins import load_plugins
 from .setup import (
     TestEstimate,
     all_limits,
     estimate_test,
     host_warnings,
-    new_seed,
     plan_test,
     preflight,
     require_formats,

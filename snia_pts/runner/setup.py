@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -150,11 +149,6 @@ def _with_file_in_directory(options: RunOptions, spec: Spec) -> RunOptions:
         reason = "it is a symlink, and the run must create this file"
         raise TargetUnfit(path=path, reason=reason, hint="Remove the symlink, or choose another directory.")
     return replace(options, target=str(path), size_bytes=size_bytes)
-
-
-def new_seed() -> int:
-    """Return a random seed."""
-    return secrets.randbits(63)
 
 
 def require_formats(formats: tuple[str, ...] | None, plugins: Sequence[str] = ()) -> tuple[str, ...]:

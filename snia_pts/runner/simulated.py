@@ -11,8 +11,8 @@ from pathlib import Path
 from ..errors import TargetUnfit
 from ..lab.laboratory import target_deviations
 from ..lab.process.program import Tick
-from ..lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
-from ..lab.simulated.preset import Identity, read_preset
+from ..lab.simulated.laboratory import SimulatedLaboratory
+from ..lab.simulated.preset import Identity, read_preset, simulated_dut
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED, RunOptions
 from ..model.steps import Stimulus

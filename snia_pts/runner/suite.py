@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,13 +27,12 @@ from ..results.interruption import ResumePolicy
 from ..results.result import TestResult
 from ..spec import SPEC_TYPES
 from ..spec.reader import Specification
-from ..text import suggestion
 from ..units import counted
 from .caller import Caller
 from .events import FolderCreated, SuiteFinished, TestStarted
 from .notifications import notified
+from .options import ResumeOptions
 from .resume import (
-    ResumeOptions,
     available_formats,
     confirm_restart,
     drive_changes,
@@ -49,7 +47,6 @@ from .run import discard_unless_failed, perform
 from .setup import (
     TestEstimate,
     estimate_test,
-    new_seed,
     preflight,
     require_formats,
     require_measurable,
@@ -74,33 +71,6 @@ class FinishedSuite:
     overview: Overview
     reports: Mapping[str, Path]
     unreported: tuple[ReportError, ...]
-
-
-def split_options(options: RunOptions, tests: Sequence[str]) -> tuple[RunOptions, ...]:
-    """Return the options of each test, with its own overrides (from ``TEST.KEY=VALUE``) and seed.
-
-    The seeds depend only on ``options.seed``.  Raises UsageError for an override of another test.
-    """
-    overrides_by_test: dict[str, list[str]] = {test: [] for test in tests}
-    for text in options.overrides:
-        test, dot, override = text.partition(".")
-        if test not in overrides_by_test or not dot:
-            hint = suggestion(test, tests) or "for example --set iops.rounds.maximum=7."
-            raise UsageError(
-                detail=f"--set {text}: expected TEST.KEY=VALUE with one of the tests {', '.join(tests)}.",
-                hint=f"{hint[:1].upper()}{hint[1:]}",
-            )
-        overrides_by_test[test].append(override)
-    seed = new_seed() if options.seed is None else options.seed
-    return tuple(
-        replace(options, test=test, overrides=tuple(overrides), seed=derive_seed(seed, test))
-        for test, overrides in overrides_by_test.items()
-    )
-
-
-def derive_seed(seed: int, test: str) -> int:
-    """Return the seed of a test, below 2^63, derived from the seed of the suite."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{test}".encode()).digest()[:8], "big") >> 1
 
 
 def estimate_suite(options: Sequence[RunOptions], caller: Caller) -> tuple[TestEstimate, ...]:

@@ -32,7 +32,7 @@ from ..results.limit_checks import judgements
 from ..results.result import RunFacts, RunWarning, TestResult
 from ..results.warnings import run_warnings
 from ..runner.live import LiveRun, LiveState
-from ..runner.resume import ResumeOptions
+from ..runner.options import ResumeOptions
 from ..spec import Deviation
 from ..text import printable
 from ..trusted_paths import folder_without_symlinks

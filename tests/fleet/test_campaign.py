@@ -15,8 +15,7 @@ from snia_pts.fleet.campaign import CampaignPlan, LabDrive, plan_campaign
 from snia_pts.fleet.drive_facts import DriveFacts, facts_document, facts_of, parse_facts
 from snia_pts.fleet.request import RequestOptions, RunRequest, parse_request, request_json
 from snia_pts.fleet.schedule import elapsed_seconds
-from snia_pts.lab.simulated.laboratory import simulated_dut
-from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.lab.simulated.preset import read_preset, simulated_dut
 from snia_pts.model.dut import AssumedSpeed
 from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.caller import Caller

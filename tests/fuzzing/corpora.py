@@ -16,8 +16,8 @@ from typing import Any
 
 from PIL import Image
 
-from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
-from snia_pts.lab.simulated.preset import PRESETS, read_preset
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
+from snia_pts.lab.simulated.preset import PRESETS, read_preset, simulated_dut
 from snia_pts.model.health import Health, HealthText, HealthValue
 from snia_pts.model.measurement import Measurement, Outcome, Sample
 from snia_pts.profiles.reader import builtin_profiles, profile_path

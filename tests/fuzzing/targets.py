@@ -33,8 +33,7 @@ from snia_pts.lab.host.platform import read_platform
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.lab.observation.telemetry import Observer
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault
-from snia_pts.lab.simulated.laboratory import simulated_dut
-from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.lab.simulated.preset import read_preset, simulated_dut
 from snia_pts.model.annotations import read_annotations
 from snia_pts.model.dut import AssumedSpeed
 from snia_pts.model.health import Health, HealthValue, alarms, write_amplification

@@ -41,7 +41,8 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.results.key_figures import key_figures
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.events import Event, RoundEvaluated
-from snia_pts.runner.resume import ResumeOptions, resume
+from snia_pts.runner.options import ResumeOptions
+from snia_pts.runner.resume import resume
 from snia_pts.runner.run import run
 from tests import tkperf_files
 from tests.command_line import assessed

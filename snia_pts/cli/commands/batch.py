@@ -11,9 +11,10 @@ from typing import Any
 from ...batch.folder import BatchDrive, BatchFolder
 from ...batch.processes import DriveOrder, Order, StartedDrive, start_drives, wait_until_begun
 from ...batch.resume import prepare_resume
-from ...batch.start import BatchRequest, default_side_by_side, prepare_batch
+from ...batch.start import BatchRequest, prepare_batch
 from ...errors import BatchIncomplete, Interrupted, UsageError, stop_cause
 from ...files import shell_quoted
+from ...lab.host.side_by_side import default_side_by_side
 from ...model.run_options import RunOptions
 from ...runner.caller import Caller
 from ...units import counted, whole_number

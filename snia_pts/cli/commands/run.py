@@ -12,9 +12,10 @@ from ...model.run_options import RunOptions
 from ...results.limit_checks import judgements, require_met, untested
 from ...results.result import TestResult
 from ...runner.caller import Caller
+from ...runner.options import split_options
 from ...runner.run import FinishedRun, estimate, run
 from ...runner.signals import stopped_by_signals
-from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_options
+from ...runner.suite import FinishedSuite, estimate_suite, run_suite
 from ..notifications.config import load_mail_config
 from ..notifications.content import Notification
 from ..notifications.notification import notify_on_exit

@@ -14,7 +14,6 @@ from typing import Any
 from ... import __version__
 from ...errors import DeviceFailed, HostFailed, PurgeFailed
 from ...files import create_file
-from ...model.dut import Dut
 from ...model.health import Health, HealthValue
 from ...model.histogram import Histogram
 from ...model.measurement import (
@@ -265,26 +264,6 @@ def _without_interruptions(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Measurement):
         return replace(outcome, timing=replace(outcome.timing, interruptions=0))
     return replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
-
-
-def simulated_dut(name: str, preset: Preset) -> Dut:
-    """Return the identity of a simulated drive."""
-    drive = preset.drive
-    return Dut(
-        path=f"sim:{name}",
-        kind="simulated",
-        model=drive.model,
-        serial=f"SIM-{Path(name).stem.upper()}"[:40],
-        firmware=drive.firmware,
-        bus=drive.bus,
-        capacity_bytes=drive.capacity_bytes,
-        logical_sector_bytes=drive.logical_sector_bytes,
-        physical_sector_bytes=4096,
-        rotational=drive.rotational,
-        write_cache=drive.write_cache,
-        discard=True,
-        write_cache_source="simulated",
-    )
 
 
 def _sample(number: int, ended_seconds: float, result: Slice, telemetry: TelemetrySample | None) -> Sample:

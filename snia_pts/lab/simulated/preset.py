@@ -10,7 +10,7 @@ from annotated_types import Ge, Le, MultipleOf
 
 from ...errors import UsageError
 from ...files import data_folder
-from ...model.dut import AssumedSpeed
+from ...model.dut import AssumedSpeed, Dut
 from ...model.raid import LINKS, fabric_mb_per_second
 from ...spec.toml_file import read_file
 from ...units import GB, KIB, MB
@@ -232,3 +232,23 @@ def read_preset(name: str) -> Preset:
             hint=f"Valid names: {', '.join(preset_names())}; or a file such as sim:./mine.toml.",
         )
     return read_file(path, Preset)
+
+
+def simulated_dut(name: str, preset: Preset) -> Dut:
+    """Return the identity of a simulated drive."""
+    drive = preset.drive
+    return Dut(
+        path=f"sim:{name}",
+        kind="simulated",
+        model=drive.model,
+        serial=f"SIM-{Path(name).stem.upper()}"[:40],
+        firmware=drive.firmware,
+        bus=drive.bus,
+        capacity_bytes=drive.capacity_bytes,
+        logical_sector_bytes=drive.logical_sector_bytes,
+        physical_sector_bytes=4096,
+        rotational=drive.rotational,
+        write_cache=drive.write_cache,
+        discard=True,
+        write_cache_source="simulated",
+    )
