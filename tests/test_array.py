@@ -132,6 +132,23 @@ def test_every_mistake_of_a_file_is_reported_at_once(tmp_path: Path) -> None:
         "  device: 'md0': expected /dev/md/NAME or /dev/mdN",
     ]
 
+    # Neither an unknown controller nor a mistake within a table hides the others.
+    path.write_text(
+        "format = 1\ncontroler = 'mdadm'\nlevel = 5\nmembers = ['/dev/sdb', '/dev/sdb']\nchunk = '63 KiB'\n"
+        "measured = {disk_iops = -1}\n"
+    )
+    with pytest.raises(SpecError) as refused:
+        read_layout(path)
+    assert str(refused.value).splitlines() == [
+        f"The array {path} has 6 mistakes:",
+        "  controller: missing key",
+        "  measured.disk_iops: -1: expected a number greater than 0",
+        "  controler: unknown key; did you mean controller?",
+        "  members: RAID 5 does not support 2 disks. Use at least 3 and at most 1000000 disks.",
+        "  members: '/dev/sdb' is listed 2 times",
+        "  chunk: '63 KiB': expected a power of two from 4 KiB to 64 MiB",
+    ]
+
 
 @pytest.mark.parametrize(
     ("changes", "text"),

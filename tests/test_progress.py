@@ -104,6 +104,16 @@ def test_the_plan_is_printed_first(folder: RunFolder) -> None:
     )
 
 
+@pytest.mark.parametrize(("seconds", "stamp"), [(5.1e-05, "0 s"), (0.0777, "0.1 s"), (59.97, "1 min 00 s")])
+def test_a_line_begins_with_the_elapsed_time_in_tenths_of_a_second(seconds: float, stamp: str) -> None:
+    """A line right after the start has no time in scientific notation."""
+    stream, now = io.StringIO(), [0.0]
+    progress = new_progress(read_specification("iops", "2.0.2", "enterprise").spec, "log", stream, now)
+    now[0] = seconds
+    progress.say("text")
+    assert stream.getvalue() == f"[{stamp}] text\n"
+
+
 def test_a_log_has_a_heartbeat(folder: RunFolder) -> None:
     """Within a round, a line comes every five minutes and no more often."""
     beats = [line for line in run_output(folder, "log", rounds=6).splitlines() if "point" in line]

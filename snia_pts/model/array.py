@@ -100,7 +100,7 @@ class Layout:
             if not (_BLOCK if self.software else _SLOT).fullmatch(name):
                 form = "a path such as /dev/sdb" if self.software else "enclosure and slot such as 252:0 or :0"
                 yield f"members: {name[:80]!r}: expected {form}"
-            elif self.members.count(name) > 1:
+            if self.members.count(name) > 1:
                 yield f"members: {name!r} is listed {self.members.count(name)} times"
         if len({name.startswith(":") for name in self.members}) > 1:  # "252:1,3" would be two slots of one enclosure.
             yield "members: expected an enclosure for all members, or for none"

@@ -227,7 +227,8 @@ class Progress:
         if self._mode == "none":
             return
         self.close()
-        self._write(f"[{duration(self._clock() - self._started)}] {text}\n")
+        elapsed = round(self._clock() - self._started, 1)  # not "5.1e-05 s"
+        self._write(f"[{duration(elapsed)}] {text}\n")
         self._last_output = self._clock()
 
     def _draw(self, text: Callable[[], str]) -> None:
