@@ -33,7 +33,7 @@ that of its parent::
      |- KernelFilesMissing 21   /proc or /sys is not mounted
      |- LibraryMissing     22   an optional Python library is not installed
      |- StoreError         23   a store of results cannot be used
-     |- RegressionFound    24   a key figure is worse than those of the last like runs
+     |- RegressionFound    24   a key figure is worse than in comparable runs
      |- RegressionUnknown  25   a key figure has no basis for a judgement
      |- BatchIncomplete    26   no test began on some drives of a batch
      |- RequestRefused     27   a host of a lab may not perform a request
@@ -398,7 +398,7 @@ class StoreError(SniaPtsError):
 
 @dataclass(kw_only=True, eq=False)
 class RegressionFound(SniaPtsError):
-    """A key figure of a run in a store is worse than those of the last like runs."""
+    """A key figure of a run in a store is worse than in the last comparable runs."""
 
     exit_code = 24
     message = "{regressions} of {total} key figures regressed."

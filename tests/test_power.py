@@ -243,7 +243,7 @@ def test_a_program_that_ends_is_a_problem(tmp_path: Path) -> None:
         assert meter is not None
         assert read_all(meter, 1) == [5.0]
         until = time.monotonic() + 30
-        while not meter._program.has_ended and time.monotonic() < until:
+        while not meter._program.has_exited and time.monotonic() < until:
             time.sleep(0.01)
         meter.read()
         meter.end()

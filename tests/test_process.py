@@ -514,7 +514,7 @@ def test_threads_work_when_they_are_released(tmp_path: Path) -> None:
     program.start()
     done_ns = program.wait_for_io_end(10)
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "e.process.json"}
-    assert not program.exited
+    assert not program.reap()
     list(program.iter_stdout(10))
     program.end()
 
@@ -580,7 +580,7 @@ def test_a_program_is_not_signalled_while_a_thread_ends(tmp_path: Path) -> None:
         [],
     )
     program.start()
-    for chunk in program.iter_stdout(10, reports=process.Reports(seconds=0.5, count=1)):
+    for chunk in program.iter_stdout(10, reports=process.ReportSchedule(seconds=0.5, count=1)):
         times += [(time.monotonic_ns() - program.started_ns) / 1e9] * len(chunk.split())
     program.end()
 
@@ -594,7 +594,7 @@ def test_a_program_is_signalled_at_the_requested_interval(tmp_path: Path) -> Non
     program, began, times = process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True), 0.0, []
     with program:
         began = time.monotonic()
-        for chunk in program.iter_stdout(10, reports=process.Reports(seconds=0.4, count=5)):
+        for chunk in program.iter_stdout(10, reports=process.ReportSchedule(seconds=0.4, count=5)):
             times += [time.monotonic() - began] * len(chunk.split())
 
     assert times == pytest.approx([1.0, 1.2, 1.6, 2.0], abs=0.2)
@@ -647,7 +647,7 @@ def test_a_missing_thread_releases_none(tmp_path: Path, monkeypatch: pytest.Monk
         child_signals=process.ChildSignalListener(),
     )
     program.start()
-    exited_by_then, late = program.exited, program.timed_out
+    exited_by_then, late = program.reap(), program.timed_out
     program.end()
 
     assert (exited_by_then, late, program.threads_missing) == (True, False, False)
@@ -695,7 +695,7 @@ def test_a_program_that_ends_before_its_release_is_reported(tmp_path: Path) -> N
         child_signals=process.ChildSignalListener(),
     )
     program.start()
-    exited_by_then = program.exited
+    exited_by_then = program.reap()
     program.end()
 
     assert (exited_by_then, program.finished.exit_code) == (True, 3)

@@ -96,13 +96,16 @@ def _same(one: TimeLine, other: TimeLine) -> bool:
 
 
 def end_seconds(line: TimeLine) -> float:
-    """Return how many of the last seconds of a continuous stimulus are evaluated as its end."""
+    """Return the length, in seconds, of the final part of a continuous stimulus that counts as its end."""
     rule = definitions().end
     return min(rule.seconds, rule.percent / 100 * line.ended_seconds[-1])
 
 
 def end_rows(line: TimeLine) -> range:
-    """Return the rows of a time line that form its end: the fewest last samples that together are long enough."""
+    """Return the rows of a time line that form its end.
+
+    They are the smallest number of final samples whose total time is at least ``end_seconds``.
+    """
     seconds, first = 0.0, len(line)
     required = end_seconds(line) * (1 - 1e-9) if first else 0.0
     while first and seconds < required:
@@ -120,9 +123,10 @@ def mean_at_end(line: TimeLine) -> float:
 
 
 def back_to_baseline(line: TimeLine, baseline_iops: float, mean_seconds: float) -> RecoveryTime:
-    """Return when the IOPS of ``line`` are back at a baseline: within the tolerance to the end, at least for the dwell.
+    """Return when the IOPS of ``line`` return to the baseline.
 
-    The means are over ``mean_seconds``, the length of the samples of the baseline, so that both are comparable.
+    They must then stay within the tolerance until the end of the line, and for at least the dwell.  The means are over
+    ``mean_seconds``, the length of the baseline's samples, so that line and baseline are comparable.
     """
     tolerance = baseline_iops * definitions().recovery.tolerance_percent / 100
     return _recovery_time(iops_means(line, mean_seconds), baseline_iops - tolerance, baseline_iops + tolerance)

@@ -1,7 +1,8 @@
-"""The agent of a host: fetches the runs of its queue, starts each once, and reports what becomes of it.
+"""The agent of a host: fetches the runs of its queue, starts each run once, and reports its state.
 
-It only looks at the state of runs (``run_state``); a run is a process of its own.  So the agent and the database can
-end and start again at any time: a run that is delivered again is attached to.
+It only reads the state of runs (``run_state``); each run is a separate process.  So the agent and the database can end
+and start again at any time.  If the queue delivers a run again, the agent attaches to its process instead of starting a
+second one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..record.ends import read_ends
 from ..record.folder import RunFolder
 from ..record.result_xml import stored_verdict
 from ..record.suite import SuiteFolder
+from ..units import counted
 from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
@@ -42,17 +44,24 @@ _HEARTBEAT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 _RESULTS_SECONDS = 5.0
 _RECONNECT_SECONDS = 1.0
-#: As the migration ``output`` checks it.
+#: Maximum output bytes per call.  The database migration ``output`` enforces the same limit.
 _OUTPUT_BYTES = 65_536
 #: The exit codes of a run whose measurements are complete.
 _COMPLETE = (0, LimitsMissed.exit_code)
-_UNKNOWN = "It was started, but the state folder of this host does not have it: look at the drive before you resume it."
+_UNKNOWN_RUN_MESSAGE = (
+    "The run was started, but this host's state folder has no record of it. "
+    "Check the state of the drive before you resume the run."
+)
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
-    """What the database has of a run: ``stop`` and ``resume`` are what people want; ``obstacle`` may be empty."""
+class _RunRow:
+    """The database's row of a run.
+
+    ``state`` is its state, ``stop`` and ``resume`` are the requested actions (empty if none), and ``obstacle`` is the
+    reason why it must not start (empty if none).
+    """
 
     state: str
     stop: str
@@ -61,7 +70,7 @@ class _Wish:
 
 
 class Agent:
-    """The agent of a host.  ``say`` is called with a sentence for each event."""
+    """The agent of a host.  ``say`` is called with a message for each event."""
 
     def __init__(self, configuration: AgentConfiguration, runs: HostRuns, say: Callable[[str], None]) -> None:
         self._configuration = configuration
@@ -70,7 +79,7 @@ class Agent:
         self._say = say
         self._sender = ResultSender(self._parameters, runs, say)
         self._stopping = asyncio.Event()
-        self._wishes: Mapping[UUID, _Wish] = {}
+        self._run_rows: Mapping[UUID, _RunRow] = {}
         self._changed = asyncio.Condition()
         self._active: set[UUID] = set()
         self._output_sizes: dict[UUID, int] = {}
@@ -79,7 +88,7 @@ class Agent:
         self._reachable: bool | None = None
 
     async def serve(self) -> None:
-        """Serve the queue of this host until a signal, through all failures of the database."""
+        """Serve the queue of this host until a signal; reconnect after each failure of the database."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
@@ -100,14 +109,15 @@ class Agent:
             drives = json.dumps(await asyncio.to_thread(present_drives, configuration))
             await self._query("SELECT lab_hello(%s, %s)", __version__, drives)
             await self._query("SELECT lab_facts(%s, %s)", configuration.side_by_side, drives)
-            app = worker_app(self._parameters, self._ensure)
+            app = worker_app(self._parameters, self._run_job)
             async with app.open_async():
                 reclaimed = await reclaim(app, configuration.host)
-                self._report_reachable(reachable=True, reason=f"{reclaimed} unfinished")
+                self._report_reachable(reachable=True, reason=f"{counted(reclaimed, 'unfinished job')} taken over")
                 await self._serve_queue(app)
 
     async def _serve_queue(self, app: App) -> None:
-        # Only one run of a drive is fetched at a time, and those of the drives that are held wait here.
+        # Each drive has at most one fetched job.  The job of a held drive occupies its place while it waits.
+        # + 1: a job of a drive that is no longer configured is refused even while every other place is occupied.
         concurrency = len(self._configuration.drives) + 1
         tasks = [
             asyncio.create_task(work(app, self._configuration.host, concurrency)),
@@ -130,15 +140,15 @@ class Agent:
             await asyncio.sleep(_HEARTBEAT_SECONDS)
 
     async def _results(self) -> None:
-        """Send the results of the runs that have ended, until the controller has them."""
+        """Send the results of runs that have ended, until the controller has received them."""
         while True:
             await asyncio.to_thread(self._sender.send_all, self._stopping.is_set)
             await asyncio.sleep(_RESULTS_SECONDS)
 
     async def _refresh(self) -> None:
-        """Tell the database that this agent lives, and read what people want of its runs."""
-        self._wishes = {
-            row["run_id"]: _Wish(state=row["state"], stop=row["stop"], resume=row["resume"], obstacle=row["obstacle"])
+        """Report to the database that this agent is alive, and read the rows of its runs."""
+        self._run_rows = {
+            row["run_id"]: _RunRow(state=row["state"], stop=row["stop"], resume=row["resume"], obstacle=row["obstacle"])
             for row in await self._query("SELECT * FROM lab_heartbeat()")
         }
         await self._notify()
@@ -154,20 +164,20 @@ class Agent:
             self._changed.notify_all()
 
     def _report_reachable(self, *, reachable: bool, reason: str) -> None:
-        """Say once that the database is reachable, or is not."""
+        """Report each change between a reachable and an unreachable database once."""
         if reachable != self._reachable:
             name = name_of(self._parameters)
-            self._say(f"serves {name} ({reason})" if reachable else f"cannot reach {name}, tries again: {reason}")
+            self._say(f"connected to {name}; {reason}" if reachable else f"cannot reach {name}, retrying: {reason}")
         self._reachable = reachable
 
     # -- a run ---------------------------------------------------------------------------------------------------------
 
-    async def _ensure(self, run_id: UUID) -> None:
+    async def _run_job(self, run_id: UUID) -> None:
         """Start or attach to a run, wait for its end, and report it."""
         try:
             request = await self._request(run_id)
             if request is None:
-                self._say(f"run {run_id}: it is not a run of this host")
+                self._say(f"run {run_id}: belongs to another host")
                 return
             self._configuration.drive(request)
             await self._perform(request)
@@ -176,7 +186,7 @@ class Agent:
         except DATABASE_ERRORS:
             raise
         except Exception as error:
-            self._say(f"run {run_id}: unexpected error, tries again: {error!r}")
+            self._say(f"run {run_id}: unexpected error, retrying: {error!r}")
             raise
         finally:
             self._active.discard(run_id)
@@ -185,7 +195,7 @@ class Agent:
             await self._notify()
 
     async def _request(self, run_id: UUID) -> RunRequest | None:
-        """Return a request of this host; None for another one.  Raises SpecError for an invalid one."""
+        """Return the request of a run; None if the run belongs to another host.  Raises SpecError if it is invalid."""
         rows = await self._query("SELECT request, submitted FROM lab_request WHERE run_id = %s", run_id)
         if not rows:
             return None
@@ -196,12 +206,12 @@ class Agent:
         run_id = request.run_id
         await self._refresh()
         outcome = await asyncio.to_thread(self._runs.state, run_id)
-        wish = self._wishes.get(run_id)
-        if wish is None and not isinstance(outcome, Running):
+        row = self._run_rows.get(run_id)
+        if row is None and not isinstance(outcome, Running):
             return None  # its end was reported before
-        if wish and outcome is None and wish.state == "running":
-            return await self._report(run_id, "lost", None, message=_UNKNOWN)
-        resume, sent = wish.resume if wish else "", ""
+        if row and outcome is None and row.state == "running":
+            return await self._report(run_id, "lost", None, message=_UNKNOWN_RUN_MESSAGE)
+        resume, sent = row.resume if row else "", ""
         while True:
             if isinstance(outcome, Running):
                 self._active.add(run_id)
@@ -213,24 +223,27 @@ class Agent:
             elif isinstance(outcome, Ended) and not resume:
                 return await self._report_end(run_id, outcome)
             elif isinstance(outcome, Lost) and outcome.decision == "hold" and not resume:
-                return await self._report(run_id, "lost", None, message=_lost(outcome), folder=outcome.folder)
+                return await self._report(run_id, "lost", None, message=_lost_message(outcome), folder=outcome.folder)
             elif await self._may_start(run_id):
                 outcome, resume = await self._start(request, resume), ""
             else:
                 state = "cancelled" if outcome is None else "stopped"
-                return await self._report(run_id, state, None, message="It was stopped while it waited.")
+                return await self._report(run_id, state, None, message="It was stopped while it waited to start.")
 
     async def _stop_if_requested(self, run_id: UUID, sent: str) -> str:
-        """Pass on a request to stop a run; return the last one that was passed on."""
-        wish = self._wishes.get(run_id)
-        if wish and wish.stop not in ("", sent):
+        """Forward a request to stop a run; return the last ``stop`` that was forwarded."""
+        row = self._run_rows.get(run_id)
+        if row and row.stop not in ("", sent):
             with suppress(NotRunning):  # it is about to start, or has just ended
-                await asyncio.to_thread(self._runs.stop, run_id, at_once=wish.stop == "now")
-                return wish.stop
+                await asyncio.to_thread(self._runs.stop, run_id, at_once=row.stop == "now")
+                return row.stop
         return sent
 
     async def _send_output(self, run_id: UUID, *, has_ended: bool) -> None:
-        """Send the lines that a run has printed and that the database does not have, also an incomplete last one."""
+        """Send the complete lines that the database does not have yet.
+
+        When the run has ended, also send an incomplete last line.
+        """
         path = RunState.of(self._configuration.state_folder, run_id).output
         size = self._output_sizes.get(run_id)
         if size is None:
@@ -238,25 +251,25 @@ class Agent:
         while content := await asyncio.to_thread(_read_lines, path, size, is_complete=has_ended):
             stored = await self._add_output(run_id, size, content)
             if stored == size:
-                break  # the database takes no more of this run
+                break  # the database accepts no more output of this run
             size = stored
         self._output_sizes[run_id] = size
 
     async def _add_output(self, run_id: UUID, start: int, content: bytes) -> int:
-        """Add output of a run to the database; return how much of it the database has."""
+        """Add output of a run to the database; return the number of bytes that the database has."""
         rows = await self._query("SELECT lab_add_output(%s, %s, %s) AS stored", run_id, start, content)
         return int(rows[0]["stored"])
 
     async def _may_start(self, run_id: UUID) -> bool:
-        """Wait until nothing hinders the start of a run, and a place is free; False if it is to be stopped."""
+        """Wait until a run has no obstacle and a place is free, then return True; return False if it must not start."""
         reason = ""
         while True:
-            wish, others = self._wishes.get(run_id), self._active - {run_id}
-            if wish is None or wish.stop:
+            row, others = self._run_rows.get(run_id), self._active - {run_id}
+            if row is None or row.stop:
                 return False
-            obstacle = wish.obstacle
+            obstacle = row.obstacle
             if not obstacle and len(others) >= self._configuration.side_by_side:
-                obstacle = f"{len(others)} runs go on side by side"
+                obstacle = f"{counted(len(others), 'run')} in progress, the limit of side_by_side"
             if not obstacle:
                 self._active.add(run_id)
                 return True
@@ -267,7 +280,7 @@ class Agent:
                 await self._changed.wait()
 
     async def _start(self, request: RunRequest, resume: str) -> Outcome:
-        """Start or resume a run; waits while the process of another run still has the drive."""
+        """Start or resume a run; wait while the process of another run still uses the drive."""
         reason = ""
         while True:
             try:
@@ -279,7 +292,7 @@ class Agent:
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _start_or_resume(self, request: RunRequest, resume: str) -> Outcome:
-        """Start a run, or resume it as a person or the policy for lost runs wants it."""
+        """Start a run, or resume it as a user or the policy for lost runs requires."""
         outcome = self._runs.state(request.run_id)
         if isinstance(outcome, Lost) and not resume and outcome.decision != "hold":
             resume = outcome.decision
@@ -310,8 +323,8 @@ class Agent:
 
 
 @contextmanager
-def only_agent(state_folder: Path) -> Iterator[None]:
-    """Keep other agents away from a state folder; raises AgentRunning."""
+def lock_state_folder(state_folder: Path) -> Iterator[None]:
+    """Lock a state folder against other agents; raises AgentRunning."""
     make_private_folder(state_folder)
     path = state_folder / "agent"
     descriptor = lock_file(path)
@@ -324,7 +337,7 @@ def only_agent(state_folder: Path) -> Iterator[None]:
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, but no longer than this."""
+    """Wait for an event, at most ``seconds``."""
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
@@ -332,9 +345,9 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 def _read_lines(path: Path, start: int, *, is_complete: bool) -> bytes:
-    """Return complete lines of a file from a byte on, at most what the database takes at once.
+    """Return the complete lines of a file from offset ``start``, at most 64 KiB.
 
-    The last line of a file that ``is_complete`` may have no end.
+    If ``is_complete``, the last line may lack its newline.  A chunk of 64 KiB is not cut at the end of a line.
     """
     try:
         with path.open("rb") as file:
@@ -346,7 +359,7 @@ def _read_lines(path: Path, start: int, *, is_complete: bool) -> bytes:
 
 
 def _verdict(folder: Path) -> str:
-    """Return the verdicts of the finished tests of a run, as result.xml states them."""
+    """Return the verdicts of a run's finished tests from result.xml."""
     try:
         suite = SuiteFolder.existing(folder)
         runs = [(test, suite.run_folder(test)) for test in suite.tests] if suite else [("", RunFolder(path=folder))]
@@ -362,5 +375,6 @@ def _verdict(folder: Path) -> str:
     return "; ".join(verdicts)
 
 
-def _lost(outcome: Lost) -> str:
-    return f"Its process is gone without an end ({outcome.progress}), started {outcome.starts} times."
+def _lost_message(outcome: Lost) -> str:
+    starts = counted(outcome.starts, "time")
+    return f"Its process disappeared without recording an exit code ({outcome.progress}); it was started {starts}."

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..cli.main import run_reported
 from ..lab.process.detached import close_order
-from .agent import Agent, only_agent
+from .agent import Agent, lock_state_folder
 from .configuration import read_configuration
 from .run_state import HostRuns
 
@@ -29,7 +29,7 @@ def run_detached(order: Mapping[str, Any]) -> None:
 
 def _serve(path: Path) -> int:
     configuration = read_configuration(path)
-    with only_agent(configuration.state_folder):
+    with lock_state_folder(configuration.state_folder):
         asyncio.run(Agent(configuration, HostRuns(configuration), _say).serve())
     return 0
 

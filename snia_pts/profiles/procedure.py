@@ -50,14 +50,17 @@ class Point(NamedPoint):
 
 
 def profile(spec: ProfileSpec, dut: Dut) -> Procedure[None]:
-    """Yield the steps of a profile on ``dut``.  Raises TargetUnfit before the first step if ``dut`` cannot run one."""
+    """Yield the steps of a profile on ``dut``.
+
+    Raises TargetUnfit before the first step if ``dut`` cannot run one of the points.
+    """
     all_points = points(spec, dut)
     if spec.purge:
         yield Purge()
     passes: dict[str, int] = {}
     if spec.fill:
-        for count in dict.fromkeys(point.workload.file_count for point in all_points):
-            yield from run_continuous(_fill(dut, all_points, count))
+        for file_count in dict.fromkeys(point.workload.file_count for point in all_points):
+            yield from run_continuous(_fill(dut, all_points, file_count))
     for settings in spec.settings():
         points_of_settings = [point for point in all_points if point.settings == settings]
         for number in range(1, spec.repeats + 1):
@@ -198,7 +201,7 @@ def axis_label(key: str, value: Scalar) -> str:
     match key:
         case "block_size" | "range":
             size = 0 if value == WHOLE else parse_size(str(value))
-            return block_size(size) if key == "block_size" else f"over {_binary(size) if size else 'all'}"
+            return block_size(size) if key == "block_size" else f"over {_format_binary_size(size) if size else 'all'}"
         case "thread_count":
             return f"T{value}"
         case "queue_depth":
@@ -210,23 +213,23 @@ def axis_label(key: str, value: Scalar) -> str:
     return f"{key.removeprefix('fio.')}={fio_value(value)}"
 
 
-def _binary(size: int) -> str:
-    """Return a size in the largest binary unit of which it is a multiple."""
+def _format_binary_size(size: int) -> str:
+    """Return a size in the largest binary unit that divides it."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if size % 1024**power == 0:
             return f"{size // 1024**power} {unit}"
     return f"{size} B"
 
 
-def _fill(dut: Dut, all_points: tuple[Point, ...], count: int) -> ContinuousStimulus:
-    """Return the stimulus that writes the range of all points on ``count`` files once, sequentially."""
-    stimuli = [point.stimulus for point in all_points if point.workload.file_count == count]
+def _fill(dut: Dut, all_points: tuple[Point, ...], file_count: int) -> ContinuousStimulus:
+    """Return the stimulus that writes the range of all points on ``file_count`` files once, sequentially."""
+    stimuli = [point.stimulus for point in all_points if point.workload.file_count == file_count]
     end = max(stimulus.range_offset_bytes + stimulus.range_bytes for stimulus in stimuli)
     sector = dut.logical_sector_bytes
-    size = end if count > 1 else min(dut.capacity_bytes, -(-end // sector) * sector)
-    block = min(_FILL_BYTES, size) if count == 1 else math.gcd(_FILL_BYTES, size // count)
+    size = end if file_count > 1 else min(dut.capacity_bytes, -(-end // sector) * sector)
+    block = min(_FILL_BYTES, size) if file_count == 1 else math.gcd(_FILL_BYTES, size // file_count)
     return ContinuousStimulus(
-        part=f"{count} files" if count > 1 else "",
+        part=f"{file_count} files" if file_count > 1 else "",
         phase="fill",
         stimulus=Stimulus(
             access="SEQ",
@@ -237,6 +240,6 @@ def _fill(dut: Dut, all_points: tuple[Point, ...], count: int) -> ContinuousStim
             range_offset_bytes=0,
             range_bytes=size,
             passes=1,
-            options=((FILE_COUNT, str(count)),) if count > 1 else (),
+            options=((FILE_COUNT, str(file_count)),) if file_count > 1 else (),
         ),
     )

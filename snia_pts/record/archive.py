@@ -1,4 +1,7 @@
-"""The archive of a run: its folder as one compressed file, ``NAME.tar.xz``, which is read without unpacking it."""
+"""The archive of a run: its folder as one compressed file, ``NAME.tar.xz``.
+
+Commands read an archive directly; the user need not unpack it.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,11 @@ from .folder import RunFolder, unreadable
 
 SUFFIX = ".tar.xz"
 _CHUNK_BYTES = MIB
-#: Limits of an archive that is read: files and folders, the content of all files, a header, the decompressor's memory.
+#: Limits when reading: number of files and folders, content of all files, size of a header, decompressor's memory.
 _MAX_FILES, _MAX_BYTES, _MAX_HEADER_BYTES, _MEMORY_BYTES = 100_000, 64 * GIB, MIB, 128 * MIB
-#: What stays free on the disk of temporary files.
+#: Space that unpacking leaves free on the disk of temporary files.
 _RESERVE_BYTES = 256 * MIB
-#: Files of a folder that list the tests in its subfolders: those of ``record.suite`` and ``batch``.
+#: Files in which ``record.suite`` and ``batch`` list the tests in the subfolders of a folder.
 _LISTS_OF_TESTS = ("suite.json", "batch.json")
 _HINT = "Restore it from a backup; its SHA-256 is in the store."
 _SPACE_HINT = "Free space for temporary files, or name another folder in the environment variable TMPDIR."
@@ -49,15 +52,15 @@ def is_archive(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[RunFolder]:
-    """Yield the run folder at ``path``; an archive is unpacked into a temporary folder, which is removed at the end.
+    """Yield the run folder at ``path``; unpack an archive into a temporary folder, and remove this folder at the end.
 
-    Whether a run is there is not checked.  Raises RecordError, which names the archive.
+    Does not check whether the folder contains a run.  Raises RecordError with the path of the archive.
     """
     if not is_archive(path):
         yield RunFolder(path=path)
         return
     with ExitStack() as stack:
-        with _naming(path):
+        with _errors_as_record_error(path):
             folder = stack.enter_context(temporary_folder()) / "run"
             _unpack(path, folder)
         try:
@@ -72,17 +75,17 @@ def opened(path: Path) -> Iterator[RunFolder]:
 
 @contextmanager
 def opened_journal(path: Path) -> Iterator[IO[bytes]]:
-    """Yield the journal of the run at ``path``, to read it once; an archive, whose first file it is, is not unpacked.
+    """Yield the journal of the run at ``path``; it can be read once.
 
-    Raises RecordError and OSError.
+    An archive is not unpacked: the journal is its first file.  Raises RecordError and OSError.
     """
     journal = RunFolder(path=path).journal
     if not is_archive(path):
         with open_regular(journal) as file:
             yield file
         return
-    with _naming(path), closing(_members(path)) as members:
-        content = next((content for place, content in members if place == journal.name), None)
+    with _errors_as_record_error(path), closing(_members(path)) as members:
+        content = next((content for relative_path, content in members if relative_path == journal.name), None)
         if content is None:
             raise RecordError(path=path, reason=f"it has no {journal.name}", hint=_HINT)
         yield content
@@ -94,11 +97,11 @@ def opened_journal(path: Path) -> Iterator[IO[bytes]]:
 def pack(folder: Path, archive: Path) -> str:
     """Write the archive of a folder, and compare it with the folder; return the SHA-256 of the archive.
 
-    A crash leaves no partial archive.  Raises RecordError if the folder has anything but folders and regular files, or
-    changes meanwhile, OSError, and RunFolderError if other users may change a folder.
+    A crash leaves no partial archive.  Raises RecordError if the folder contains special files or symlinks, or changes
+    while it is packed.  Raises RunFolderError if other users can change a folder.  Raises OSError.
     """
     with keep_folder_open(folder):
-        replace_file(archive, _packed(folder, archive.name.removesuffix(SUFFIX)))
+        replace_file(archive, _pack_stream(folder, archive.name.removesuffix(SUFFIX)))
         try:
             _require_equal(folder, archive)
         except BaseException:
@@ -120,69 +123,75 @@ def digest(archive: Path) -> str:
 
 
 def folder_content(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """Return everything in a folder with its state: the journal, then by name, a folder before its files."""
-    found = list[tuple[str, os.stat_result]]()
+    """Return the relative path and lstat result of every entry in a folder.
+
+    The entries are sorted by name; the journal is first, and a folder precedes its files.  Raises RecordError for
+    special files and symlinks.
+    """
+    entries = list[tuple[str, os.stat_result]]()
     for parent, folders, files in os.walk(folder, onerror=_raise):
         for path in (Path(parent, name) for name in (*folders, *files)):
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
                 raise RecordError(path=path, reason="it is neither a folder nor a regular file", hint="Remove it.")
-            found.append((str(path.relative_to(folder)), status))
-    return sorted(found, key=lambda item: (item[0] != "journal.jsonl", item[0].split("/")))
+            entries.append((str(path.relative_to(folder)), status))
+    return sorted(entries, key=lambda item: (item[0] != "journal.jsonl", item[0].split("/")))
 
 
 def _raise(error: OSError) -> None:
     raise error
 
 
-def _packed(folder: Path, name: str) -> Iterator[bytes]:
+def _pack_stream(folder: Path, name: str) -> Iterator[bytes]:
     compressor = lzma.LZMACompressor(check=lzma.CHECK_SHA256)
-    for place, status in folder_content(folder):
-        member = tarfile.TarInfo(f"{name}/{place}")
+    for relative_path, status in folder_content(folder):
+        member = tarfile.TarInfo(f"{name}/{relative_path}")
         member.mtime, is_folder = int(status.st_mtime), stat.S_ISDIR(status.st_mode)
         member.type, member.mode = (tarfile.DIRTYPE, 0o755) if is_folder else (tarfile.REGTYPE, 0o644)
         member.size = 0 if is_folder else status.st_size
         yield compressor.compress(member.tobuf(tarfile.PAX_FORMAT))
         if not is_folder:
-            with open_regular(folder / place) as file:
-                for chunk in _exactly(file, member.size, folder / place):
+            with open_regular(folder / relative_path) as file:
+                for chunk in _read_exactly(file, member.size, folder / relative_path):
                     yield compressor.compress(chunk)
         yield compressor.compress(bytes(-member.size % tarfile.BLOCKSIZE))
     yield compressor.compress(bytes(2 * tarfile.BLOCKSIZE))
     yield compressor.flush()
 
 
-def _exactly(file: BufferedReader, size: int, path: Path) -> Iterator[bytes]:
+def _read_exactly(file: BufferedReader, size: int, path: Path) -> Iterator[bytes]:
     while size:
         chunk = file.read(min(size, _CHUNK_BYTES))
         if not chunk:
-            raise _changed(path)
+            raise _changed_error(path)
         size -= len(chunk)
         yield chunk
 
 
-def _changed(path: Path) -> RecordError:
+def _changed_error(path: Path) -> RecordError:
     return RecordError(path=path, reason="it changed while it was packed", hint="Try again.")
 
 
 def _require_equal(folder: Path, archive: Path) -> None:
-    """Raise RecordError unless an archive has everything in a folder, and nothing else."""
-    packed = _compared(folder, archive)
-    for place, is_equal in packed.items():
+    """Raise RecordError unless an archive has the same content as a folder."""
+    packed = _compare(folder, archive)
+    for relative_path, is_equal in packed.items():
         if not is_equal:
-            raise _changed(folder / place)
-    if packed.keys() != {place for place, _ in folder_content(folder)}:
-        raise _changed(folder)
+            raise _changed_error(folder / relative_path)
+    if packed.keys() != {relative_path for relative_path, _ in folder_content(folder)}:
+        raise _changed_error(folder)
 
 
-def _compared(folder: Path, archive: Path) -> dict[str, bool]:
-    """Return for everything in an archive whether it is, unchanged, in a folder."""
-    with _naming(archive):
-        return {place: _is_equal(folder / place, content) for place, content in _members(archive)}
+def _compare(folder: Path, archive: Path) -> dict[str, bool]:
+    """Return for each entry of an archive, by relative path, whether the folder has the same entry."""
+    with _errors_as_record_error(archive):
+        return {
+            relative_path: _is_equal(folder / relative_path, content) for relative_path, content in _members(archive)
+        }
 
 
 def _is_equal(path: Path, content: IO[bytes] | None) -> bool:
-    """Return whether there is a file with this content; for None, whether there is a folder."""
+    """Return whether ``path`` is a file with this content; if ``content`` is None, whether ``path`` is a folder."""
     if content is None or not path.is_file():
         return content is None and path.is_dir()
     try:
@@ -202,27 +211,28 @@ def _is_equal(path: Path, content: IO[bytes] | None) -> bool:
 
 
 def remove_packed(folder: Path, archive: Path) -> None:
-    """Remove a folder whose content is, unchanged, in its archive: the journal first, so that the rest is no run.
+    """Remove a folder after checking that the archive contains all of it.
 
-    It can be killed and called again.  Raises FolderKept before it removes anything if the folder has something else,
-    or if a batch or suite would test the drive again without it.
+    The journal is removed first, so that a partly removed folder is not taken for a run.  The call can be killed and
+    repeated.  Raises FolderKept, before removing anything, if the folder contains something that is not in the archive,
+    or if a batch or suite lists it: resume would repeat that test if the folder were missing.
     """
     if not os.path.lexists(folder):
         return
     for name in _LISTS_OF_TESTS:
         if os.path.lexists(folder.parent / name):
-            reason = f"{name} of {folder.parent} lists its test, which resume would start again"
+            reason = f"{name} of {folder.parent} lists its test; without it, resume would repeat the test"
             raise FolderKept(path=folder, reason=reason, hint=f"Keep it there; the run is in {archive}, too.")
     with keep_folder_open(folder):
-        content, packed = folder_content(folder), _compared(folder, archive)
-        for place, _ in content:
-            if not packed.get(place):
-                reason = f"{place} differs from the archive, or is not in it"
+        content, packed = folder_content(folder), _compare(folder, archive)
+        for relative_path, _ in content:
+            if not packed.get(relative_path):
+                reason = f"{relative_path} differs from the archive, or the archive does not contain it"
                 raise FolderKept(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
-        subfolders = [folder / place for place, status in content if stat.S_ISDIR(status.st_mode)]
-        for place, status in content:
+        subfolders = [folder / relative_path for relative_path, status in content if stat.S_ISDIR(status.st_mode)]
+        for relative_path, status in content:
             if not stat.S_ISDIR(status.st_mode):
-                _remove(folder / place, remove)
+                _remove(folder / relative_path, remove)
         for path in reversed(subfolders):
             _remove(path, remove_folder)
     _remove(folder, remove_folder)
@@ -234,15 +244,15 @@ def _remove(path: Path, remove_it: Callable[[Path], None]) -> None:
         remove_it(path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FolderKept(path=path, reason=reason, hint="Run this as a user who may remove it.") from None
+        raise FolderKept(path=path, reason=reason, hint="Repeat this as a user who may remove it.") from None
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _naming(archive: Path) -> Iterator[None]:
-    """Convert the errors of an archive's content to a RecordError that names it."""
+def _errors_as_record_error(archive: Path) -> Iterator[None]:
+    """Convert errors in the content of an archive to a RecordError with the path of the archive."""
     try:
         yield
     except SniaPtsError:
@@ -258,26 +268,27 @@ def _unpack(archive: Path, folder: Path) -> None:
     with directory(folder.parent):
         make_folder(folder, new=True)
     with keep_folder_open(folder):
-        for place, content in _members(archive, free_bytes):
+        for relative_path, content in _members(archive, free_bytes):
             try:
                 if content is None:
-                    make_folder(folder / place, new=True)
+                    make_folder(folder / relative_path, new=True)
                 else:
-                    with create(folder / place) as file:
+                    with create(folder / relative_path) as file:
                         shutil.copyfileobj(content, file, _CHUNK_BYTES)
             except (FileExistsError, RunFolderError):
-                raise ValueError(f"it has {place} twice") from None
+                raise ValueError(f"it contains {relative_path} twice") from None
 
 
 def _members(archive: Path, free_bytes: int | None = None) -> Generator[tuple[str, IO[bytes] | None]]:
-    """Yield everything in an archive by its place in the run folder: a file, or None for a folder.
+    """Yield the path of each entry, relative to the run folder, and the content of a file or None for a folder.
 
-    Raises OSError, also if all files have more than ``free_bytes``, and the errors that ``_naming`` converts.
+    Raises OSError, also if the total size exceeds ``free_bytes``, and the errors that ``_errors_as_record_error``
+    converts.
     """
     total_bytes, top = 0, ""
     with open_regular(archive) as file:
         stream = _Decompressed(file)
-        members = tarfile.open(mode="r|", fileobj=cast("IO[bytes]", stream))  # noqa: SIM115 - it has no file of its own
+        members = tarfile.open(mode="r|", fileobj=cast("IO[bytes]", stream))  # noqa: SIM115 - it opens no file
         for number, member in enumerate(members):
             if not (member.isfile() or member.isdir()) or member.issparse():
                 raise ValueError(f"{member.name!r} is neither a folder nor a regular file")
@@ -296,7 +307,10 @@ def _members(archive: Path, free_bytes: int | None = None) -> Generator[tuple[st
 
 
 class _Decompressed:
-    """The content of a file in the format xz, read with limited memory: tarfile reads a header of any size whole."""
+    """The decompressed content of an xz file, with limited memory.
+
+    The limit is needed because tarfile reads a whole header into memory, whatever its size.
+    """
 
     def __init__(self, file: BufferedReader) -> None:
         self._file, self._allowed = file, 0
@@ -304,13 +318,13 @@ class _Decompressed:
         self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
 
     def allow(self, size: int) -> None:
-        """Allow the reader the content of a file, and the headers of the next one."""
+        """Permit reading ``size`` bytes of file content, plus the headers of the next file."""
         self._allowed = size + _MAX_HEADER_BYTES
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes; none at the end.
+        """Return up to ``size`` bytes; empty at the end.
 
-        Raises EOFError if the end of the file is missing, and ValueError if more is read than is allowed.
+        Raises EOFError if the end of the file is missing, and ValueError if more is read than ``allow`` permits.
         """
         while not self._decompressor.eof:
             chunk = self._file.read(_CHUNK_BYTES) if self._decompressor.needs_input else b""

@@ -23,15 +23,15 @@ from .sections.steady_state import slug
 from .tables import NOT_APPLICABLE, Column, Table, aligned, number_columns, thousands
 from .tests import demand_plots
 
-#: How a group of a figure names its metric.
+#: Short metric names for the labels of bar groups.
 _SHORT = {
     "iops": "IOPS",
     "mb_per_second": "MB/s",
     "average_response_ms": "ART",
     "response_99.9_percent_ms": "99.9 %",
 }
-#: The lots of a metric are in one table.
-_HEADINGS = {"Point": 24, "Units": 7, "Mean": 12, "Deviation": 12, "Dev. (%)": 9, "Min": 12, "Max": 12}
+#: Column headings of the lot tables, with their widths.
+_HEADINGS = {"Point": 22, "Units": 7, "Mean": 12, "Std. dev.": 11, "Std. dev. (%)": 12, "Min": 12, "Max": 12}
 
 
 def heat_maps(
@@ -48,12 +48,12 @@ def heat_maps(
         return
     reference, *others = names.values()
     for loop in first.loops:
-        placed = {place: by_point[at] for place, at in _points(first, loop) if at in by_point}
-        across, down = (side.only({place[index] for place in placed}) for index, side in enumerate(sides))
+        by_cell = {cell: by_point[at] for cell, at in _points(first, loop) if at in by_point}
+        across, down = (side.only({cell[index] for cell in by_cell}) for index, side in enumerate(sides))
         if len(across.keys) < 2 or len(down.keys) < 2:
             continue
         for index, (letter, name) in enumerate(zip(list(names)[1:], others, strict=True), start=1):
-            changes = {place: row.differences[index] for place, row in placed.items()}
+            changes = {cell: row.differences[index] for cell, row in by_cell.items()}
             part = f" - {loop.part}" if loop.part else ""
             title = f"{_SHORT[metric]} Difference - {letter} from {next(iter(names))}{part}"
             figure = Figure(
@@ -62,13 +62,13 @@ def heat_maps(
                 f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference excludes 0 (blue is better, orange "
                 "worse). Grey: it includes 0. White: no interval; a window is not steady or has too few rounds.",
                 alt=f"Heat map: difference in percent at every {down.title} and {across.title}.",
-                draw=partial(differences.heat_map, changes, across, down, better=_better(placed)),
+                draw=partial(differences.heat_map, changes, across, down, better=_better(by_cell)),
             )
             yield Page(title=title, blocks=(figure,))
 
 
-def _better(placed: Mapping[tuple[int, int], ComparedFigure]) -> Better:
-    return next(iter(placed.values())).better or "more"
+def _better(by_cell: Mapping[tuple[int, int], ComparedFigure]) -> Better:
+    return next(iter(by_cell.values())).better or "more"
 
 
 def _sides(result: TestResult) -> tuple[Side, Side] | None:
@@ -80,9 +80,9 @@ def _sides(result: TestResult) -> tuple[Side, Side] | None:
 
 
 def _points(result: TestResult, loop: Loop) -> Iterator[tuple[tuple[int, int], str]]:
-    """Return the place, across and down, and the name of each point of a loop."""
-    place = demand_plots.place if isinstance(result.facts.spec, DemandSpec) else _mix_and_size
-    return ((place(measured.stimulus), at) for at, (measured, *_) in loop_points(result, loop))
+    """Return the cell, across and down, and the name of each point of a loop."""
+    cell_of = demand_plots.place if isinstance(result.facts.spec, DemandSpec) else _mix_and_size
+    return ((cell_of(measured.stimulus), at) for at, (measured, *_) in loop_points(result, loop))
 
 
 def _mix_and_size(stimulus: Stimulus) -> tuple[int, int]:
@@ -152,27 +152,30 @@ def lot_tables(names: Mapping[str, str], rows: Sequence[ComparedFigure], heading
 
 def _lot_text(names: Mapping[str, str], model: str) -> str:
     return (
-        f"A lot: {counted(len(names), 'unit')} of {printable(model)}, one run each. Deviation: the sample standard "
+        f"A lot: {counted(len(names), 'unit')} of {printable(model)}, one run each. Std. dev.: the sample standard "
         f"deviation of the units. Outliers: units farther from the median than {TOLERANCE_PERCENT:g} % of it, or "
         f"{TOLERANCE_MADS:g} times the median absolute deviation, if that is more; n/a with fewer than {MIN_VALUES} "
         "units. Values of windows that were not steady are omitted. The standard does not define this."
     )
 
 
-def _lot_table(lots: Sequence[LotFigure], points: Sequence[str], letters: Sequence[str]) -> Table:
-    """Return number of units, mean, deviation, minimum, maximum and outliers of each figure of a lot."""
-    count = len(lots)
-    texts = aligned([*(lot.mean for lot in lots), *(min(lot.known) for lot in lots), *(max(lot.known) for lot in lots)])
-    shares = [thousands(100 * lot.deviation / lot.mean, 2) if lot.mean else NOT_APPLICABLE for lot in lots]
+def _lot_table(figures: Sequence[LotFigure], points: Sequence[str], letters: Sequence[str]) -> Table:
+    """Return number of units, mean, standard deviation, minimum, maximum and outliers of each figure of a lot."""
+    count = len(figures)
+    means = [figure.mean for figure in figures]
+    texts = aligned([*means, *(min(figure.known) for figure in figures), *(max(figure.known) for figure in figures)])
+    percents = [
+        thousands(100 * figure.deviation / figure.mean, 2) if figure.mean else NOT_APPLICABLE for figure in figures
+    ]
     columns = (
         points,
-        [str(len(lot.known)) for lot in lots],
+        [str(len(figure.known)) for figure in figures],
         texts[:count],
-        aligned([lot.deviation for lot in lots]),
-        shares,
+        aligned([figure.deviation for figure in figures]),
+        percents,
         texts[count : 2 * count],
         texts[2 * count :],
-        [_outliers(lot, letters) for lot in lots],
+        [_outliers(figure, letters) for figure in figures],
     )
     point, *others = _HEADINGS
     headings = (
@@ -183,5 +186,5 @@ def _lot_table(lots: Sequence[LotFigure], points: Sequence[str], letters: Sequen
     return Table(kind="numbers", columns=headings, rows=tuple(zip(*columns, strict=True)))
 
 
-def _outliers(lot: LotFigure, letters: Sequence[str]) -> str:
-    return NOT_APPLICABLE if lot.outliers is None else ", ".join(letters[unit] for unit in lot.outliers) or "none"
+def _outliers(figure: LotFigure, letters: Sequence[str]) -> str:
+    return NOT_APPLICABLE if figure.outliers is None else ", ".join(letters[unit] for unit in figure.outliers) or "none"

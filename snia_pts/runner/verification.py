@@ -56,9 +56,9 @@ _CHUNK_BYTES = 256 * 1024
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
 #: Tolerance of times.
 _TOLERANCE_MS = 1000
-#: Longer than any stimulus.
-_UNKNOWN_NS = 1 << 62
-#: What a timing has from the record of the program.
+#: Added to a time that has no upper limit; longer than any stimulus.
+_UNLIMITED_NS = 1 << 62
+#: Fields of a measurement's timing that are copied from process.json.
 _RECORDED_TIMES = ("started", "started_monotonic_ns", "ended_monotonic_ns")
 #: Titles of the purge methods that are deviations.
 _NON_STANDARD = {NONE, *(method.title for method in METHODS.values() if not method.standard)}
@@ -99,14 +99,14 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
     yield from _short_duration(result)
     verification = _Verification(folder.evidence, result)
     if files:
-        yield from _or_unreadable("fio", verification.check_version())
+        yield from _report_unreadable("fio", verification.check_version())
     for step, outcomes in recorded.steps():
-        yield from _or_unreadable(step.label, verification.check_step(step, outcomes))
+        yield from _report_unreadable(step.label, verification.check_step(step, outcomes))
     yield from verification.find_gaps(recorded, files)
 
 
-def _or_unreadable(label: str, differences: Iterator[str]) -> Iterator[str]:
-    """Yield ``differences``, and a sentence if the evidence cannot be read."""
+def _report_unreadable(label: str, differences: Iterator[str]) -> Iterator[str]:
+    """Yield ``differences``, and a message if the evidence cannot be read."""
     try:
         yield from differences
     except (
@@ -123,8 +123,8 @@ def _or_unreadable(label: str, differences: Iterator[str]) -> Iterator[str]:
 
 
 def _missing_deviations(facts: RunFacts) -> Iterator[str]:
-    """Yield a sentence for each deviation of the specification or the target that the facts do not list like this."""
-    same_version = _is_of_this_version(facts)  # another one may word its deviations differently
+    """Yield a message for each deviation of the specification or target that ``facts`` omit or list otherwise."""
+    same_version = _is_of_this_version(facts)  # another version may word its deviations differently
     deviations = (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec))
     if facts.options:
         deviations += plugin_deviations(facts.options.purge, facts.plugins)
@@ -138,12 +138,15 @@ def _missing_deviations(facts: RunFacts) -> Iterator[str]:
 
 
 def _is_of_this_version(facts: RunFacts) -> bool:
-    """Return whether this version of the suite made the run: another one may write job files and texts differently."""
+    """Return whether this version of the suite made the run; others may write job files and texts differently."""
     return facts.platform.suite_version == __version__
 
 
 def _without_order(deviation: Deviation) -> tuple[str, ...]:
-    """Return the words of a deviation for a comparison: the order of keys in a table of an option does not matter."""
+    """Return a deviation with the words of each value sorted.
+
+    So the order of keys in an option's table does not affect the comparison.
+    """
     words = (sorted(re.findall(r"[^\s,()]+", value)) for value in (deviation.standard, deviation.actual))
     return (deviation.what, *map(" ".join, words), deviation.clause)
 
@@ -156,23 +159,24 @@ class _Verification:
         self._facts, self._interruptions = result.facts, result.interruptions
         self._run_seed = result.facts.seed or 0
         self._ended_early = result.ending != "finished"
-        self._numbers, self._digests = set[int](), set[str]()
-        self._last = self._rejected = 0
+        self._evidence_numbers, self._digests = set[int](), set[str]()
+        self._last_evidence_number = self._rejected = 0
         self._previous: Measurement | None = None
-        #: Measurements of continuous stimuli; the evidence of their samples is a file of their name.
+        #: Measurements of continuous stimuli.  Their samples are in evidence/NAME.samples.json.gz, where NAME is the
+        #: measurement's evidence name.
         self._measurements = {(line.phase, line.part): iter(line.measurements) for line in result.time_lines}
 
     def check_version(self) -> Iterator[str]:
-        """Yield a sentence if the version of fio differs from that of the program at the start of the run."""
+        """Yield a message if the journal's version of fio differs from the version that fio printed at the start."""
         if not self._simulated:
             version = str(self._process_record("00000-fio-version")["stdout"]).strip().removeprefix("fio-")
             if version != self._facts.platform.engine_version:
                 yield f"the journal says fio {self._facts.platform.engine_version}, its evidence fio {version}"
 
     def check_step(self, step: Step, outcomes: Iterator[Outcome]) -> Iterator[str]:
-        """Yield a sentence for each outcome whose numbers differ from its evidence.
+        """Yield a message for each outcome whose numbers differ from its evidence.
 
-        Raises an error that ``_or_unreadable`` handles if the evidence cannot be read.
+        Raises an error that ``_report_unreadable`` handles if the evidence cannot be read.
         """
         measurement = (
             next(self._measurements[step.phase, step.part], None) if isinstance(step, ContinuousStimulus) else None
@@ -192,9 +196,10 @@ class _Verification:
                 yield from self._check_purge(label, outcome)
 
     def _check_purge(self, label: str, purge: PurgeOutcome) -> Iterator[str]:
-        """Yield a sentence for each contradiction in a purge, and for each program that is not that of its method.
+        """Yield a message for each contradiction in a purge, and for each command that is not of the purge method.
 
-        Each member of an array has a program.  A purge that failed, as a deviation says, may have run none.
+        Each member of an array has a program.  If a deviation records that the purge failed, its programs may be
+        missing.
         """
         array = self._facts.dut.array
         titles = purge.method.partition(", each of ")[0].split(" / ") if array else [purge.method]
@@ -222,13 +227,13 @@ class _Verification:
 
     @property
     def _purge_plugin_is_missing(self) -> bool:
-        """Whether the purge method is that of a plugin that is not loaded, so that its command cannot be checked."""
+        """Whether a plugin that is not loaded provides the purge method, so that its command cannot be checked."""
         purge = self._facts.options.purge if self._facts.options else ""
         part, plugins = f"purge method {purge}", self._facts.plugins
         return purge not in registries.PURGE_METHODS and any(part in plugin.parts for plugin in plugins)
 
     def _process_record(self, name: str) -> Mapping[str, Any]:
-        """Return how a program ran."""
+        """Return the content of a program's process.json."""
         record = json.loads(read_regular(self._evidence / f"{name}.process.json", _MAX_ANSWER_BYTES))
         return dict(record)
 
@@ -250,7 +255,9 @@ class _Verification:
         yield from sampler.finish(fio.read_totals(answers.last_answer.decode("utf-8", "replace"))[0])
 
     def find_gaps(self, recorded: JournalReader, files: Collection[str]) -> Iterator[str]:
-        """Yield a sentence if evidence numbers have no measurement, after all steps; ``files`` are those in evidence/.
+        """Yield a message if evidence numbers have no measurement.
+
+        Call this after all steps are checked.  ``files`` are the names in evidence/.
 
         Evidence numbers have no gaps, with these exceptions: each interruption and each rejected attempt may leave
         unmeasured points; the preparation of a resume and the purges of a simulated drive use numbers, too.
@@ -258,29 +265,30 @@ class _Verification:
         for measurement in recorded.discarded:
             self._count(measurement)
         interruptions = len(recorded.interruptions) + self._ended_early
-        numbers = self._numbers.copy()
+        numbers = self._evidence_numbers.copy()
         if self._simulated or interruptions:
             numbers |= {number_of(name) or 0 for name in files if not _STIMULUS_EVIDENCE.match(name)}
         last = max((number_of(name) or 0 for name in files), default=0)
-        without = sorted(set(range(1, max(last, self._last) + 1)) - numbers)
+        without = sorted(set(range(1, max(last, self._last_evidence_number) + 1)) - numbers)
         if len(without) > _MAX_UNMEASURED_POINTS * interruptions + self._rejected:
             more = ", ..." if len(without) > _MAX_LISTED else ""
             numbers_text = ", ".join(map(str, without[:_MAX_LISTED]))
             yield f"the journal has no measurement for evidence number {numbers_text}{more}"
 
     def _count(self, measurement: Measurement) -> None:
-        self._numbers |= {number_of(name) or 0 for name in _names(measurement)}
+        self._evidence_numbers |= {number_of(name) or 0 for name in _evidence_names(measurement)}
         self._rejected += len(measurement.rejected)
 
     def _check_names(self, label: str, measurement: Measurement) -> Iterator[str]:
-        """Yield a sentence if evidence numbers do not rise, or if fio's answer is the same as for an earlier point."""
+        """Yield a message if evidence numbers do not rise, or if fio's answer is the same as for an earlier point."""
         self._count(measurement)
-        for name in _names(measurement):
+        for name in _evidence_names(measurement):
             number = number_of(name)
-            if number is None or number <= self._last:
-                yield f"{label}: evidence/{name} does not follow the previous evidence number {self._last}"
+            if number is None or number <= self._last_evidence_number:
+                last = self._last_evidence_number
+                yield f"{label}: evidence/{name} does not follow the previous evidence number {last}"
             else:
-                self._last = number
+                self._last_evidence_number = number
         if measurement.evidence_sha256 in self._digests and not self._simulated:
             yield f"{label}: evidence/{measurement.evidence}.json is identical to the answer of another point"
         self._digests.add(measurement.evidence_sha256)
@@ -326,10 +334,11 @@ class _Verification:
     def _accept(self, measurement: Measurement, record: Mapping[str, Any], answer: str) -> tuple[Transfers, Transfers]:
         """Return the reads and writes in an answer; raises fio.AnswerRejected if the ``record`` of fio contradicts it.
 
-        With samples, fio may have counted its runtime until it exited, a time that the record does not have.
+        When fio reports samples, it may count its runtime until its process exits.  The record has no exit time, so the
+        runtime has no upper limit here.
         """
         finished = Finished(**{field.name: record[field.name] for field in fields(Finished) if field.name in record})
-        exited_ns = finished.ended_monotonic_ns + _UNKNOWN_NS * self._is_sampled(measurement)
+        exited_ns = finished.ended_monotonic_ns + _UNLIMITED_NS * self._is_sampled(measurement)
         read, write = fio.accept_finished(
             measurement.stimulus, finished, answer, math.inf, allow_uncounted=True, exited_ns=exited_ns
         )
@@ -338,7 +347,10 @@ class _Verification:
         return read, write
 
     def _job_file(self, measurement: Measurement) -> str:
-        """Return the job file of a measurement by the journal; raises ValueError or fio.AnswerRejected."""
+        """Return the job file that follows from the journal's entry of a measurement.
+
+        Raises ValueError or fio.AnswerRejected.
+        """
         described = self._fact("io engine", self._facts.platform.io_engine, measurement)
         for io_engine, refill, fixed_buffers in product(IO_ENGINES, (False, True), (False, True)):
             if describe_io_engine(io_engine, refill=refill, fixed_buffers=fixed_buffers) == described:
@@ -353,7 +365,7 @@ class _Verification:
         raise ValueError(f"the journal's I/O engine is unknown: {described}")
 
     def _check_target(self, label: str, measurement: Measurement, record: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a sentence if fio had another target open."""
+        """Yield a message if fio's target was not the expected one."""
         names = set_names(self._path(measurement), measurement.stimulus.file_count)
         expected = names[0] if len(names) == 1 else ":".join(f"{{{name}}}" for name in names)
         name = record["environment"][fio.TARGET]
@@ -362,7 +374,10 @@ class _Verification:
             yield f"{label}: evidence/{measurement.evidence}.process.json: expected target {expected}, got {target}"
 
     def _check_command(self, label: str, measurement: Measurement, record: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a sentence if fio ran another command; the run folder may have been moved since."""
+        """Yield a message if fio's command differs from the expected one.
+
+        The folder of the job file is ignored, because the run folder may have been moved.
+        """
         actual, name = tuple(map(str, record["argv"])), f"{measurement.evidence}.fio"
         staged, sampled = not measurement.timing.engine_restarted, self._is_sampled(measurement)
         expected = fio.command(Path(actual[-1]).with_name(name), staged=staged, sampled=sampled)
@@ -374,11 +389,17 @@ class _Verification:
         return (self._evidence / f"{measurement.evidence}.samples.json.gz").exists()
 
     def _path(self, measurement: Measurement) -> str:
-        """Return the target's path at a measurement; a resume may have changed it, but not that of an array."""
+        """Return the target's path at the time of a measurement.
+
+        A resume may change the path of a drive; the path of an array never changes.
+        """
         return self._fact("path of the drive", self._facts.dut.path, measurement)
 
     def _fact(self, name: str, initial: str, measurement: Measurement) -> str:
-        """Return a fact at a measurement; an interruption lists its difference from the ``initial`` fact."""
+        """Return the value that a fact had when a measurement was made.
+
+        If it differed from ``initial``, the last interruption before the measurement lists the change.
+        """
         for interruption in self._interruptions[: measurement.timing.interruptions][-1:]:
             for change in interruption.changes:
                 if change.startswith(f"{name}: "):
@@ -391,9 +412,10 @@ def _overhead_ns(measurement: Measurement) -> int:
 
 
 def _gap_difference(label: str, previous: Measurement | None, measurement: Measurement) -> Iterator[str]:
-    """Yield a sentence if the idle gap differs from the times of this and the previous program.
+    """Yield a message if the idle gap differs from the times of this and the previous program.
 
-    Not after a rejected attempt or an interruption: the previous program is another one then, or unknown.
+    The gap is not checked after a rejected attempt or an interruption, because the previous program is then another one
+    or unknown.
     """
     timing = measurement.timing
     if previous is None or measurement.rejected or previous.timing.interruptions != timing.interruptions:
@@ -407,9 +429,9 @@ def _gap_difference(label: str, previous: Measurement | None, measurement: Measu
 
 
 def _short_duration(result: TestResult) -> Iterator[str]:
-    """Yield a sentence if a run is shorter than its measurements together.
+    """Yield a message if a run is shorter than the sum of its measurements.
 
-    Not after an interruption, during which the clock may have been set.
+    A run with interruptions is not checked, because the clock may have been set during an interruption.
     """
     if result.interruptions:
         return
@@ -418,19 +440,19 @@ def _short_duration(result: TestResult) -> Iterator[str]:
     except (TypeError, ValueError):  # unknown
         return
     measured_seconds = sum(measurement.runtime_ms for measurement in result.measurements) / 1000
-    # Someone may set the clock during a run, which each measurement records.
+    # Someone may set the clock during a run; each measurement records this.
     set_seconds = sum(abs(measurement.timing.clock_set_seconds) for measurement in result.measurements)
     if run.total_seconds() + set_seconds + _TOLERANCE_MS / 1000 < measured_seconds:
         yield f"the run lasts {run.total_seconds():.0f} s, its measurements {measured_seconds:.0f} s"
 
 
-def _names(measurement: Measurement) -> tuple[str, ...]:
+def _evidence_names(measurement: Measurement) -> tuple[str, ...]:
     """Return the evidence names of all attempts, rejected ones first."""
     return (*(attempt.evidence for attempt in measurement.rejected), measurement.evidence)
 
 
 def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: Imported) -> Iterator[str]:
-    """Read the files of another tool again and compare their steps and outcomes with the journal.
+    """Read the files of another tool again, and yield a message for each difference from the journal.
 
     Messages contain the first file's name in evidence/.
     """
@@ -449,7 +471,7 @@ def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: 
 
 
 def _outcome_differences(label: str, journaled: object, reread: object) -> Iterator[str]:
-    """Yield a sentence if an outcome differs from the one ``reread`` in the evidence."""
+    """Yield a message if an outcome differs from the outcome that was ``reread`` from the evidence."""
     if journaled != reread:
         numbers = (
             f"{name} is {journal_value} in the journal, {evidence_value} in the evidence"

@@ -28,25 +28,25 @@ from ..record.folder import MAX_LINE_BYTES, RunFolder, unreadable
 from ..record.journal import prevent_resume
 from ..results.key_figures import KeyFigure
 from ..results.main_figures import main_figures
-from .regression_rule import MAX_LIKE_RUNS, judge
+from .regression_rule import MAX_COMPARABLE_RUNS, judge
 from .schema import DETERMINATION, DEVIATION, FIGURE, IS_STEADY, LABEL, LIMIT, METRIC, REGRESSION_CHECK, RUN, WARNING
 
 _CHUNK_BYTES = 1 << 20
 _CHILDREN = (FIGURE, DETERMINATION, DEVIATION, WARNING, LIMIT, REGRESSION_CHECK)
-#: Runs that are equal in all of these are like runs; the last two are the class of the host.
-_LIKE = ("spec_sha256", "test_class", "model", "cpu", "engine")
+#: Columns that are equal in comparable runs; the last two are the class of the host.
+_COMPARABLE = ("spec_sha256", "test_class", "model", "cpu", "engine")
 #: The names of a metric, which are unique.
 _METRIC_NAMES = ("test", "metric", "at", "unit")
 
-#: The steady values of a metric of the last finished runs that are like a run and started before it.
-_LIKE_VALUES = (
+#: The steady values of a metric in the most recent finished runs that are comparable with a run and started before it.
+_COMPARABLE_VALUES = (
     select(FIGURE.c.value, FIGURE.c.steady, RUN.c.started)
     .join_from(FIGURE, RUN, FIGURE.c.run_id == RUN.c.id)
-    .where(*(RUN.c[name] == bindparam(name) for name in _LIKE), RUN.c.started < bindparam("started"))
+    .where(*(RUN.c[name] == bindparam(name) for name in _COMPARABLE), RUN.c.started < bindparam("started"))
     .where(RUN.c.id != bindparam("run"), FIGURE.c.metric_id == bindparam("metric"))
     .where(RUN.c.ending == "finished", IS_STEADY)
     .order_by(RUN.c.started.desc(), RUN.c.id.desc())
-    .limit(MAX_LIKE_RUNS)
+    .limit(MAX_COMPARABLE_RUNS)
 )
 
 
@@ -174,19 +174,19 @@ def write(connection: Connection, run: Rows, run_id: int | None) -> int:
 def _regression_checks(
     connection: Connection, run: Rows, run_id: int, metrics: Mapping[tuple[str, ...], int]
 ) -> list[dict[str, Any]]:
-    """Return the judgements of the run's key figures against the last like runs that started before it."""
+    """Return the judgements of the run's key figures against the comparable runs that started before it."""
     counts = run.run["ending"] == "finished"
-    has_like_runs = all(run.run[name] for name in _LIKE)  # none is like a run of an unknown kind
-    values = {name: run.run[name] for name in (*_LIKE, "started")}
+    is_comparable = all(run.run[name] for name in _COMPARABLE)  # a run with an unknown column is not
+    values = {name: run.run[name] for name in (*_COMPARABLE, "started")}
     checks = []
     for figure in main_figures(run.run["test"], [figure for figure, _ in run.figures]):
         metric_id = metrics[_metric_key(run, figure)]
-        found: Sequence[float] = ()
-        if has_like_runs:
-            like = connection.execute(_LIKE_VALUES, {**values, "run": run_id, "metric": metric_id})
-            found = [row.value for row in like]
-        check = judge(figure.value if counts and figure.steady else None, found, figure.better)
-        checks.append({"metric_id": metric_id, **asdict(check)})
+        comparable_values: Sequence[float] = ()
+        if is_comparable:
+            rows = connection.execute(_COMPARABLE_VALUES, {**values, "run": run_id, "metric": metric_id})
+            comparable_values = [row.value for row in rows]
+        check = asdict(judge(figure.value if counts and figure.steady else None, comparable_values, figure.better))
+        checks.append({"metric_id": metric_id, "like_runs": check.pop("comparable_runs"), **check})
     return checks
 
 

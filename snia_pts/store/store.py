@@ -312,9 +312,9 @@ class Store:
     def regressions(self, where: Filter | None = None) -> Table:
         """Return the key figures of the runs as they were judged when the runs were added, the newest run first.
 
-        ``finding`` is ``regression``, ``improvement``, ``unchanged`` or ``no basis``; ``median`` is that of the last
-        ``like_runs`` like runs, ``tolerance_percent`` what a figure may differ from it.  ``finding`` is missing for a
-        run that has none of the figures.
+        ``finding`` is ``regression``, ``improvement``, ``unchanged`` or ``no basis``; ``median`` is the median of
+        the last ``like_runs`` comparable runs, ``tolerance_percent`` the permitted difference from it.  ``finding`` is
+        missing for a run that has none of the figures.
         """
         check = REGRESSION_CHECK.c
         columns = (RUN.c.id.label("run"), *(RUN.c[name] for name in ("started", "test", "model", "serial", "firmware")))

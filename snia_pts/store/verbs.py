@@ -46,7 +46,9 @@ def add_store(add: AddVerb) -> None:
     _add_page(spread, "spread.html")
     _add_filters(spread)
     regressions = verbs.add_parser(
-        "regressions", help="show key figures that differ from those of the last like runs", allow_abbrev=False
+        "regressions",
+        help="show key figures that differ from the same figures of the last comparable runs",
+        allow_abbrev=False,
     )
     regressions.set_defaults(verb=LazyVerb(f"{_COMMANDS}:show_regressions"))
     regressions.add_argument("--run", dest="number", metavar="ID", type=int, help="only this run of the list")

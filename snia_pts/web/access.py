@@ -1,4 +1,7 @@
-"""Decides for each request whether it may reach its route: by the site, the role, and for changes its origin."""
+"""Decides whether a request may reach its route.
+
+Checks the host name, the role and, for requests that change something, the Origin header.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from .sessions import Sessions
 from .site import Site
 from .users import Accounts, UserFile
 
-#: The least role for each route of the API and the login, by method and path; None: everybody, without a login.
+#: The minimum role for each route of the API and the login, by method and path; None if no login is required.
 ROUTES: Mapping[tuple[str, str], Role | None] = {
     ("GET", "/login"): None,
     ("POST", "/login"): None,
@@ -50,15 +53,16 @@ ROUTES: Mapping[tuple[str, str], Role | None] = {
 CSRF_FIELD, CSRF_HEADER = "csrf_token", "x-csrf-token"
 MAX_BODY_BYTES = 64 * 1024
 _BODY_SECONDS = 10.0
-_READING = ("GET", "HEAD")
+_SAFE_METHODS = ("GET", "HEAD")
 _FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who sent a request: a ``user`` who logged in, a ``token``, ``anyone`` where no login is needed, or ``nobody``.
+    """The sender of a request: a logged-in ``user``, a ``token``, ``anyone`` if no login is required, or ``nobody``.
 
-    ``csrf_token`` is that of a user's session, which each form has in the field ``csrf_token``; else empty.
+    ``csrf_token`` is the CSRF token of a user's session, and empty for other kinds.  Every form sends it in the field
+    ``csrf_token``.
     """
 
     kind: Literal["user", "token", "anyone", "nobody"]
@@ -68,7 +72,7 @@ class Identity:
     session_id: str = ""
 
     def may(self, least: Role) -> bool:
-        """Return whether the role is enough for what needs ``least``."""
+        """Return whether the role is at least ``least``."""
         return self.role is not None and is_enough(self.role, least)
 
 
@@ -76,20 +80,20 @@ NOBODY = Identity(kind="nobody")
 
 
 def identity_of(request: Request) -> Identity:
-    """Return who sent a request that reached its route."""
+    """Return the sender of a request that reached its route."""
     return cast("Identity", request.state.identity)
 
 
 def cookie_name(origin: str) -> str:
-    """Return the name of the session's cookie; browsers accept the prefix ``__Host-`` only with Secure, over https."""
+    """Return the name of the session cookie; browsers accept the prefix ``__Host-`` only with Secure, over https."""
     return "__Host-snia-pts" if origin.startswith("https:") else "snia-pts"
 
 
 @dataclass(slots=True, kw_only=True)
 class Access:
-    """Who may use the server: the users and tokens of a file, with their sessions, at the addresses of a site.
+    """Who may use the server: the users and tokens in a file, with their sessions, at the addresses of a site.
 
-    ``anyone`` is the role of everybody as long as there are no users; None: none.
+    ``anyone`` is the role of everybody while no users exist; None means that a login is required.
     """
 
     site: Site
@@ -97,17 +101,20 @@ class Access:
     sessions: Sessions
     anyone: Role | None = None
 
-    def identify(self, request: Request, origin: str, accounts: Accounts, *, use: bool = True) -> Identity:
-        """Return who sends a request; raises Refusal for a token that is not valid."""
+    def identify(self, request: Request, origin: str, accounts: Accounts, *, extend_session: bool = True) -> Identity:
+        """Return the sender of a request; raises Refusal for an invalid token.
+
+        With ``extend_session`` the idle time of the sender's session starts again.
+        """
         authorization = request.headers.get("authorization")
         if authorization is not None:
             scheme, _, text = authorization.partition(" ")
             token = accounts.token(text.strip()) if scheme.lower() == "bearer" else None
             if token is None:
-                raise _unauthorized("The token is not valid, or its time is over.")
+                raise _unauthorized("The token is invalid or expired.")
             return Identity(kind="token", name=token.name, role=token.role)
         session_id = request.cookies.get(cookie_name(origin), "")
-        session = self.sessions.find(session_id, accounts, use=use) if session_id else None
+        session = self.sessions.find(session_id, accounts, extend_session=extend_session) if session_id else None
         if session is not None:
             return Identity(
                 kind="user",
@@ -124,7 +131,7 @@ class Access:
 class AccessControl:
     """Middleware that answers each request that may not reach its route.
 
-    ``routes`` has the least role of each route, by method and path.  A route that is not in it does not exist.
+    ``routes`` has the minimum role of each route, by method and path.  Other routes do not exist.
     """
 
     def __init__(self, app: ASGIApp, access: Access, routes: Mapping[tuple[str, str], Role | None]) -> None:
@@ -136,7 +143,7 @@ class AccessControl:
             self._paths.append((compile_path(path)[0], roles))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on with ``identity`` and ``origin`` in its state."""
+        """Answer a request, or forward it with ``identity`` and ``origin`` in its state."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -144,19 +151,19 @@ class AccessControl:
                 identity, receive = await self._admit(scope, receive)
             except Refusal as refusal:
                 await _answer(Request(scope), refusal)(scope, receive, send)
-            except SniaPtsError as error:  # the file of users has mistakes: nobody has access
+            except SniaPtsError as error:  # the file of users has errors: nobody has access
                 await error_response(error)(scope, receive, send)
             else:
-                await self._pass_on(identity, scope, receive, send)
+                await self._forward(identity, scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _admit(self, scope: Scope, receive: Receive) -> tuple[Identity, Receive]:
-        """Return who sends a request, and its body; raises Refusal if it may not reach its route."""
+        """Return the sender of a request, and its body; raises Refusal if the request may not reach its route."""
         request = Request(scope, receive)
         origin = self._origin(request)
         roles = self._roles(scope["path"])
-        method = "GET" if request.method in _READING else request.method
+        method = "GET" if request.method in _SAFE_METHODS else request.method
         if method not in roles:
             allowed = ", ".join(sorted(roles))
             detail = f"{request.method} is not possible here."
@@ -170,7 +177,7 @@ class AccessControl:
                 detail = f"This needs the role {least}; you have the role {identity.role}."
                 raise Refusal(HTTPStatus.FORBIDDEN, detail, _role_hint(identity))
         scope.setdefault("state", {}).update(identity=identity, origin=origin)
-        if method in _READING:
+        if method in _SAFE_METHODS:
             return identity, receive
         if identity.kind != "token":
             _require_origin(request, origin)
@@ -189,7 +196,7 @@ class AccessControl:
         return origin
 
     def _roles(self, path: str) -> dict[str, Role | None]:
-        """Return the least role of each method of a path; raises Refusal if the path does not exist."""
+        """Return the minimum role of each method of a path; raises Refusal if the path does not exist."""
         roles: dict[str, Role | None] = {}
         for pattern, own in self._paths:
             if pattern.match(path):
@@ -198,19 +205,19 @@ class AccessControl:
             raise Refusal(HTTPStatus.NOT_FOUND, "There is no such page.", "Check the address.")
         return roles
 
-    async def _pass_on(self, identity: Identity, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and end its answer, such as a stream of events, when the access ends."""
-        request, least_seen, ended = Request(scope), identity, False
+    async def _forward(self, identity: Identity, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request; end a streamed response, such as a stream of events, when the sender's access ends."""
+        request, admitted, ended = Request(scope), identity, False
 
         def has_access() -> bool:
-            if least_seen is NOBODY:
+            if admitted is NOBODY:
                 return True
             try:
                 accounts = self._access.users.read()
-                now = self._access.identify(request, scope["state"]["origin"], accounts, use=False)
+                now = self._access.identify(request, scope["state"]["origin"], accounts, extend_session=False)
             except (Refusal, SniaPtsError):
                 return False
-            return (now.kind, now.name, now.role) == (least_seen.kind, least_seen.name, least_seen.role)
+            return (now.kind, now.name, now.role) == (admitted.kind, admitted.name, admitted.role)
 
         async def send_while_allowed(message: Message) -> None:
             nonlocal ended
@@ -219,7 +226,7 @@ class AccessControl:
                 ended = True
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             if ended:
-                raise OSError("the access has ended")  # by the specification of ASGI, as if the sender had gone
+                raise OSError("the access has ended")  # as ASGI specifies for a client that has disconnected
             await send(message)
 
         try:
@@ -230,15 +237,15 @@ class AccessControl:
 
 
 def _stricter(first: Role | None, second: Role | None) -> Role | None:
-    """Return the least role of a path that two routes match."""
+    """Return the stricter of the minimum roles of two routes that match the same path."""
     if first is None or second is None:
         return first or second
     return first if is_enough(first, second) else second
 
 
 def _answer(request: Request, refusal: Refusal) -> Response:
-    """Return the answer of a refusal: a browser that needs a login is sent there."""
-    is_page = request.method in _READING and not request.url.path.startswith("/api/")
+    """Return the response for a refusal; a browser without a login is redirected to /login."""
+    is_page = request.method in _SAFE_METHODS and not request.url.path.startswith("/api/")
     if refusal.status == HTTPStatus.UNAUTHORIZED and is_page and "text/html" in request.headers.get("accept", ""):
         path = quote(request.scope["path"])
         return RedirectResponse(f"/login?{urlencode({'next': path})}", HTTPStatus.SEE_OTHER)
@@ -253,7 +260,7 @@ def _unauthorized(detail: str) -> Refusal:
 def _role_hint(identity: Identity) -> str:
     if identity.kind == "anyone":
         return "Start the server with --role, or add users with snia-pts access user add."
-    return "Roles are given with snia-pts access, by the user of the host who runs the server."
+    return "The user who runs the server assigns roles with snia-pts access."
 
 
 def _require_origin(request: Request, origin: str) -> None:
@@ -261,12 +268,12 @@ def _require_origin(request: Request, origin: str) -> None:
     sent = request.headers.getlist("origin")
     if sent != [origin]:
         detail = "A request that changes something must come from a page of this server."
-        hint = f"A program sends a token, or where there are no users: Origin: {origin}"
+        hint = f"A program must send a token. If the server has no users, it must send the header Origin: {origin}."
         raise Refusal(HTTPStatus.FORBIDDEN, detail, hint)
 
 
 def _require_csrf_token(request: Request, body: bytes, identity: Identity) -> None:
-    """Raise Refusal unless a request has the token of its session, in a header or in its form."""
+    """Raise Refusal unless a request has the CSRF token of its session, in a header or in its form."""
     token = request.headers.get(CSRF_HEADER, "")
     if not token and request.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
         token = parse_qs(body.decode("latin-1")).get(CSRF_FIELD, [""])[0]
@@ -276,7 +283,7 @@ def _require_csrf_token(request: Request, body: bytes, identity: Identity) -> No
 
 
 async def _read_body(request: Request) -> bytes:
-    """Return the body of a request; raises Refusal if it is too large, or does not come in time."""
+    """Return the body of a request; raises Refusal if it is too large, or does not arrive in time."""
     too_large = Refusal(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The request is larger than {MAX_BODY_BYTES // 1024} KiB."
     )
@@ -291,14 +298,14 @@ async def _read_body(request: Request) -> bytes:
                 if len(body) > MAX_BODY_BYTES:
                     raise too_large
     except TimeoutError:
-        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time.", "Send it again.") from None
+        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time.", "Send it again.") from None
     except ClientDisconnect:
         raise Refusal(HTTPStatus.BAD_REQUEST, "The connection ended within the request.") from None
     return bytes(body)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` that has the body again, and then what comes after it."""
+    """Return a ``receive`` that returns the body first, and then the messages that follow it."""
     sent = False
 
     async def receive_again() -> Message:

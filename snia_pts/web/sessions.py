@@ -51,10 +51,10 @@ class Sessions:
         self._by_hash[_hash(session_id)] = session
         return session_id, session
 
-    def find(self, session_id: str, accounts: Accounts, *, use: bool = True) -> Session | None:
+    def find(self, session_id: str, accounts: Accounts, *, extend_session: bool = True) -> Session | None:
         """Return the session with an id; None if there is none, it expired, or its user was removed or changed.
 
-        The session has the user's present role.  ``use``: it is in use, so that its idle time begins again.
+        The session has the user's present role.  With ``extend_session`` its idle time starts again.
         """
         key = _hash(session_id)
         session = self._by_hash.get(key)
@@ -65,7 +65,7 @@ class Sessions:
             del self._by_hash[key]
             return None
         session.user = user
-        if use:
+        if extend_session:
             session.used = self.clock()
         return session
 

@@ -403,7 +403,7 @@ def test_no_more_runs_go_on_side_by_side_than_configured(lab: TestLab) -> None:
     lab.submit(first)
     lab.until_state(first.run_id, "running")
     lab.submit(second)
-    until(lambda: "1 runs go on side by side" in host.log, "the second run waits")
+    until(lambda: "1 run in progress, the limit of side_by_side" in host.log, "the second run waits")
     assert lab.run(second.run_id)["state"] == "queued"
     ended = [lab.until_state(run.run_id, "finished") for run in (first, second)]
     assert ended[0]["ended"] <= ended[1]["started"]

@@ -1,4 +1,4 @@
-"""Rows of many like runs, made from those of one run: other starts, other keys, and figures times a factor."""
+"""Rows of many comparable runs, made from those of one run: other starts, other keys, and figures times a factor."""
 
 from __future__ import annotations
 

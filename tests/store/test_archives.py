@@ -135,7 +135,9 @@ def test_what_is_not_in_the_archive_is_not_removed(run: Path, tmp_path: Path) ->
         packed = store.archive(1, tmp_path)
         for name in ("notes", "result.xml"):
             (run / name).write_text("mine")
-            with pytest.raises(FolderKept, match=f"{name} differs from the archive, or is not in it"):
+            with pytest.raises(
+                FolderKept, match=f"{name} differs from the archive, or the archive does not contain it"
+            ):
                 store.archive(1, tmp_path, remove=True)
             assert files(run) == {**before, name: b"mine"}
             (run / name).unlink()

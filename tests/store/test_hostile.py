@@ -186,7 +186,7 @@ def test_an_invalid_value_drops_no_figure(
 def test_a_run_is_not_judged_by_an_invalid_value(
     original: Path, runs: Path, tmp_path: Path, column: str, value: object
 ) -> None:
-    """It is not added; the other runs have it as one of their like runs."""
+    """It is not added; the other runs have it as one of their comparable runs."""
     path = tmp_path / "copy"
     shutil.copyfile(original, path)
     later = like(rows_of(runs / "iops"), 9)

@@ -1,4 +1,4 @@
-"""A key figure of a run is judged against those of the last like runs, when the run is stored."""
+"""A key figure of a run is judged against the last comparable runs, when the run is stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def findings(store: Store, number: int) -> set[str]:
 # -- the rule ---------------------------------------------------------------------------------------------------------
 
 
-def test_below_five_like_runs_there_is_no_basis() -> None:
+def test_below_five_comparable_runs_there_is_no_basis() -> None:
     """However far the value is; nor for a value that does not count."""
     assert judge(1.0, [100.0] * 4, "more").finding == "no basis"
     assert judge(None, [100.0] * 10, "more").finding == "no basis"
@@ -110,7 +110,7 @@ def test_a_run_of_any_kind_has_judged_figures(runs: Path, name: str) -> None:
 
 
 def test_a_slower_run_is_a_regression_and_a_faster_one_an_improvement(store: Store, rows: Rows) -> None:
-    """The judgement has the median and the tolerance of the last ten like runs."""
+    """The judgement has the median and the tolerance of the last ten comparable runs."""
     numbers = put(store, *(like(rows, day) for day in range(12)), like(rows, 12, 0.9), like(rows, 13, 1.1))
 
     assert [findings(store, number) for number in numbers[:5]] == [{"no basis"}] * 5
@@ -135,7 +135,7 @@ def test_a_slower_run_is_a_regression_and_a_faster_one_an_improvement(store: Sto
     ],
     ids=str,
 )
-def test_only_finished_like_runs_count(store: Store, rows: Rows, changes: dict[str, Any]) -> None:
+def test_only_finished_comparable_runs_count(store: Store, rows: Rows, changes: dict[str, Any]) -> None:
     """Another specification, class, model, host class or ending is no basis."""
     *_, number = put(store, *(like(rows, day, **changes) for day in range(9)), like(rows, 9))
     assert findings(store, number) == {"no basis"}

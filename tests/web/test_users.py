@@ -305,7 +305,7 @@ def test_a_session_ends_without_use_and_after_its_longest_time(file: UserFile) -
     session_id, _ = all_sessions.start(vera)
 
     clock.now += IDLE_SECONDS - 1
-    assert all_sessions.find(session_id, file.read(), use=False)
+    assert all_sessions.find(session_id, file.read(), extend_session=False)
     clock.now += 1
     assert all_sessions.find(session_id, file.read()) is None
 

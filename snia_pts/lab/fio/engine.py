@@ -153,7 +153,7 @@ class FioEngine:
             samples_file = stack.enter_context(_compressed(point.files.path.with_suffix(".samples.json.gz")))
             self._release(point, allow)
             # The final answer is the last report.
-            reports = process.Reports(seconds=step.sample_seconds, count=step.samples - 1)
+            reports = process.ReportSchedule(seconds=step.sample_seconds, count=step.samples - 1)
             timeout_seconds = self._timeout_seconds(step.stimulus)
             for chunk in point.program.iter_stdout(timeout_seconds, self._on_tick, reports=reports):
                 samples_file.write(chunk)
@@ -277,7 +277,7 @@ class FioEngine:
         if isinstance(point.program, StagedProgram):
             point.program.release_at_ns = due_ns
         point.program.start()
-        if point.program.exited:  # It died before its I/O: start it again, without the start gate.
+        if point.program.reap():  # It died before its I/O: start it again, without the start gate.
             point.program.end()
             if isinstance(point.program, StagedProgram) and not point.program.may_restart:
                 threads = fio.count_threads(point.stimulus)

@@ -71,7 +71,7 @@ class PowerMeter:
             if len(self._incomplete) > _MAX_LINE_BYTES:
                 lines, self._incomplete = [*lines, self._incomplete], b""
             watts += self._parse(lines)
-        self._ended_early = self._ended_early or self._program.has_ended
+        self._ended_early = self._ended_early or self._program.has_exited
         return tuple(watts)
 
     def _parse(self, lines: list[bytes]) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""Starts programs that end with the suite.
+"""Starts programs that cannot outlive the suite.
 
 Programs are started from argument lists, never through shell strings, each in its own process group.  They have a
 wall-clock limit and get SIGTERM before SIGKILL.  Command, output, exit code and times are kept as evidence.  When the
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 Tick = Callable[[float, int], None]
 
 _LOGGER = logging.getLogger(__name__)
-#: How long a program may take to report that it is ready, or to end after SIGTERM.
+#: Time limit for a program to report that it is ready, or to end after SIGTERM.
 _GRACE_SECONDS = 15.0
-#: How long a report is postponed if the program cannot give it yet.
+#: Delay until the next attempt if the program cannot report yet.
 _POSTPONED_SECONDS = 0.05
-#: How much of stdout and stderr the evidence keeps.
+#: Maximum bytes of stdout, and of stderr, in the evidence.
 _MAX_TEXT_BYTES = 1 << 20
 _PIPE_BYTES = 1 << 20
 CHUNK_BYTES = 1 << 16
@@ -68,12 +68,13 @@ _START_GATE = 'echo >&0 && read -r word && exec "$@" </dev/null'
 class Finished:
     """A program that has ended: its command, times, exit code and output.
 
-    The times of a StagedProgram are those of its threads' work.  ``exit_code`` is negative for a signal.  ``timed_out``
-    is true if the suite ended the program at its limit.  ``stopped_seconds`` is how long the program was stopped from
-    outside (SIGSTOP); None if it was not.  ``unkillable_pid`` is the process ID of a program that hangs in the kernel
-    and could not be killed.  ``read_bytes`` and ``written_bytes`` are what it transferred from and to storage, as the
-    kernel counts them (/proc/PID/io); None if unknown.  ``descriptors`` maps the descriptor names that the program got
-    to the names of the files; ``environment`` holds the variables set for it.
+    The times of a StagedProgram are the start and end of its threads' work.  ``exit_code`` is negative for a signal.
+    ``timed_out`` is true if the suite ended the program at its limit.  ``stopped_seconds`` is the time for which
+    another process stopped the program (SIGSTOP); None if no process did.  ``unkillable_pid`` is the process ID of a
+    program that hangs in the kernel and could not be killed.  ``read_bytes`` and ``written_bytes`` are the bytes that
+    it transferred from and to storage, as the kernel counts them (/proc/PID/io); None if unknown.  ``descriptors`` maps
+    each /proc/self/fd path that was passed to the program to the file name that it replaced; ``environment`` has the
+    variables that were set for the program.
     """
 
     argv: tuple[str, ...]
@@ -97,7 +98,7 @@ class Finished:
 
     @property
     def error_summary(self) -> str:
-        """Why the program failed: that another process stopped it, or else the last line of its output."""
+        """Why the program failed: another process stopped it, or else the last line of its output."""
         if self.stopped_seconds is not None:
             return f"another process stopped it for about {self.stopped_seconds:.2g} s"
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
@@ -105,14 +106,14 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reports:
+class ReportSchedule:
     """The times at which a program must report: the first ``count`` multiples of ``seconds`` after its start."""
 
     seconds: float
     count: int
 
     def due_after(self, elapsed: float) -> float:
-        """Return when the next one is due, in seconds from the start; infinity after the last."""
+        """Return the time of the next report, in seconds from the start; infinity after the last."""
         number = 1 + int(elapsed / self.seconds)
         return number * self.seconds if number <= self.count else math.inf
 
@@ -133,7 +134,7 @@ def find(program: str, hint: str = "") -> str:
 
 
 class ChildSignalListener:
-    """Reports stopped and continued children immediately (SIGCHLD).
+    """ReportSchedule stopped and continued children immediately (SIGCHLD).
 
     Only the main thread can receive signals; in other threads programs are checked about once a second instead.
     """
@@ -175,8 +176,8 @@ class Program:
     _start_gate = _START_GATE
     #: Signals that are blocked in the program.
     _blocked_signals: tuple[signal.Signals, ...] = ()
-    #: How long after its start a program may not handle signals yet.
-    _signal_safe_seconds = 1.0
+    #: A program may need this long after its start before it can handle SIGUSR1; none is sent earlier.
+    _signal_delay_seconds = 1.0
 
     def __init__(
         self,
@@ -200,7 +201,7 @@ class Program:
         self._unkillable_pid: int | None = None
         self._read_bytes: int | None = None
         self._written_bytes: int | None = None
-        self._ready = self._stopped = self._has_started = self.timed_out = False
+        self._ready = self._was_stopped = self._has_started = self.timed_out = False
         with ExitStack() as cleanup:
             self._stdout_pipe, self._stdout = _create_stdout(listen, stdout_file)
             self._keep_stdout = not listen and stdout_file is None
@@ -241,9 +242,8 @@ class Program:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    @property
-    def exited(self) -> bool:
-        """Whether the program has ended."""
+    def reap(self) -> bool:
+        """Reap the process if it has exited; return whether it has exited."""
         return self._process.poll() is not None
 
     @property
@@ -277,7 +277,7 @@ class Program:
         return self._evidence.name if self._evidence is not None else "none"
 
     def _send_go_ahead(self, count: int) -> None:
-        """Record the start, and let ``count`` start gates of the program pass."""
+        """Record the start time, then release ``count`` start gates (for a StagedProgram, one for each thread)."""
         self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         self.started_ns = time.monotonic_ns()
         with suppress(OSError):  # the program has ended
@@ -298,7 +298,7 @@ class Program:
                 argv=self._argv,
                 exit_code=self._process.returncode,
                 timed_out=self.timed_out,
-                stopped_seconds=self._stopped_ns / 1e9 if self._stopped else None,
+                stopped_seconds=self._stopped_ns / 1e9 if self._was_stopped else None,
                 unkillable_pid=self._unkillable_pid,
                 started=self._started_at,
                 started_monotonic_ns=self.started_ns,
@@ -316,13 +316,13 @@ class Program:
             _log_end(self.finished, self._evidence_name)
 
     def iter_stdout(
-        self, timeout_seconds: float, tick: Tick | None = None, *, reports: Reports | None = None
+        self, timeout_seconds: float, tick: Tick | None = None, *, reports: ReportSchedule | None = None
     ) -> Iterator[bytes]:
         """Wait until the program ends; yield its standard output meanwhile if ``listen`` was set.
 
-        The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends if another
-        process stops the program (SIGSTOP), even if it is continued at once.  When ``reports`` are due, the program
-        gets one SIGUSR1 for all of them, as soon as it can handle the signal.
+        The end is detected immediately, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends if
+        another process stops the program (SIGSTOP), even if the program is continued immediately.  When ``reports`` are
+        due, the program gets one SIGUSR1 for all due reports, as soon as it can handle the signal.
         """
         readable = {descriptor for descriptor in (self._stdout_pipe,) if descriptor is not None}
         for descriptor in self._wait(readable, timeout_seconds, tick, reports):
@@ -336,8 +336,8 @@ class Program:
         return b"".join(os.read(descriptor, CHUNK_BYTES) for descriptor, _ in poll.poll(0))
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the program itself has ended; ``end`` still ends the programs that it started."""
+    def has_exited(self) -> bool:
+        """Whether the process has exited; it is not reaped.  Child processes may still run until ``end`` is called."""
         if self._process.returncode is not None:
             return True
         with suppress(ChildProcessError):
@@ -347,8 +347,8 @@ class Program:
     def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
         """Wait until the program's I/O has ended, as ``iter_stdout`` does; return the time (monotonic ns).
 
-        Returns None if the program does not report the end of its I/O.  The program itself has then ended, except after
-        a timeout or a stop by another process.
+        Returns None if the program does not report the end of its I/O.  The process has then exited, except after a
+        timeout or a stop by another process.
         """
         for _ in self.iter_stdout(timeout_seconds, tick):
             pass
@@ -359,16 +359,16 @@ class Program:
         readable: Set[int],
         timeout_seconds: float,
         tick: Tick | None,
-        reports: Reports | None = None,
+        reports: ReportSchedule | None = None,
     ) -> Iterator[int]:
         """Wait until the program ends; yield each of the descriptors ``readable`` whenever it can be read.
 
-        The caller may remove descriptors meanwhile.
+        The caller may remove descriptors from ``readable`` while this waits.
         """
-        if self._process.returncode is not None or self.timed_out or self._stopped:
+        if self._process.returncode is not None or self.timed_out or self._was_stopped:
             return
         pidfd, due = os.pidfd_open(self._process.pid), self._elapsed() + 1.0
-        report_due = max(reports.due_after(0.0), self._signal_safe_seconds) if reports else math.inf
+        report_due = max(reports.due_after(0.0), self._signal_delay_seconds) if reports else math.inf
         try:
             while True:
                 poll = select.poll()
@@ -377,7 +377,7 @@ class Program:
                 elapsed = self._elapsed()
                 wait_seconds = max(0.0, min(due, report_due, timeout_seconds) - elapsed)
                 ready = [descriptor for descriptor, _ in poll.poll(1000 * wait_seconds)]
-                if self._stopped:
+                if self._was_stopped:
                     return
                 if reports and self._elapsed() >= report_due:
                     report_due = self._elapsed() + _POSTPONED_SECONDS
@@ -403,7 +403,7 @@ class Program:
             os.close(pidfd)
 
     def _may_report(self) -> bool:
-        """Return whether the program can report now what it has done so far."""
+        """Return whether the program can report its progress now."""
         return True
 
     def _elapsed(self) -> float:
@@ -413,7 +413,7 @@ class Program:
         """Record whether the program was stopped or continued; the kernel keeps both events until they are read."""
         with suppress(ChildProcessError):
             while status := os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG):
-                now, self._stopped = time.monotonic_ns(), True
+                now, self._was_stopped = time.monotonic_ns(), True
                 if self._stopped_since is not None:
                     self._stopped_ns += now - self._stopped_since
                 self._stopped_since = None if status.si_code == os.CLD_CONTINUED else now
@@ -427,7 +427,7 @@ class Program:
             return
         with suppress(OSError):
             self._control_socket.shutdown(socket.SHUT_WR)  # a start gate that reads only now gets EOF and exits
-        # The program has inherited this thread's signal mask.
+        # The program inherited this thread's signal mask.
         sigterm_blocked = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
         for end_signal in (signal.SIGKILL,) if sigterm_blocked else (signal.SIGTERM, signal.SIGKILL):
             for number in (end_signal, signal.SIGCONT):  # a stopped process handles SIGTERM only after SIGCONT

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .inherited import InheritedFiles
-from .program import CHUNK_BYTES, ChildSignalListener, Program, Reports, Tick
+from .program import CHUNK_BYTES, ChildSignalListener, Program, ReportSchedule, Tick
 
 #: The start gate of the program.  Unlike that of Program, it passes on the control socket, as descriptor 3, for the
 #: start gates of the threads.
@@ -40,7 +40,7 @@ class StagedProgram(Program):
     #: SIGCHLD from the shell of one thread must not interrupt another thread's wait for I/O: fio 3.33 with io_uring
     #: then reads its system call's error from a stale errno, and does not count the I/Os in flight at a job's end.
     _blocked_signals = (signal.SIGCHLD,)
-    _signal_safe_seconds = 0.0
+    _signal_delay_seconds = 0.0
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class StagedProgram(Program):
         """Wait until the threads are ready, and release them; a program whose threads do not become ready is ended."""
         self._check_stopped()
         if self._stopped_since is None:  # a stop that ended before the work is harmless
-            self._stopped, self._stopped_ns = False, 0
+            self._was_stopped, self._stopped_ns = False, 0
         ready = self._wait_until_ready()
-        if not ready and not self._stopped:  # it failed, and may still be exiting; or it hangs
+        if not ready and not self._was_stopped:  # it failed, and may still be exiting; or it hangs
             if not self.timed_out:
                 list(self._wait(set(), self._elapsed() + _EXIT_SECONDS, None))
             self._hung, self.timed_out = self.timed_out, False
@@ -110,7 +110,7 @@ class StagedProgram(Program):
         return self._ended_ns - self._first_done_ns
 
     def iter_stdout(
-        self, timeout_seconds: float, tick: Tick | None = None, *, reports: Reports | None = None
+        self, timeout_seconds: float, tick: Tick | None = None, *, reports: ReportSchedule | None = None
     ) -> Iterator[bytes]:
         control = self._control_socket.fileno()
         readable = {control} if self._released and self._working else set()

@@ -49,8 +49,8 @@ class MethodFailed(Exception):
 class PurgeCapability:
     """A method that the device supports: the command that purges, and the device's estimate in seconds.
 
-    If there is a ``caveat``, the method is used only by name, not by ``auto``.  ``by_descriptor`` is True if
-    the command uses the target's path only to open it; then it gets the suite's open descriptor instead of the path.
+    A method with a ``caveat`` is used only if the operator names it; ``auto`` never selects it.  ``by_descriptor`` is
+    True if the command uses the target's path only to open it; the command then gets the suite's open descriptor.
     """
 
     command: tuple[str, ...]
@@ -60,7 +60,7 @@ class PurgeCapability:
 
     @property
     def timeout_seconds(self) -> float:
-        """The time after which the purge has failed: well over the device's estimate, or 12 hours without one."""
+        """The time after which the purge has failed: twice the device's estimate plus 2 hours; 12 hours without it."""
         return DEFAULT_TIMEOUT_SECONDS if self.seconds is None else 2 * self.seconds + _GRACE_SECONDS
 
 
@@ -93,7 +93,7 @@ class Tools:
         return self._answers[name]
 
     def query(self, name: str, *argv: str) -> process.Finished:
-        """Run a program that only reads; its evidence replaces that of the last query of this name."""
+        """Run a program that only reads; its evidence replaces the evidence of the last query of this name."""
         return process.run(argv, evidence=self.evidence_path(name), timeout_seconds=_QUERY_SECONDS)
 
     def run(
@@ -101,9 +101,9 @@ class Tools:
     ) -> process.Finished:
         """Run a program that changes the device; raises MethodFailed if it fails or times out.
 
-        With ``by_descriptor`` it gets the open descriptor and, unless it is a vendor's, inherits those that lock the
-        device.  Otherwise it opens the device by its path, which must be in a folder such as ``/dev`` where only root
-        can create entries.
+        With ``by_descriptor`` the program gets the suite's open descriptor.  A command of the suite also inherits the
+        descriptors that lock the device; a vendor's command does not.  Without ``by_descriptor`` the program opens the
+        device by its path, which must be in a folder such as ``/dev`` where only root can create entries.
         """
         evidence = self.evidence_path(name) if name else self._evidence
         files: dict[str, int] = {}
@@ -159,12 +159,8 @@ class Tools:
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
-    def note(self, name: str) -> Path:
-        """Return the path of an additional evidence file."""
-        return self.evidence_path(name)
-
     @cached_property
-    def block(self) -> Path:
+    def sysfs_folder(self) -> Path:
         """The device's folder in sysfs; a path that does not exist if the target is not a device."""
         try:
             number = Path(self.dut.path).stat().st_rdev
@@ -174,7 +170,7 @@ class Tools:
 
     @cached_property
     def protocol(self) -> str:
-        """The command set that the drive is purged with: NVMe, ATA or SCSI; empty if there is none.
+        """The command set for a purge of the drive: NVMe, ATA or SCSI; empty if there is none.
 
         A USB drive has none, because it is unknown how its bridge translates such commands.
         """
@@ -182,9 +178,9 @@ class Tools:
             return ""
         if re.fullmatch(r"nvme\d+n\d+", self.dut.name):
             return "NVMe"
-        if (self.block / "device/subsystem").resolve().name != "scsi":
+        if (self.sysfs_folder / "device/subsystem").resolve().name != "scsi":
             return ""
-        return "ATA" if attribute(self.block / "device/vendor") == "ATA" else "SCSI"
+        return "ATA" if attribute(self.sysfs_folder / "device/vendor") == "ATA" else "SCSI"
 
     def evidence_path(self, name: str) -> Path:
         """Return the path of an evidence file."""
@@ -214,7 +210,8 @@ class Method:
     ``words`` identify its commands: each of its commands contains all of them, and no command of another method does.
     ``fits`` decides from sysfs alone whether the method applies.  ``query`` queries the device, without changing it;
     raises MethodUnavailable.  ``prepare`` prepares the device before the suite writes the pattern that proves the
-    purge, ``perform`` purges; both raise MethodFailed.  A method that is not ``automatic`` is used only by name.
+    purge, ``perform`` purges; both raise MethodFailed.  A method that is not ``automatic`` is used only if the operator
+    names it; ``auto`` never selects it.
     """
 
     name: str

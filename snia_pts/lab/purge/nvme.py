@@ -128,7 +128,7 @@ def _require_single_namespace(tools: Tools, controller: dict[str, Any], what: st
 
 def _controller_path(tools: Tools) -> str:
     """Return the path of the namespace's controller, through which nvme-cli formats all namespaces of the drive."""
-    parent = (tools.block / "device").resolve()
+    parent = (tools.sysfs_folder / "device").resolve()
     controllers = [parent] if re.fullmatch(r"nvme\d+", parent.name) else sorted(parent.glob("nvme*"))
     for controller in controllers:
         if re.fullmatch(r"nvme\d+", controller.name) and attribute(controller / "serial") == tools.dut.serial:

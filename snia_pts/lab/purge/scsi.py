@@ -22,7 +22,7 @@ _READY, _NOT_READY, _UNIT_ATTENTION = 0, 2, 6
 
 def _require_single_unit(tools: Tools) -> None:
     """Raise MethodUnavailable if this host has other logical units with data of the same target device."""
-    device = (tools.block / "device").resolve()
+    device = (tools.sysfs_folder / "device").resolve()
     target, _, _ = device.name.rpartition(":")  # host:channel:target
     others = [
         unit.name
@@ -38,7 +38,7 @@ def _require_single_unit(tools: Tools) -> None:
 
 def _format(tools: Tools) -> PurgeCapability:
     _require_single_unit(tools)
-    protection_types = [attribute(file) for file in (tools.block / "device/scsi_disk").glob("*/protection_type")]
+    protection_types = [attribute(file) for file in (tools.sysfs_folder / "device/scsi_disk").glob("*/protection_type")]
     if any(protection_type not in ("", "0") for protection_type in protection_types):
         raise MethodUnavailable(
             "the drive is formatted with protection information, which Format Unit would remove",
