@@ -284,7 +284,7 @@ def test_many_deviations_continue_on_the_next_page() -> None:
 
 def test_only_headings_are_repeated_on_the_next_page() -> None:
     """The first row of a table without headings appears once; headings are repeated on the next pages."""
-    rows = tuple((f"name {number}", f"value {number}") for number in range(120))
+    rows = tuple((f"name {number}", f"value {number}") for number in range(160))
     headed = Table(kind="texts", columns=(Column(heading="Left"), Column(heading="Right")), rows=rows)
     report = building.build(KINDS["steady"])
     page = Page(title="Tables", blocks=(facts(rows), headed), flows=True)
@@ -292,7 +292,7 @@ def test_only_headings_are_repeated_on_the_next_page() -> None:
     text = "\n".join(page.extract_text() for page in shown.pages)
 
     assert len(shown.pages) > 4
-    assert text.count("name 0\n") == text.count("name 119\n") == 2
+    assert text.count("name 0\n") == text.count("name 159\n") == 2
     assert text.count("Left") > 2
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import StringConstraints
+from typing import Literal
 
 #: What a user may do: a viewer reads, an operator also starts, stops and holds, an admin also manages access.
 Role = Literal["viewer", "operator", "admin"]
 #: All roles; each may do everything that those before it may.
 ROLES: tuple[Role, ...] = ("viewer", "operator", "admin")
-UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,39}$")]
 
 
 def is_enough(role: Role, least: Role) -> bool:

@@ -14,12 +14,14 @@ from typing import Annotated
 from annotated_types import Timezone
 from pydantic import StringConstraints
 
-from .roles import Role, UserName
+from .roles import Role
 
 #: The longest time that a token may be valid.
 MAX_DAYS = 366
 _PREFIX_BYTES, _SECRET_BYTES = 5, 32
 _FORM = re.compile(r"(spt_[0-9a-f]{10})_[A-Za-z0-9_-]{43}")
+#: The name of a user or a token.
+UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,39}$")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

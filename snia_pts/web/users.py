@@ -21,8 +21,8 @@ from ..files import open_regular, open_to_append, replace_file
 from ..spec.toml_file import spec_error, validate
 from ..trusted_paths import private_path, tampering_risk
 from .passwords import PasswordHash, hash_password, is_password, require_good_password
-from .roles import Role, UserName
-from .tokens import Token, find_token, make_token
+from .roles import Role
+from .tokens import Token, UserName, find_token, make_token
 
 _WHAT = "The file of users"
 _REMEDY = "Correct the file, or remove it and add the users again."
