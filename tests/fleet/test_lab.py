@@ -306,7 +306,7 @@ def test_a_host_without_its_state_folder_starts_no_run_again(lab: TestLab, termi
     shutil.rmtree(host.folder / "state")
     host.start()
     row = lab.until_state(run.run_id, "lost")
-    assert "the state folder of this host does not have it" in row["message"]
+    assert "this host's state folder has no record of it" in row["message"]
     assert states(lab)["A"] == ("held", f"a release (run {run.run_id} is lost)")
     assert not host.state(run.run_id).exists()
 
