@@ -365,7 +365,7 @@ class _FolderRun:
         if not view.test:  # it has no readable journal
             return RunDetail(run=view, series=(), log=self._log(), files=tuple(self._files()))
         state = read_journal_state(folder)
-        if self._detail is not None and self._detail[0] == state and view.state != "running":
+        if self._detail is not None and self._detail[0] == state:
             return replace(self._detail[1], files=tuple(self._files()))
         live, result = LiveRun(folder), assess(folder)
         live.read()
@@ -387,7 +387,8 @@ class _FolderRun:
             resume_detail=self._resume_detail(view),
             serial_required=view.state == "stopped" and self.is_real_drive,
         )
-        self._detail = state, detail
+        if ended:  # the process of a run ends after the last entry of its journal
+            self._detail = state, detail
         return detail
 
     @property

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import snia_pts as pts
 from snia_pts.errors import Interrupted, LabError, NotResumable, UsageError
 from snia_pts.files import data_folder
+from snia_pts.record.locks import lock
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
 from snia_pts.web import rows
@@ -299,6 +300,17 @@ def test_a_source_follows_a_run_and_finds_new_ones(tmp_path: Path, monkeypatch: 
 
     assert seen == [("running", count) for count in range(1, len(seen) + 1)]
     assert [(run.id, run.state) for run in source.snapshot().runs] == [("run", "finished")]
+
+
+def test_the_page_of_a_run_that_ends_is_not_kept_as_running(folder: Path) -> None:
+    """The process of a run ends after the last entry of its journal: the page has the verdict from then on."""
+    source, journal = FolderSource(folder), folder / "finished" / "journal.jsonl"
+    with journal.open("rb") as file:
+        lock(file.fileno())
+        assert source.run("finished").run.state == "running"
+    detail = source.run("finished")
+    assert detail.run.state == "finished"
+    assert detail.run.verdict == pts.load(folder / "finished").verdict
 
 
 def test_a_damaged_run_is_shown_beside_the_others(folder: Path, tmp_path: Path) -> None:
