@@ -136,7 +136,8 @@
     events.onerror = function () { connection.textContent = "Not connected: the values may be out of date. Trying again."; };
     events.onmessage = function (event) {
       const complete = JSON.parse(event.data).map(show).every(Boolean);
-      if (!complete && !isEditing()) window.location.reload();
+      // At most once a second: the time is that since the page began to load.
+      if (!complete && !isEditing()) window.setTimeout(function () { window.location.reload(); }, Math.max(0, 1000 - performance.now()));
     };
   }
 
