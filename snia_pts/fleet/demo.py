@@ -150,7 +150,7 @@ class _Demo:
         self.say(f"Agent {host.pid} of h1 is killed (SIGKILL), with {runs} in progress.")
         began, size = time.monotonic(), len(host.log)
         host.start()
-        self._until("the agent of h1 is back", lambda: "serves" in host.log[size:])
+        self._until("the agent of h1 is back", lambda: "connected to" in host.log[size:])
         self.say(f"New agent {host.pid} took over the tests of h1 after {time.monotonic() - began:.1f} s.")
 
     def _kill_database(self, lab: Lab) -> None:
