@@ -171,7 +171,7 @@ class _Demo:
         self.server.start()
         self._until("the database has the test ends", lambda: self._ended_in_database(lab) > before)
         seconds = time.monotonic() - began
-        self.say(f"The database was restarted; the first test end was recorded after {seconds:.1f} s.")
+        self.say(f"The database is restarted; it recorded the first end after {seconds:.1f} s.")
 
     def _results(self, lab: Lab) -> list[DemoRun]:
         """Collect the results into a store, and return the runs."""
