@@ -108,7 +108,7 @@ class _Demo:
     def perform(self) -> list[DemoRun]:
         """Make the lab, run the campaign through the faults, and return its runs."""
         self.server = PrivateServer.at(self.folder / "db")
-        self.say(f"A lab is made in {self.folder}, with its own database.")
+        self.say(f"A lab is made in {self.folder}.")
         self.server.create()
         self.cleanup.callback(self._stop_server)
         self.server.start()
@@ -166,7 +166,7 @@ class _Demo:
             lambda: self._ended_on_hosts() > before and time.monotonic() - began > _AWAY_SECONDS,
         )
         ended = counted(self._ended_on_hosts() - before, "test")
-        self.say(f"Without it, {ended} ended; the agents keep the results until it is back.")
+        self.say(f"Without it, {ended} ended; the agents keep the results.")
         began = time.monotonic()
         self.server.start()
         self._until("the database has the test ends", lambda: self._ended_in_database(lab) > before)

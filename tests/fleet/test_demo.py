@@ -20,7 +20,7 @@ from tests.command_line import ENVIRONMENT, command
 from tests.fleet.labs import PATIENCE_SECONDS
 from tests.store import postgresql
 
-_FOLDER = re.compile(r"A lab is made in (\S+),")
+_FOLDER = re.compile(r"A lab is made in (\S+)\.")
 
 
 @pytest.fixture(name="server_folder")
