@@ -30,11 +30,11 @@ def _bash_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def completed(file: Path, *words: str) -> list[str]:
-    """Return what bash offers for the last of these words; it divides words at colons."""
+    """Return what bash offers for the last of these words, sorted; it divides words at colons."""
     command = ["bash", "-c", _TRY, "bash", "snia-pts", *words]
     done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    return done.stdout.split()
+    return sorted(done.stdout.split())  # bash lists files in the order of the file system
 
 
 @pytest.mark.parametrize(
