@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -143,6 +144,8 @@ class FolderSource:
         name = default_name(options.test, subject, datetime.now().astimezone().isoformat())
         path = self._path / name
         start(replace(options, run_folder=path))
+        with self._lock:
+            self._searched = -math.inf  # so that the next request finds the run
         return _run_id(path.relative_to(self._path))
 
     def _options(self, request: Request) -> RunOptions:

@@ -302,6 +302,19 @@ def test_a_source_follows_a_run_and_finds_new_ones(tmp_path: Path, monkeypatch: 
     assert [(run.id, run.state) for run in source.snapshot().runs] == [("run", "finished")]
 
 
+def test_a_submitted_run_is_found_at_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is searched again, although that was done a moment ago."""
+    shutil.copytree(folder / "finished", tmp_path / "earlier")
+    source = FolderSource(tmp_path)
+    assert [run.id for run in source.snapshot().runs] == ["earlier"]
+    monkeypatch.setattr(
+        "snia_pts.web.folder_source.start",
+        lambda options: shutil.copytree(folder / "finished", options.run_folder),
+    )
+    run_id = source.submit(Request(test="iops", target="sim:enterprise-nvme"))
+    assert source.run(run_id).run.state == "finished"
+
+
 def test_the_page_of_a_run_that_ends_is_not_kept_as_running(folder: Path) -> None:
     """The process of a run ends after the last entry of its journal: the page has the verdict from then on."""
     source, journal = FolderSource(folder), folder / "finished" / "journal.jsonl"
