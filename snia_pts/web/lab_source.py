@@ -40,16 +40,16 @@ class LabSource:
 
     @property
     def name(self) -> str:
-        """See Source."""
+        """See ``web/source.py``."""
         return printable(self._lab.name)
 
     @property
     def has_results(self) -> bool:
-        """See Source."""
+        """See ``web/source.py``."""
         return self._collected.has_results
 
     def snapshot(self) -> Snapshot:
-        """See Source."""
+        """See ``web/source.py``."""
         runs = [_run_view(row) for row in reversed(self._lab.runs())]
         latest: dict[str, str] = {}
         counts: dict[str, int] = {}
@@ -65,8 +65,8 @@ class LabSource:
         )
 
     def run(self, run_id: str) -> RunDetail:
-        """See Source: the series and files are those of the collected results, as far as they came."""
-        run = self._found(run_id)
+        """See ``web/source.py``: the series and files are those of the collected results, as far as they came."""
+        run = self._require_run(run_id)
         try:
             detail = self._collected.run(run_id)
         except UnknownRun:
@@ -94,22 +94,23 @@ class LabSource:
         )
 
     def open_file(self, run_id: str, name: str) -> BinaryIO:
-        """See Source."""
+        """See ``web/source.py``."""
         return self._collected.open_file(run_id, name)
 
     def results(self, query: ResultQuery) -> Sequence[ResultView]:
-        """See Source."""
+        """See ``web/source.py``."""
         return self._collected.results(query)
 
     def plan(self, request: Request) -> PlanView:
-        """See Source: the target is the serial number of a drive."""
+        """See ``web/source.py``: the target is the serial number of a drive."""
         drive, asked = self._drive(request), self._request(request)
         facts = parse_facts(drive["facts"])
         if facts is None:
             detail = f"The capacity of drive {printable(request.target)} is not known."
             raise UsageError(detail=detail, hint="Its agent has not reported it; upgrade and restart the agent.")
         cost = Cost.of(plans_of(asked.test, asked.options, asked.model, facts))
-        options = " ".join(f"--set {shlex.quote(override)}" for override in request.overrides)
+        words = ["snia-pts", "lab", "submit", "--serial", asked.serial, "--test", asked.test]
+        words += ["--class", request.test_class, *(word for one in request.overrides for word in ("--set", one))]
         return PlanView(
             title=request.test,
             drive=printable(f"{drive['model']}, serial {drive['serial']}, {drive['claimed_by_host']}"),
@@ -118,11 +119,11 @@ class LabSource:
             least_written_bytes=cost.least_bytes,
             most_written_bytes=cost.greatest_bytes,
             open_ended=cost.open_ended,
-            command=printable(f"snia-pts lab submit {request.test} {request.target} {options}".strip()),
+            command=printable(shlex.join(words)),
         )
 
     def submit(self, request: Request) -> str:
-        """See Source: the serial number that was typed must be that of the drive; its agent compares it again."""
+        """See ``web/source.py``: the typed serial number must be that of the drive; its agent compares it again."""
         asked = self._request(request)
         if request.serial != asked.serial:
             raise _another_serial(asked.serial)
@@ -147,29 +148,29 @@ class LabSource:
         return drives[request.target]
 
     def stop(self, run_id: str, *, at_once: bool = False) -> str:
-        """See Source."""
-        return self._lab.stop(self._found(run_id).id, at_once=at_once)
+        """See ``web/source.py``."""
+        return self._lab.stop(self._require_run(run_id).id, at_once=at_once)
 
     def resume(self, run_id: str, *, serial: str = "") -> str:
-        """See Source: the serial number that was typed must be that of the drive; its agent compares it again."""
-        run = self._found(run_id)
+        """See ``web/source.py``: the typed serial number must be that of the drive; its agent compares it again."""
+        run = self._require_run(run_id)
         if serial != run.drive_id:
             raise _another_serial(run.drive_id)
         return f"it waits for its drive on {self._lab.resume(run.id)}"
 
     def hold(self, drive_id: str, reason: str) -> str:
-        """See Source."""
+        """See ``web/source.py``."""
         if not reason.strip():
             raise UsageError(detail="A hold needs a reason.", hint="For example: cable is replaced.")
         self._lab.hold(drive_id, printable(reason.strip())[:200])
         return "nothing new starts on it"
 
     def release(self, drive_id: str) -> str:
-        """See Source."""
+        """See ``web/source.py``."""
         self._lab.release(drive_id)
-        return "its queue goes on"
+        return "the next run in its queue can start"
 
-    def _found(self, run_id: str) -> RunView:
+    def _require_run(self, run_id: str) -> RunView:
         try:
             wanted = UUID(run_id)
         except ValueError:

@@ -21,7 +21,7 @@ from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.run import estimate
 
-_FACTS = DriveFacts(
+FACTS = DriveFacts(
     capacity_bytes=960_197_124_096,
     logical_sector_bytes=512,
     rotational=False,
@@ -41,7 +41,7 @@ options.overrides = ["saturation.seconds=600"]
 
 def drive(serial: str, host: str = "h1", **values: Any) -> LabDrive:
     """Return a drive of a lab."""
-    return LabDrive(**{"serial": serial, "model": "M", "host": host, "facts": _FACTS, **values})
+    return LabDrive(**{"serial": serial, "model": "M", "host": host, "facts": FACTS, **values})
 
 
 def planned(path: Path, text: str, *drives: LabDrive, **side_by_side: int) -> CampaignPlan:
@@ -280,10 +280,10 @@ def test_a_campaign_has_a_limit(tmp_path: Path) -> None:
         7,
         [],
         {},
-        {**facts_document(_FACTS), "capacity_bytes": 0},
-        {**facts_document(_FACTS), "capacity_bytes": 1 << 70},
-        {**facts_document(_FACTS), "bus": "x\x1b[2J"},
-        {**facts_document(_FACTS), "more": 1},
+        {**facts_document(FACTS), "capacity_bytes": 0},
+        {**facts_document(FACTS), "capacity_bytes": 1 << 70},
+        {**facts_document(FACTS), "bus": "x\x1b[2J"},
+        {**facts_document(FACTS), "more": 1},
     ],
 )
 def test_facts_that_an_agent_made_up_are_no_facts(document: object) -> None:

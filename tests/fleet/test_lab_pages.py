@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from snia_pts.cli.parser import build_parser
 from snia_pts.errors import NotConfirmed, UnknownRun, UsageError
+from snia_pts.fleet.drive_facts import facts_document
 from snia_pts.web.application import make_application
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.lab_source import LabSource
 from snia_pts.web.model import Request
 from tests.fleet.labs import TestLab
+from tests.fleet.test_campaign import FACTS
 
 pytestmark = pytest.mark.long
 
@@ -61,3 +66,19 @@ def test_a_lab_refuses_what_is_not_confirmed(lab: TestLab, tmp_path: Path) -> No
         source.stop("x")
 
     assert source.snapshot().runs == ()
+
+
+def test_the_command_of_a_plan_submits_what_was_planned(lab: TestLab, tmp_path: Path) -> None:
+    """It is a command line of snia-pts, with the drive, the test, the class and the overrides."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE 1")
+    facts = json.dumps(facts_document(FACTS))
+    lab.query("UPDATE lab_drive SET facts = %s", facts)
+    overrides = ("rounds.maximum=7",)
+    request = Request(test="iops", target="DRIVE 1", test_class="client", overrides=overrides)
+    plan = LabSource(lab.url, FolderSource(tmp_path)).plan(request)
+    arguments = build_parser().parse_args(shlex.split(plan.command)[1:])
+
+    assert (arguments.serial, arguments.test, arguments.test_class) == ("DRIVE 1", "iops", "client")
+    assert tuple(arguments.set) == overrides
+    assert 0 < plan.least_seconds < plan.most_seconds
