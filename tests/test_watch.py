@@ -20,7 +20,7 @@ from snia_pts.errors import RecordError
 from snia_pts.record.locks import lock
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.live_text import EventLines, block, cut, row, time_left
-from snia_pts.web.model import RunView
+from snia_pts.web.model import RunView, WarningView
 from snia_pts.web.monitoring_commands import fitted_lines
 from tests.test_api_running import OPTIONS
 
@@ -206,3 +206,13 @@ def test_a_hostile_name_of_a_drive_does_not_reach_the_terminal(stored: Path) -> 
     assert all(len(line) == 79 and not set(line) & {"\x1b", "\n"} for line in lines)
     assert cut("\N{CJK UNIFIED IDEOGRAPH-4E00}" * 5, 7) == "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 3 + " "
     assert list(EventLines("run").new_lines(hostile, NOW))
+
+
+def test_a_second_warning_of_a_kind_has_its_line(stored: Path) -> None:
+    """Warnings are compared as a whole; a known one is not printed again."""
+    first = WarningView(what="shared disk", detail="process 1 used it")
+    second = replace(first, detail="process 2 used it")
+    events = EventLines("run")
+    list(events.new_lines(replace(view(stored), warnings=(first,)), NOW))
+    lines = list(events.new_lines(replace(view(stored), warnings=(first, second)), NOW))
+    assert [line for line in lines if "warning" in line] == ["12:00:00 run: warning: shared disk: process 2 used it"]

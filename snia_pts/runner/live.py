@@ -59,6 +59,11 @@ class TrackedVariable:
     values: tuple[float | None, ...]
     determination: Determination | None
 
+    @property
+    def title(self) -> str:
+        """The name with the part of the test, such as ``128 KiB: SEQ 128 KiB 0/100``."""
+        return f"{self.series}: {self.variable}" if self.series else self.variable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSeries:
@@ -98,6 +103,11 @@ class LiveState:
     variables: tuple[TrackedVariable, ...]
     progress: float | None = None
     longest_step_seconds: float | None = None
+
+    @property
+    def latest_variables(self) -> tuple[TrackedVariable, ...]:
+        """The tracked variables of the part of the test that was evaluated last; none before its first round."""
+        return tuple(one for one in self.variables if one.series == self.variables[-1].series)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -90,7 +90,7 @@ def _round(live: LiveState, *, brief: bool = False) -> str:
 def _progress(run: RunView, *, brief: bool = False) -> str:
     if not run.live or run.live.progress is None or not in_progress(run):
         return ""
-    return f"{run.live.progress:.0%}{'' if brief else ' of the longest course'}"
+    return f"{run.live.progress:.0%}{'' if brief else ' of the longest possible run'}"
 
 
 def _celsius(live: LiveState) -> str:
@@ -99,18 +99,17 @@ def _celsius(live: LiveState) -> str:
 
 def _determination_lines(live: LiveState) -> Iterator[str]:
     """Yield the last value of each tracked variable of the latest part, its excursions, and the decision."""
-    variables = tuple(one for one in live.variables if one.series == live.variables[-1].series)
+    variables = live.latest_variables
     for variable in variables:
-        name = f"{variable.series}: {variable.variable}" if variable.series else variable.variable
         excursions = _excursions(variable.determination, limits=True) if variable.determination else ""
-        yield f"  {name} {_value(variable, -1)}{excursions}"
+        yield f"  {variable.title} {_value(variable, -1)}{excursions}"
     if variables:
         yield f"  {_decision(variables)}"
 
 
 def _decision(variables: tuple[TrackedVariable, ...]) -> str:
     determinations = [variable.determination for variable in variables if variable.determination]
-    if not determinations:
+    if len(determinations) < len(variables):
         return f"too few rounds for a determination: {len(variables[0].rounds)}"
     steady = "steady" if all(one.steady for one in determinations) else "not steady"
     return f"{steady} in rounds {determinations[0].first_round} - {determinations[0].last_round}"
@@ -149,11 +148,9 @@ class EventLines:
             yield f"{prefix}{run.title} of {run.drive}"
         if before is not None and run.live:
             yield from (f"{prefix}{text}" for text in _new_rounds(before.live, run.live))
-        known = {warning.what for warning in before.warnings} if before else set[str]()
+        known = before.warnings if before else ()
         yield from (
-            f"{prefix}warning: {warning.what}: {warning.detail}"
-            for warning in run.warnings
-            if warning.what not in known
+            f"{prefix}warning: {warning.what}: {warning.detail}" for warning in run.warnings if warning not in known
         )
         if before is None or (before.state, _step(before)) != (run.state, _step(run)):
             yield f"{prefix}{run.state}: {'; '.join(filter(None, (_position(run), time_left(run, now))))}"

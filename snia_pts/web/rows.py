@@ -33,10 +33,9 @@ def round_of(live: LiveState | None) -> str:
     return f"{live.round_number}" + (f" of at most {live.round_maximum}" if live.round_maximum else "")
 
 
-def steadiness(variables: tuple[TrackedVariable, ...]) -> str:
+def steadiness(live: LiveState) -> str:
     """Return the determination so far, of all variables of the last series together."""
-    last = [variable for variable in variables if variable.series == variables[-1].series]
-    windows = [variable.determination for variable in last]
+    windows = [variable.determination for variable in live.latest_variables]
     if not windows or any(window is None for window in windows):
         return "too few rounds"
     steady = sum(window.steady for window in windows if window is not None)
@@ -56,7 +55,7 @@ def run_cells(run: RunView) -> dict[str, str]:
         "position": live.position if live and run.state == "running" else run.detail or run.verdict or UNKNOWN,
         "round": round_of(live),
         "left": left(live, virtual=run.virtual) if run.state == "running" else UNKNOWN,
-        "steadiness": steadiness(live.variables) if live and live.variables else UNKNOWN,
+        "steadiness": steadiness(live) if live and live.variables else UNKNOWN,
         "iops": UNKNOWN if live is None or live.iops is None else number(live.iops),
         "celsius": UNKNOWN if live is None or live.celsius is None else f"{live.celsius:.0f} °C",
         "watts": UNKNOWN if live is None or live.watts is None else f"{number(live.watts)} W",
@@ -146,7 +145,7 @@ def chart(variable: TrackedVariable) -> dict[str, Any]:
     """Return the values of the plot of a tracked variable: rounds, best fit and limits in the window."""
     window = variable.determination
     plot: dict[str, Any] = {
-        "title": f"{variable.series}: {variable.variable}" if variable.series else variable.variable,
+        "title": variable.title,
         "unit": variable.unit,
         "rounds": variable.rounds,
         "values": variable.values,
