@@ -10,10 +10,8 @@ from typing import get_args
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
-from .model import DriveView, RunState, RunView, Snapshot
+from .model import DriveState, RunState, RunView, Snapshot
 
-#: The states of drives, which have a time series each.
-DRIVE_STATES = ("running", "held", "reserved", "idle", "unknown")
 #: The series of a run that has ended vanish after this time.
 _KEPT_SECONDS = 3600.0
 #: The maximum number of results per run.
@@ -57,10 +55,10 @@ class _Collector:
         celsius = _gauge("snia_pts_drive_temperature_celsius", "The last temperature in a run in progress.", "drive")
         for drive in self._snapshot.drives:
             info.add_metric([drive.id], {"model": drive.model, "host": drive.host, "kind": drive.kind})
-            for name in DRIVE_STATES:
+            for name in get_args(DriveState):
                 state.add_metric([drive.id, name], float(drive.state == name))
-            if _is_measured(drive):
-                celsius.add_metric([drive.id], drive.celsius or 0.0)
+            if drive.celsius is not None and drive.state == "running":
+                celsius.add_metric([drive.id], drive.celsius)
         yield from (info, state, celsius)
 
     def _run_states(self) -> Iterator[Metric]:
@@ -73,7 +71,7 @@ class _Collector:
         yield from (info, state)
 
     def _run_values(self) -> Iterator[Metric]:
-        progress = _gauge("snia_pts_run_progress_ratio", "The share of the longest course that is done.", "drive")
+        progress = _gauge("snia_pts_run_progress_ratio", "Progress, relative to the longest possible run.", "drive")
         left = _gauge("snia_pts_run_remaining_seconds", "The bounds of the remaining time.", "drive", "bound")
         number = _gauge("snia_pts_run_round", "The round in progress, or the last one.", "drive")
         last = _gauge("snia_pts_run_last_step_timestamp_seconds", "Time of the last entry of the journal.", "drive")
@@ -115,10 +113,6 @@ class _Collector:
             if host.seconds_ago is not None:
                 seen.add_metric([host.name], self._now.timestamp() - host.seconds_ago)
         yield from (queue, seen, build)
-
-
-def _is_measured(drive: DriveView) -> bool:
-    return drive.celsius is not None and drive.state == "running"
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

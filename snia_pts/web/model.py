@@ -7,6 +7,7 @@ from typing import Literal
 
 from ..runner.live import LiveState, TimeSeries
 
+DriveState = Literal["running", "held", "reserved", "idle", "unknown"]
 FileKind = Literal["report", "journal", "result", "log", "other"]
 RunState = Literal[
     "queued",
@@ -126,7 +127,7 @@ class DriveView:
     model: str
     capacity_bytes: int
     kind: str
-    state: Literal["running", "held", "reserved", "idle", "unknown"]
+    state: DriveState
     host: str = ""
     health: str = ""
     held: str = ""
