@@ -84,8 +84,7 @@ class PrivateServer:
         """Start the server, and wait until it accepts connections.  Raises HostFailed and ToolMissing."""
         settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", *self.settings)
         options = " ".join(f"-c {shlex.quote(setting)}" for setting in settings)
-        log = f"--log={self.folder}/server.log"
-        self._call("pg_ctl", f"--pgdata={self._data}", "--wait", log, f"--options={options}", "start")
+        self._call("pg_ctl", f"--pgdata={self._data}", "--wait", f"--log={self._log}", f"--options={options}", "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop the server: ``fast`` ends its connections, ``immediate`` is a crash with a message."""
@@ -125,6 +124,10 @@ class PrivateServer:
         shutil.rmtree(self.folder)
 
     @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
     def _data(self) -> Path:
         return self.folder / "data"
 
@@ -158,7 +161,11 @@ class PrivateServer:
         finished = called.finished
         if finished.exit_code or finished.timed_out:
             reason = "it takes too long" if finished.timed_out else finished.error_summary
-            raise HostFailed(step=name, what=self.folder, reason=reason)
+            raise HostFailed(step=name, what=self.folder, reason=reason.rstrip("."), hint=self._hint)
+
+    @property
+    def _hint(self) -> str:
+        return f"{self._log} has the messages of the server." if self._log.exists() else "Correct this, and try again."
 
 
 def program(name: str) -> Path:

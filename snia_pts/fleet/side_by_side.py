@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,12 +18,13 @@ from ..results.result import RunWarning
 from ..units import counted, duration
 from .state_folder import RunState, lock_file, make_private_folder
 
+_LOGGER = logging.getLogger(__name__)
 _ROOT = Path("/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """Another run on the same host, while it went on; ``ended`` is None if it still goes on, or if it was killed."""
+    """Another run on the same host, with its times; ``ended`` is None if it is in progress, or if it was killed."""
 
     model: str
     serial: str
@@ -36,7 +38,7 @@ class Neighbour:
 
 
 def neighbours(state_folder: Path, run_id: UUID, since: datetime) -> Iterator[Neighbour]:
-    """Yield the other runs of a host that went on at any time since then, in the order of their starts."""
+    """Yield the other runs of a host that were in progress since then, in the order of their starts."""
     found = []
     for folder in (state_folder / "runs").glob("*"):
         state = RunState(path=folder)
@@ -67,7 +69,7 @@ class SharedHost:
     cpus: str = field(default="", init=False)
 
     def take_cpus(self, target: str, side_by_side: int) -> None:
-        """Keep this process, and those that it starts, on a share of the CPUs of the target's memory node.
+        """Keep this process, and those that it starts, on a share of the CPUs of the target's NUMA node.
 
         A share belongs to one process, until that ends.  Nothing changes if all shares are taken, or there is only one.
         """
@@ -85,8 +87,8 @@ class SharedHost:
                     os.sched_setaffinity(0, share)
                     self.cpus = name
                     return
-        except (OSError, RunFolderError):
-            return  # the result says that the run used all CPUs
+        except (OSError, RunFolderError) as error:
+            _LOGGER.warning("no share of the CPUs: %s", error)  # the result says that the run used all of them
 
     def settings(self) -> tuple[HostSetting, ...]:
         """Return what is known at the start of the run."""
