@@ -64,8 +64,7 @@ def show_preset(arguments: argparse.Namespace) -> int:
 
 
 def _spec_title(test: str) -> str:
-    spec = read_specification(test, versions(test)[0], "enterprise").spec
-    return f"{spec.title}"
+    return read_specification(test, versions(test)[0], "enterprise").spec.title
 
 
 def _print_table(rows: Iterable[tuple[str, str]]) -> None:

@@ -33,7 +33,6 @@ from ...errors import Interrupted, SniaPtsError, UsageError, stop_error
 from ...files import open_regular
 from ...lab.observation.telemetry import warning_celsius
 from ...model.measurement import Measurement, Sample
-from ...results.result import TestResult
 from ...runner.events import Event, FolderCreated, OnEvent, OutcomeRecorded, TestFinished
 from ...text import json_values, printable
 
@@ -163,13 +162,10 @@ class _Messages:
                 }
                 self._warning_celsius = None if event.dut.simulated else warning_celsius(event.dut.path)
             case TestFinished():
-                self._add_verdict(event.result)
+                self._verdicts.append(event.result.verdict)
             case OutcomeRecorded():
                 self._check_temperature(event.outcome)
         self._on_event(event)
-
-    def _add_verdict(self, result: TestResult) -> None:
-        self._verdicts.append(result.verdict)
 
     def _check_temperature(self, outcome: object) -> None:
         """Send a message once if the drive is hot."""
