@@ -68,10 +68,10 @@ def _blocks(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def commands(block: str) -> Iterator[str]:
-    """Yield the commands of a block without output, ``snia-pts VERB ...``, without the remarks beside them."""
+    """Yield the commands of a block without output, ``snia-pts VERB ...``, without remarks and redirections."""
     for line in block.replace("\\\n", " ").splitlines():
         if match := re.match(r"(?:sudo )?(?:\.venv/bin/)?snia-pts (?![A-Z:])(.*)", line):
-            yield re.split(r" {3,}(?=[a-z#])| {2,}#| +&& ", match[1])[0].replace(" ...", "")
+            yield re.split(r" {3,}(?=[a-z#])| {2,}#| +&& | > (?=[~/])", match[1])[0].replace(" ...", "")
 
 
 def all_commands() -> list[str]:

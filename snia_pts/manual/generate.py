@@ -421,7 +421,7 @@ def with_page_names(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape a text for reStructuredText; options become literals, and page names become links."""
-    text = re.sub(r"(?<![\w`-])(--[a-z][a-z-]*)", r"``\1``", with_page_names(text))
+    """Escape a text for reStructuredText; options and addresses become literals, and page names become links."""
+    text = re.sub(r"(?<![\w`-])(--[a-z][a-z-]*|https?://[\w.:/-]*\w)", r"``\1``", with_page_names(text))
     literals = re.split(r"(``.+?``)", text)
     return "".join(part if part.startswith("``") else re.sub(r"([\\*`|_])", r"\\\1", part) for part in literals)
