@@ -155,7 +155,7 @@ FIGURE = Table(
     Column("value", Number(53), nullable=False),
     Column("steady", Truth, nullable=False),
     Column("rounds", LargeBinary, nullable=False),
-    Index(None, "metric_id", "run_id"),
+    Index(None, "metric_id", "run_id", "value", "steady"),  # everything that a trend or spread needs of a figure
 )
 #: The steady figures, and in SQLite those with an invalid value: a query reads the value, too, so that it is refused.
 IS_STEADY = FIGURE.c.steady.is_not(false())

@@ -110,10 +110,11 @@ def spread(values: Iterable[tuple[str, str, float, int]]) -> Spread:
         parts.setdefault(unit, []).append((mean, runs))
         specs.add(spec)
     means = {unit: statistics.fmean(*zip(*numbers, strict=True)) for unit, numbers in parts.items()}
+    mean = statistics.fmean(means.values())
     return Spread(
         means=means,
-        mean=statistics.fmean(means.values()),
-        deviation=statistics.stdev(means.values()) if len(means) > 1 else None,
+        mean=mean,
+        deviation=statistics.stdev(means.values(), mean) if len(means) > 1 else None,
         minimum=min(means.values()),
         maximum=max(means.values()),
         specifications=len(specs),

@@ -44,8 +44,18 @@ def main() -> None:
             lines = list(connection.iterdump())
         (HERE / f"{revision}.sqlite.sql").write_text("\n".join(lines) + "\n")
         fill(url, place)
-        socket = parse_qs(urlsplit(url).query)["host"][0]
-        words = ("--inserts", "--no-owner", "--no-privileges", "--host", socket, "--username", "test", "postgres")
+        server = urlsplit(url)
+        socket = parse_qs(server.query)["host"][0]
+        words = (
+            "--inserts",
+            "--no-owner",
+            "--no-privileges",
+            "--host",
+            socket,
+            "--username",
+            str(server.username),
+            "postgres",
+        )
         command = [str(postgresql.programs() / "pg_dump"), *words]
         dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         kept = [line for line in dumped.splitlines() if line and not line.startswith(_OMITTED)]
