@@ -4,6 +4,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from tests import profiles, samples
 
 Overrides = Sequence[tuple[str, Any]]
 NINE_ROUNDS: Overrides = [("rounds.maximum", 9)]
+#: A Friday: the day on which the tests begin.
+NOON = datetime(2026, 1, 30, 12)
 
 
 class Screen(io.StringIO):
@@ -36,9 +39,9 @@ class Screen(io.StringIO):
 
 
 def new_progress(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
-    """Return the progress of a test whose clock shows ``now``."""
+    """Return the progress of a test that began at noon, and whose clock shows ``now``."""
     planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
-    return Progress(spec, planned, mode, stream, clock=lambda: now[0])
+    return Progress(spec, planned, mode, stream, clock=lambda: now[0], now=lambda: NOON + timedelta(seconds=now[0]))
 
 
 def run_output(
@@ -165,6 +168,15 @@ def test_the_remaining_time_covers_the_remaining_rounds(folder: RunFolder) -> No
     assert "left" not in lines[-1]
 
 
+def test_the_percentage_and_the_end_are_those_of_the_plan(folder: RunFolder) -> None:
+    """They begin with the planned durations, and at the end of the run no time is left."""
+    lines = run_output(folder, "log", rounds=6).splitlines()
+
+    rounds = [line for line in lines if "of at most" in line]
+    assert "; 21 % of the longest test, ends 16:42 to 20:26" in rounds[0]
+    assert "of the longest test" not in rounds[-1], "the last round ends the test"
+
+
 def test_the_minimum_remaining_time_includes_the_certain_round(folder: RunFolder) -> None:
     """After five rounds that are not steady, at least one more follows: the minimum is the time of a whole round."""
     text = run_output(folder, "log", steady=False)
@@ -196,7 +208,7 @@ def test_a_continuous_stimulus_prints_its_samples(folder: RunFolder) -> None:
     """On a terminal the line has the current sample, the IOPS of the last one, and the time left of the stimulus."""
     text = run_output(folder, "line", "xsr", [])
 
-    assert "AG 1: stimulus SEQ 1024 KiB 0/100 sample 1/480, 8 h 00 min left" in text
+    assert "\r0 %, ends Sat 10:01: AG 1: stimulus SEQ 1024 KiB 0/100 sample 1/480, 8 h 00 mi" in text
     assert "AG 3: stimulus SEQ 1024 KiB 0/100 sample 480/480 (last 4" in text
 
 

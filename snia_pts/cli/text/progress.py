@@ -7,11 +7,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TextIO
 
 from ...model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step
-from ...procedures.estimator import Plan
+from ...procedures.estimator import Estimate, Plan
 from ...runner.events import Event, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
 from ...spec import DemandSpec, HostIdleSpec, Spec, loop_rule, max_rounds
 from ...units import capacity, duration, number
@@ -21,6 +22,26 @@ from .plan import exclusions, or_more_suffix
 _HEARTBEAT_SECONDS = 300.0
 #: Maximum number of points with a line each; of more, as in the zones of a hard disk, only the current one is shown.
 _MAX_LISTED_POINTS = 100
+
+
+class _Course:
+    """The place of a run in one of its estimated courses."""
+
+    def __init__(self, estimate: Estimate) -> None:
+        self.estimate = estimate
+        self._position = -1
+
+    def start(self, step: Step) -> None:
+        """Go to the next planned step like ``step``; a step that the course does not have takes no time in it."""
+        planned = enumerate(self.estimate.steps)
+        its = (step.kind, step.part, step.label)
+        found = (place for place, one in planned if place > self._position and (one.kind, one.part, one.label) == its)
+        self._position = next(found, self._position)
+
+    def seconds_left(self, step_seconds: float) -> float:
+        """Return the remaining time if the current step began ``step_seconds`` ago."""
+        current, *following = (step.seconds for step in self.estimate.steps[max(0, self._position) :])
+        return max(0.0, current - step_seconds) + sum(following)
 
 
 class Progress:
@@ -34,6 +55,7 @@ class Progress:
         stream: TextIO,
         *,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = datetime.now,
         resumed: bool = False,
         simulated: bool = False,
     ) -> None:
@@ -41,7 +63,8 @@ class Progress:
         self._plan = plan
         self._mode = mode
         self._stream = stream
-        self._clock = clock
+        self._clock, self._now = clock, now
+        self._courses = _Course(plan.shortest), _Course(plan.longest)
         #: How many steps have each label in the shortest course; some labels have hundreds.
         self._step_counts = Counter(step.label for step in plan.shortest.steps)
         self._started_counts: Counter[str] = Counter()
@@ -53,7 +76,7 @@ class Progress:
         self._steadiness = ""
         self._lists_points = spec.rounds_are_repeats and len(plan.shortest.steps) <= _MAX_LISTED_POINTS
         self._resumed, self._requested_mode = resumed, mode
-        self._virtual = " of virtual time" if simulated else ""
+        self._simulated = simulated
         self._started = self._loop_started = self._step_started = self._last_output = clock()
 
     def begin(self) -> None:
@@ -62,7 +85,8 @@ class Progress:
             self._mode = "none"
             return
         durations = dict.fromkeys(duration(estimate.seconds) for estimate in (self._plan.shortest, self._plan.longest))
-        planned = f"{' to '.join(durations)}{or_more_suffix(self._plan.longest)}{self._virtual}{exclusions(self._plan)}"
+        unit = f"{or_more_suffix(self._plan.longest)}{' of virtual time' if self._simulated else ''}"
+        planned = f"{' to '.join(durations)}{unit}{exclusions(self._plan)}"
         self._line(f"planned: {planned}, at {self._plan.assumptions.speed.span}")
 
     def on_event(self, event: Event) -> None:
@@ -86,7 +110,9 @@ class Progress:
         amount = stimulus.amount_bytes
         share = min(written_bytes / amount, 1.0)
         left = f", {duration(seconds / share - seconds)} left" if share > 0.01 else ""
-        self._draw(lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({share:.0%}){left}")
+        self._draw(
+            lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({100 * share:.0f} %){left}"
+        )
 
     def _continue(self) -> None:
         """Show progress again after the replay of recorded steps, and measure time from now on."""
@@ -103,6 +129,8 @@ class Progress:
     def _start_step(self, step: Step) -> None:
         self._step, self._outcome_count, self._latest, self._step_started = step, 0, None, self._clock()
         times = self._repeats(step)
+        for course in self._courses:
+            course.start(step)
         self._started_counts[step.label] += 1
         self._started_steps += 1
         if isinstance(step, Round):
@@ -148,7 +176,8 @@ class Progress:
         name = f"round {event.evaluated_round.number}" + (f" of at most {maximum}" if maximum else "")
         ended = event.evaluated_round.number == maximum or (event.window is not None and event.window.steady)
         remaining = "" if ended or not isinstance(event.step, Round) else self._loop_remainder(event.step)
-        self._line(f"{_part(event.step)}{name}: {self._steadiness}{remaining}")
+        end = "" if ended else f"; {self._percentage()} of the longest test{self._end()}"
+        self._line(f"{_part(event.step)}{name}: {self._steadiness}{remaining}{end}")
 
     def _max_rounds(self, step: Step) -> int | None:
         """Return the maximum number of rounds; None if something else ends them."""
@@ -185,8 +214,27 @@ class Progress:
     def _remainder(self) -> str:
         """Return the remaining time of a test whose rounds are repeats: all its steps are known."""
         steps = self._plan.shortest.steps[self._started_steps - 1 :]
-        seconds = max(0.0, sum(step.seconds for step in steps) - (self._clock() - self._step_started))
-        return f", {'at least ' if any(step.open_ended for step in steps) else ''}{duration(seconds)} left"
+        least, _ = self._seconds_left()
+        return f", {'at least ' if any(step.open_ended for step in steps) else ''}{duration(least)} left"
+
+    def _seconds_left(self) -> tuple[float, float]:
+        """Return the remaining time of the test in its shortest and in its longest course."""
+        least, most = (course.seconds_left(self._clock() - self._step_started) for course in self._courses)
+        return least, most
+
+    def _percentage(self) -> str:
+        """Return the completed share of the longest course."""
+        _, most = self._seconds_left()
+        total = self._plan.longest.seconds
+        return f"{100 * (1 - most / total) if total else 100:.0f} %"
+
+    def _end(self) -> str:
+        """Return when the test will end; empty for a simulated drive, whose time is virtual."""
+        if self._simulated:
+            return ""
+        now = self._now()
+        times = dict.fromkeys(_time_of_day(now + timedelta(seconds=left), now) for left in self._seconds_left())
+        return f", ends {' to '.join(times)}{' or later' if self._plan.longest.open_ended else ''}"
 
     def _count(self, step: Step) -> str:
         times = self._repeats(step)
@@ -235,9 +283,9 @@ class Progress:
         """Rewrite the progress line; in mode log, write it if there was no output for a while."""
         if self._mode == "line":
             width = self._width()
-            self._write("\r" + text()[:width].ljust(width))
+            self._write("\r" + f"{self._percentage()}{self._end()}: {text()}"[:width].ljust(width))
         elif self._clock() - self._last_output >= _HEARTBEAT_SECONDS:
-            self._line(text())
+            self._line(f"{self._percentage()}{self._end()}: {text()}")
 
     def _write(self, text: str) -> None:
         try:
@@ -257,6 +305,12 @@ def _part(step: Step) -> str:
     """Return the part of the test as a prefix; for a continuous stimulus also its phase."""
     name = f"{step.part} {step.phase}".strip() if isinstance(step, ContinuousStimulus) else step.part
     return f"{name}: " if name else ""
+
+
+def _time_of_day(moment: datetime, now: datetime) -> str:
+    """Return a time as ``18:05``, with the weekday if it is not today, or the date if it is not this week."""
+    days = (moment.date() - now.date()).days
+    return moment.strftime("%H:%M" if not days else "%a %H:%M" if days < 7 else "%d %b %H:%M")
 
 
 def _rates(measurement: Measurement) -> str:
