@@ -28,7 +28,7 @@ def test_the_nearest_and_latest_mount_is_that_of_the_file(tmp_path: Path) -> Non
     assert mount_settings("/exported/x", tmp_path)["file system"] == "ext4"
     assert mount_settings("/export/test.img", tmp_path)["file system"] == "btrfs"
     assert mount_settings("/a b/x", tmp_path)["file system"] == "tmpfs"
-    assert mount_settings("/x", tmp_path)["mount options"] == "rw,relatime,errors=remount-ro"
+    assert mount_settings("/x", tmp_path)["mount options"] == "rw, relatime, errors=remount-ro"
 
 
 def test_without_a_mount_table_the_mount_is_unknown(tmp_path: Path) -> None:

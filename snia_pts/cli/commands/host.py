@@ -67,7 +67,8 @@ def setting_lines(settings: Sequence[HostSetting], width: int | None) -> Iterato
     for setting in settings:
         advised = setting.recommended and setting.judgement in ("affects results", "noted")
         value = f"{setting.value}; recommended: {setting.recommended}" if advised else setting.value
-        yield from wrap(f"{setting.judgement:15}  {setting.name:{name_width}}  {value}", max(width, 40))
+        line, indent = f"{setting.judgement:15}  {setting.name:{name_width}}  ", " " * min(19 + name_width, width // 2)
+        yield from wrap(f"{line}{value}", max(width, 40), subsequent_indent=indent)
         yield from wrap(setting.reason, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT)
     count = sum(setting.judgement == "affects results" for setting in settings)
     yield ""

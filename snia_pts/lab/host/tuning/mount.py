@@ -22,7 +22,7 @@ def mount(path: str, root: Path = ROOT) -> tuple[Finding, ...]:
         return (unknown_finding("file system", NOT_REPORTED),)
     return (
         finding("file system", mount_point.kind, "noted", _REASON),
-        finding("mount options", ",".join(mount_point.options), "noted", _REASON),
+        finding("mount options", ", ".join(mount_point.options), "noted", _REASON),
         *_scheduler(real_path, root),
     )
 
