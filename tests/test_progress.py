@@ -126,6 +126,19 @@ def test_a_log_has_a_heartbeat(folder: RunFolder) -> None:
     assert "RND" in beats[0]
 
 
+def test_a_long_line_continues_after_a_word_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its continuation is further to the right; in a log it is one line."""
+    monkeypatch.setenv("COLUMNS", "40")
+    spec = read_specification("iops", "2.0.2", "enterprise").spec
+    text = "round 1 of at most 25: not steady; IOPS 4 KiB 0/100"
+    screen, log = Screen(), io.StringIO()
+    new_progress(spec, "line", screen, [0.0]).say(text)
+    new_progress(spec, "log", log, [0.0]).say(text)
+
+    assert screen.getvalue().rpartition("\r")[2] == "[0 s] round 1 of at most 25: not steady;\n  IOPS 4 KiB 0/100\n"
+    assert log.getvalue() == f"[0 s] {text}\n"
+
+
 def test_a_terminal_line_is_rewritten_in_its_width(folder: RunFolder) -> None:
     """On a terminal one line is rewritten: it is never wider than the terminal, and the end leaves it clean."""
     text = run_output(folder, "line", rounds=6)

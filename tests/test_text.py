@@ -25,8 +25,8 @@ from snia_pts.cli.notifications.config import MailConfig
 from snia_pts.cli.notifications.content import Notification
 from snia_pts.cli.notifications.delivery import message
 from snia_pts.cli.text.formatting import json_text
+from snia_pts.cli.text.lines import print_lines
 from snia_pts.cli.text.result import result_json, result_lines
-from snia_pts.cli.text.terminal import print_lines
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
 from snia_pts.report.comparison import Entry, build_comparison

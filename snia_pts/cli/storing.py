@@ -12,7 +12,8 @@ from pathlib import Path
 from .. import registries
 from ..errors import SniaPtsError, missing_library
 from ..runner.events import Event, FolderCreated, OnEvent
-from .text.terminal import print_lines, say
+from .text.lines import print_lines
+from .text.terminal import say
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from uuid import UUID, uuid4
 
 from ..cli.options import formats_of, labels_of
 from ..cli.text.formatting import json_text, table
+from ..cli.text.lines import print_lines
 from ..cli.text.plan import exclusions
-from ..cli.text.terminal import answer, print_lines, say
+from ..cli.text.terminal import answer, say
 from ..errors import HostFailed, LabError, RecordError, UsageError
 from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals

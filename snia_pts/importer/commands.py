@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ..cli.options import formats_of
 from ..cli.parser import TESTS
+from ..cli.text.lines import print_lines
 from ..cli.text.result import result_lines
 from ..cli.text.suite import overview_lines
-from ..cli.text.terminal import print_lines
 from ..errors import HostFailed, RunFolderError
 from ..files import create_file, remove
 from ..record.evidence import EvidenceLedger

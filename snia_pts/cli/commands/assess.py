@@ -20,9 +20,10 @@ from ...results.result import TestResult
 from ...runner.plugins import load_plugins, missing_parts
 from ...runner.suite import build_summary
 from ..text.formatting import json_text
+from ..text.lines import print_lines
 from ..text.result import difference_lines, result_json, result_lines
 from ..text.suite import overview_json, overview_lines
-from ..text.terminal import ignore, print_lines, say, say_all
+from ..text.terminal import ignore, say, say_all
 
 
 def assess(arguments: argparse.Namespace) -> int:

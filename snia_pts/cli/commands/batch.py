@@ -22,7 +22,8 @@ from ..notifications.config import load_mail_config
 from ..notifications.webhook import load_webhook_config
 from ..options import resume_options
 from ..storing import stored_on_exit
-from ..text.terminal import Terminal, print_lines
+from ..text.lines import print_lines
+from ..text.terminal import Terminal
 
 #: Tests one drive of a batch, in a process of its own.
 _TEST_DRIVE = "snia_pts.cli.commands.batch_drive:test_drive"

@@ -15,7 +15,7 @@ from ...record.ends import read_ends
 from ...record.folder import RunFolder
 from ...record.replay import parse_time
 from ...units import counted, duration
-from ..text.terminal import print_lines
+from ..text.lines import print_lines
 from .run_status import RunStatus, State, read_statuses
 
 

@@ -16,7 +16,7 @@ from ...results.main_figures import main_figures
 from ...text import printable
 from ...units import number
 from ..text.formatting import json_text, table
-from ..text.terminal import print_lines
+from ..text.lines import print_lines
 
 #: The metrics of the summary, the most important first.
 _METRICS = ("iops", "mb_per_second", "average_response_ms")

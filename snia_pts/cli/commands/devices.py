@@ -14,7 +14,7 @@ from ...lab.inventory import ListedDevice, PcieLink, read_inventory
 from ...text import printable
 from ...units import capacity, counted
 from ..text.formatting import json_text
-from ..text.terminal import print_lines
+from ..text.lines import print_lines
 
 _MEDIA = {True: "rotational", False: "solid state", None: ""}
 _VERDICT = "may be tested"

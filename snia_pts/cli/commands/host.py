@@ -18,7 +18,7 @@ from ...model.test_platform import HostSetting
 from ...record.folder import unreadable
 from ...units import counted
 from ..text.formatting import json_text
-from ..text.terminal import print_lines
+from ..text.lines import print_lines
 
 _INDENT = " " * 4
 

@@ -20,8 +20,9 @@ from ...runner.plugins import load_plugins, missing_parts
 from ...runner.setup import require_formats
 from ...runner.suite import build_summary
 from ..options import formats_of
+from ..text.lines import print_lines
 from ..text.result import difference_lines
-from ..text.terminal import ignore, print_lines, say, say_all
+from ..text.terminal import ignore, say, say_all
 
 
 def report(arguments: argparse.Namespace) -> int:

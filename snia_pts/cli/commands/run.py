@@ -24,9 +24,10 @@ from ..options import run_options
 from ..parser import BASIC, TESTS
 from ..storing import stored_on_exit
 from ..text.formatting import json_text
+from ..text.lines import print_lines
 from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
 from ..text.suite import overview_lines
-from ..text.terminal import Terminal, print_lines
+from ..text.terminal import Terminal
 from .batch import start_batch
 
 

@@ -12,7 +12,7 @@ from ...files import shell_quoted
 from ...record.folder import RunFolder, writable_path
 from ...record.suite import SuiteFolder, running_folders
 from ..text.formatting import json_text
-from ..text.terminal import print_lines
+from ..text.lines import print_lines
 from .batch_status import batch_lines, drive_statuses, stop_batch
 from .run_status import RunStatus, name_width, read_statuses, repeated_step, status_lines
 

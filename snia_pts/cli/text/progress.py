@@ -6,7 +6,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TextIO
 
@@ -17,6 +18,7 @@ from ...runner.events import Event, OutcomeRecorded, RoundEvaluated, RunResumed,
 from ...spec import DemandSpec, HostIdleSpec, Spec, loop_rule, max_rounds
 from ...units import capacity, duration, number
 from .formatting import excursions, format_tracked_value
+from .lines import print_lines
 from .plan import exclusions, or_more_suffix
 
 _HEARTBEAT_SECONDS = 300.0
@@ -276,7 +278,8 @@ class Progress:
             return
         self.close()
         elapsed = round(self._clock() - self._started, 1)  # not "5.1e-05 s"
-        self._write(f"[{duration(elapsed)}] {text}\n")
+        with self._closed_output_ignored():
+            print_lines([f"[{duration(elapsed)}] {text}"], self._stream)
         self._last_output = self._clock()
 
     def _draw(self, text: Callable[[], str]) -> None:
@@ -288,11 +291,17 @@ class Progress:
             self._line(f"{self._percentage()}{self._end()}: {text()}")
 
     def _write(self, text: str) -> None:
-        try:
+        with self._closed_output_ignored():
             self._stream.write(text)
             self._stream.flush()
+
+    @contextmanager
+    def _closed_output_ignored(self) -> Iterator[None]:
+        """A closed output is no reason to stop a test."""
+        try:
+            yield
         except OSError:
-            self._mode = "none"  # a closed output is no reason to stop a test
+            self._mode = "none"
 
     def _width(self) -> int:
         try:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
-from typing import TextIO
 
 from ...errors import NotConfirmed
 from ...record.folder import RunFolder
@@ -24,9 +21,9 @@ from ...runner.events import (
     TestFinished,
     TestStarted,
 )
-from ...text import printable
 from ...units import capacity, counted, duration
 from ..notifications.content import Notification
+from .lines import print_lines
 from .progress import Progress, choose_mode, standard_stream
 
 
@@ -138,34 +135,6 @@ def say_all(lines: Iterable[str]) -> None:
     """Print several messages as ``say`` does."""
     for line in lines:
         say(line)
-
-
-def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
-    """Print each line at once; a line feed inside a line (device names may contain one) becomes U+FFFD.
-
-    On a terminal, a line that is too long continues on the next one, after a word and further to the right.
-    """
-    stream = stream or sys.stdout
-    width = shutil.get_terminal_size().columns if stream.isatty() else None
-    for line in lines:
-        text = printable(line.replace("\n", "\ufffd"), lines=True)
-        print("\n".join(_wrapped(text, width)) if width else text, file=stream, flush=True)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line as lines of at most ``width`` letters; a longer word, such as a path, stays whole."""
-    if len(line) <= width:
-        return [line]
-    indent = " " * min(len(line) - len(line.lstrip()) + 2, width // 2)
-    return textwrap.wrap(
-        line,
-        width,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-        expand_tabs=False,
-    )
 
 
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:

@@ -1,0 +1,39 @@
+"""Lines on a terminal, in a pipe or in a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable
+from typing import TextIO
+
+from ...text import printable
+
+
+def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Print each line at once; a line feed inside a line (device names may contain one) becomes U+FFFD.
+
+    On a terminal, a line that is too long continues on the next one, after a word and further to the right.
+    """
+    stream = stream or sys.stdout
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    for line in lines:
+        text = printable(line.replace("\n", "\ufffd"), lines=True)
+        print("\n".join(_wrapped(text, width)) if width else text, file=stream, flush=True)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most ``width`` letters; a longer word, such as a path, stays whole."""
+    if len(line) <= width:
+        return [line]
+    indent = " " * min(len(line) - len(line.lstrip()) + 2, width // 2)
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        expand_tabs=False,
+    )
