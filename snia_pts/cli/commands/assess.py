@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from ...runner.suite import build_summary
 from ..text.formatting import json_text
 from ..text.result import difference_lines, result_json, result_lines
 from ..text.suite import overview_json, overview_lines
-from ..text.terminal import ignore, print_lines, say, say_all
+from ..text.terminal import ignore, print_lines, say, say_all, terminal_width
 
 
 def assess(arguments: argparse.Namespace) -> int:
@@ -76,7 +77,7 @@ def _require_met(judgement_list: Sequence[Judgement], run: Path, finished: bool)
 
 
 def _print_assessment(folder: RunFolder, result: TestResult, assessment: Assessment) -> None:
-    print_lines((*result_lines(result), ""))
+    print_lines((*result_lines(result, terminal_width(sys.stdout)), ""))
     conclusion = "result.xml and all evidence agree with the journal."
     if not os.path.lexists(folder.result):
         conclusion = "There is no result.xml; all evidence agrees with the journal."
