@@ -568,7 +568,7 @@ def test_a_stop_while_the_result_is_printed_says_that_the_run_is_complete(
 ) -> None:
     """The message names the folder, and not a step of the test."""
 
-    def stop(_: object) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("snia_pts.cli.text.result.result_lines", stop)

@@ -87,6 +87,8 @@ def test_two_rounds_have_no_interval() -> None:
         change = difference(figure(first), figure(other))
         assert change is not None
         assert (change.low, change.high, change.significant) == (None, None, None)
+        count = min(len(first), len(other))
+        assert change.interval_text("repeat") == f"{count} repeat{'s' * (count > 1)}: no interval"
 
 
 def test_confidence_intervals_cover_the_true_difference() -> None:
@@ -363,7 +365,7 @@ def test_the_only_recorded_difference_is_named() -> None:
     slow, fast = host_with(governor="ondemand", swap="none"), host_with(governor="performance", swap="1 GB in use")
     both = entries(profiled(host=slow), profiled(slow=2.0, host=fast))
     results = [entry.result for entry in both]
-    (line,) = overall_lines("AB", compare_figures(results))
+    (line,) = overall_lines("AB", compare_figures(results), "repeat")
 
     assert cause(both, context_differences(results)) == (
         "The only difference in the compared properties: governor (A: ondemand; B: performance)."
@@ -503,3 +505,21 @@ def test_a_comparison_has_the_dates_of_each_run() -> None:
     assert set(report.header.dates.rows[0]) >= {"differs"}
     (table,) = (block for block in report.pages[0].blocks if isinstance(block, Table) and block.title == "Runs")
     assert "2026-12-01 08:00:00 UTC - 2026-12-01 09:30:00 UTC" in table.rows[1]
+
+
+def test_every_form_says_that_two_repeats_have_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Terminal, JSON and report have the same phrase; no form has a number."""
+    for name in "AB":
+        options = ("--repeats", "2", "--seconds", "1", "--axis", "queue_depth=1,4")
+        run = ("--run-dir", str(tmp_path / name), "--to", "none", "--progress", "none")
+        assert main(["profile", "run", "queue-depth", "sim:hdd", *options, *run]) == 0
+    runs = [str(tmp_path / name) for name in "AB"]
+    capsys.readouterr()
+    assert main(["compare", *runs, "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("2 repeats: no interval)") == 2, "over all points, and below the tables"
+    assert main(["compare", *runs, "--json"]) == 0
+    changes = [change for row in json.loads(capsys.readouterr().out)["figures"] for change in row["differences"][1:]]
+    of_repeats = [change for change in changes if change and change["interval"] != "no interval"]
+    assert {(change["low"], change["interval"]) for change in of_repeats} == {(None, "2 repeats: no interval")}
+    assert '"2 repeats: no interval"' in (tmp_path / "out" / "comparison.rst").read_text()

@@ -398,7 +398,7 @@ def test_a_folder_is_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["import", str(folder), "--run-dir", str(tmp_path / "other"), "--to", "none"]) == 0
     assert main(["compare", str(run), str(tmp_path / "other")]) == 0
     compared = capsys.readouterr().out
-    assert "without an interval" in compared
+    assert "1 repeat: no interval" in compared
     assert "asterisk" not in compared
     assert "measured by:" not in compared
 

@@ -474,7 +474,7 @@ def test_an_effect_is_that_of_one_setting() -> None:
     assert [row[5] for row in by_title.rows] == ["* -49.9", "* -75.0"]
     assert both.rows[0][:4] == ("governor powersave", "2", "0.376", "0.250")
     alone = tables(page(staged_result(repeats=1), "Effect of CPU governor"))
-    assert alone[0].rows[0][5:7] == ("-50.0", "n/a"), "one repeat tells nothing of chance"
+    assert alone[0].rows[0][5:7] == ("-50.0", "1 repeat: no interval"), "one repeat tells nothing of chance"
 
 
 def test_host_settings_are_in_every_form() -> None:
@@ -566,6 +566,15 @@ def test_tables_fit_a_terminal() -> None:
         wide = [line for line in lines if len(line) > 104]  # a number may replace a name that does not fit
         assert not wide
         assert any("may well be: 0002" in line for line in lines)
+
+
+def test_the_facts_of_a_profile_fit_a_terminal_of_80_columns() -> None:
+    """A long description is wrapped within its column, and no line of a table is wrapped a second time."""
+    lines = list(result_lines(profiles.result(profiles.shipped("hdd-iops", seconds=1)), 80))
+    assert len(lines) < 50, "a screen or two for 1152 points"
+    assert max(len(line) for line in lines if line.startswith("  ")) <= 80
+    (first,) = [number for number, line in enumerate(lines) if "Random I/O within each" in line]
+    assert lines[first + 1].startswith(" " * 11)
 
 
 def test_a_report_is_reproducible() -> None:

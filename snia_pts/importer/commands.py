@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from ..cli.options import formats_of
 from ..cli.parser import TESTS
-from ..cli.text.lines import print_lines
+from ..cli.text.lines import print_lines, terminal_width
 from ..cli.text.result import result_lines
 from ..cli.text.suite import overview_lines
 from ..errors import HostFailed, RunFolderError
@@ -111,7 +112,14 @@ def _report(folders: Sequence[RunFolder], formats: Sequence[str]) -> None:
         with folder.opened():
             result = store(folder)
             reports = write(result, folder.path, formats)
-        print_lines((*([""] if number else ()), *result_lines(result), "", f"run folder: {folder.path}"))
+        print_lines(
+            (
+                *([""] if number else ()),
+                *result_lines(result, terminal_width(sys.stdout)),
+                "",
+                f"run folder: {folder.path}",
+            )
+        )
         print_lines(f"report:     {path}" for path in reports.values())
 
 

@@ -15,13 +15,13 @@ from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
     CONFIDENCE_PERCENT,
-    MIN_INTERVAL_ROUNDS,
     SPREAD_RUNS,
     ComparedFigure,
     ContextDifference,
     Difference,
     compare_figures,
     context_differences,
+    missing_intervals,
     overall_difference,
     points_compared,
     possible_causes,
@@ -149,12 +149,20 @@ def _possible_cause(entries: Sequence[Entry], differences: Sequence[ContextDiffe
     yield Prose(text=cause(entries, differences), kind="lead")
     results = [entry.result for entry in entries]
     if points_compared(results) is not None:
-        for line in overall_lines([entry.label for entry in entries], compare_figures(results)):
+        for line in overall_lines([entry.label for entry in entries], compare_figures(results), round_noun(entries)):
             yield Prose(text=line, kind="lead")
 
 
-def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> Iterator[str]:
-    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points."""
+def round_noun(entries: Sequence[Entry]) -> str:
+    """Return the name of a round in the test of the runs."""
+    return "repeat" if entries[0].result.facts.spec.rounds_are_repeats else "round"
+
+
+def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure], noun: str) -> Iterator[str]:
+    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points.
+
+    ``noun`` is the name of a round.
+    """
     rows = [row for row in numbers if row.metric == "iops"]
     for index, label in enumerate(labels[1:], start=1):
         change = overall_difference(rows, index)
@@ -162,7 +170,7 @@ def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> I
             certainty = (
                 f", {change.significant} of {change.judged} significant at {CONFIDENCE_PERCENT:g} %"
                 if change.judged
-                else f", significance unknown with fewer than {MIN_INTERVAL_ROUNDS} repeats"
+                else f", {missing_intervals([row.differences[index] for row in rows], noun)}"
             )
             yield (
                 f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
@@ -285,8 +293,7 @@ def _explanation(entries: Sequence[Entry]) -> str:
 
 
 def _basis(entries: Sequence[Entry]) -> str:
-    repeats = entries[0].result.facts.spec.rounds_are_repeats
-    return "the repeats of both runs" if repeats else "the rounds of both measurement windows"
+    return "the repeats of both runs" if round_noun(entries) == "repeat" else "the rounds of both measurement windows"
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -327,7 +334,7 @@ def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterato
         for index in shown:
             columns |= {entries[index].label: values[index], f"{entries[index].label} (%)": _changes(rows, index)}
             if len(entries) == 2:
-                columns["Interval (%)"] = [_interval(row.differences[index]) for row in rows]
+                columns["Interval (%)"] = [_interval(row.differences[index], round_noun(entries)) for row in rows]
         if shown[-1] == others[-1] and len(entries) >= SPREAD_RUNS:
             columns |= {"Median": median_texts, "Spread (%)": [_spread(row) for row in rows]}
         width = 76 // (len(columns) - 1)
@@ -348,10 +355,8 @@ def _spread(row: ComparedFigure) -> str:
     return NOT_APPLICABLE if row.spread_percent is None else thousands(row.spread_percent, 1)
 
 
-def _interval(change: Difference | None) -> str:
-    if change is None or change.low is None or change.high is None:
-        return NOT_APPLICABLE
-    return f"{change.low:+.1f} .. {change.high:+.1f}"
+def _interval(change: Difference | None, noun: str) -> str:
+    return NOT_APPLICABLE if change is None else change.interval_text(noun)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ..model.description import display_value
 from ..spec import Deviation, Spec, WriteSaturationSpec
 from ..spec.base import HOST
 from ..spec.reader import numbers
-from ..units import exact_capacity
+from ..units import counted, exact_capacity
 from .key_figures import Better, KeyFigure, key_figures, loop_points
 from .result import TestResult
 
@@ -50,17 +50,29 @@ class ContextDifference:
 class Difference:
     """The difference of a value from the first run's, in percent of the latter, with its confidence interval.
 
-    The interval is None if the values do not come from rounds.
+    The interval is None if the values do not come from rounds, or from fewer than ``MIN_INTERVAL_ROUNDS``, or from a
+    window that is not steady.  ``round_count`` is the number of rounds of the run that has fewer.
     """
 
     percent: float
     low: float | None = None
     high: float | None = None
+    round_count: int = 0
 
     @property
     def significant(self) -> bool | None:
         """Whether the interval excludes 0; None without an interval."""
         return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
+
+    def interval_text(self, noun: str) -> str:
+        """Return the interval in percent, or why there is none: ``2 repeats: no interval``.
+
+        ``noun`` is the name of a round in this test.
+        """
+        if self.low is not None and self.high is not None:
+            return f"{self.low:+.1f} .. {self.high:+.1f}"
+        few = 0 < self.round_count < MIN_INTERVAL_ROUNDS
+        return f"{counted(self.round_count, noun)}: no interval" if few else "no interval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +115,15 @@ def difference(first: KeyFigure, other: KeyFigure) -> Difference | None:
     percent = 100 * (other.value - first.value) / first.value
     count = min(len(first.rounds), len(other.rounds))
     if count < MIN_INTERVAL_ROUNDS or not (first.steady and other.steady and other.value):
-        return Difference(percent=percent)
+        return Difference(percent=percent, round_count=count)
     margin = abs(100 * other.value / first.value) * welch(_relative_rounds(first), _relative_rounds(other))
-    return Difference(percent=percent, low=percent - margin, high=percent + margin)
+    return Difference(percent=percent, low=percent - margin, high=percent + margin, round_count=count)
+
+
+def missing_intervals(changes: Iterable[Difference | None], noun: str) -> str:
+    """Return why differences have no interval, each reason once; empty if all have one."""
+    missing = [change for change in changes if change is not None and change.significant is None]
+    return "; ".join(dict.fromkeys(change.interval_text(noun) for change in missing))
 
 
 def _relative_rounds(figure: KeyFigure) -> tuple[float, ...]:

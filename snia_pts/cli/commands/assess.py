@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ...results.result import TestResult
 from ...runner.plugins import load_plugins, missing_parts
 from ...runner.suite import build_summary
 from ..text.formatting import json_text
-from ..text.lines import print_lines
+from ..text.lines import print_lines, terminal_width
 from ..text.result import difference_lines, result_json, result_lines
 from ..text.suite import overview_json, overview_lines
 from ..text.terminal import ignore, say, say_all
@@ -77,7 +78,7 @@ def _require_met(judgement_list: Sequence[Judgement], run: Path, finished: bool)
 
 
 def _print_assessment(folder: RunFolder, result: TestResult, assessment: Assessment) -> None:
-    print_lines((*result_lines(result), ""))
+    print_lines((*result_lines(result, terminal_width(sys.stdout)), ""))
     conclusion = "result.xml and all evidence agree with the journal."
     if not os.path.lexists(folder.result):
         conclusion = "There is no result.xml; all evidence agrees with the journal."

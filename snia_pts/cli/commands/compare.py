@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
 from ...api.comparison import Comparison
 from ...api.comparison import compare as compare_runs
-from ...report.comparison import MAX_POINTS, Entry, cause, overall_lines
+from ...report.comparison import MAX_POINTS, Entry, cause, overall_lines, round_noun
 from ...report.sections.summary import verdict
-from ...results.comparison import ComparedFigure, Difference, points_compared
+from ...results.comparison import ComparedFigure, Difference, missing_intervals, points_compared
 from ...results.lot import lot_figures, lot_model
 from ...results.main_figures import main_figures
 from ...text import printable
@@ -58,7 +57,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     results = [entry.result for entry in entries]
     points = points_compared(results)
     if points is not None:
-        yield from overall_lines([entry.label for entry in entries], metrics)
+        yield from overall_lines([entry.label for entry in entries], metrics, round_noun(entries))
     yield from _lot_lines(comparison)
     if points is not None and points > MAX_POINTS:
         yield f"Each of the {points} points: --json; figures and matrices: --out DIR."
@@ -66,7 +65,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     for metric in _METRICS:
         yield from _table(entries, [row for row in metrics if row.metric == metric])
     yield ""
-    yield from _explanation(metrics, "the rounds of both windows" if points is None else "the repeats of both runs")
+    yield from _explanation([row for row in metrics if row.metric in _METRICS], round_noun(entries))
 
 
 def _lot_lines(comparison: Comparison) -> Iterator[str]:
@@ -96,12 +95,14 @@ def _lot_lines(comparison: Comparison) -> Iterator[str]:
     )
 
 
-def _explanation(rows: Sequence[ComparedFigure], basis: str) -> Iterator[str]:
+def _explanation(rows: Sequence[ComparedFigure], noun: str) -> Iterator[str]:
     """Yield the meaning of the brackets; of the asterisk only if a difference has an interval."""
-    if all(change is None or change.significant is None for row in rows for change in row.differences):
-        reason = "there are too few rounds or repeats, or a window is not steady"
-        yield f"In brackets: the difference from A in percent, without an interval: {reason}."
+    changes = [change for row in rows for change in row.differences]
+    if all(change is None or change.significant is None for change in changes):
+        reasons = missing_intervals(changes, noun)
+        yield f"In brackets: the difference from A in percent{f' ({reasons})' if reasons else ''}."
         return
+    basis = "the repeats of both runs" if noun == "repeat" else "the rounds of both windows"
     yield f"In brackets: the difference from A in percent; * if it is outside the 95 % interval that {basis} give."
     yield "Each number is judged by itself: of equal runs, about one number in twenty has an asterisk."
 
@@ -133,6 +134,16 @@ def _difference_text(difference: Difference | None) -> str:
     return "" if difference is None else f" ({difference.percent:+.1f}){'*' if difference.significant else ''}"
 
 
+def _difference_json(change: Difference, noun: str) -> dict[str, object]:
+    return {
+        "percent": change.percent,
+        "low": change.low,
+        "high": change.high,
+        "significant": change.significant,
+        "interval": change.interval_text(noun),
+    }
+
+
 def _json(comparison: Comparison) -> dict[str, object]:
     """Return the comparison in the JSON form of docs/formats.rst."""
     entries, context, metrics = comparison.entries, comparison.context, comparison.figures
@@ -160,7 +171,7 @@ def _json(comparison: Comparison) -> dict[str, object]:
                 "better": row.better,
                 "values": [figure and figure.value for figure in row.figures],
                 "rounds": [figure and figure.rounds for figure in row.figures],
-                "differences": [diff and {**asdict(diff), "significant": diff.significant} for diff in row.differences],
+                "differences": [change and _difference_json(change, round_noun(entries)) for change in row.differences],
                 "spread_percent": row.spread_percent,
             }
             for row in metrics

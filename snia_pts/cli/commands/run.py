@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from ..options import run_options
 from ..parser import BASIC, TESTS
 from ..storing import stored_on_exit
 from ..text.formatting import json_text
-from ..text.lines import print_lines
+from ..text.lines import print_lines, terminal_width
 from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
 from ..text.suite import overview_lines
 from ..text.terminal import Terminal
@@ -102,7 +103,7 @@ def show_run(finished: FinishedRun) -> int:
     from ..text.result import result_lines
 
     with _printing(finished.folder.path):
-        print_lines(result_lines(finished.result))
+        print_lines(result_lines(finished.result, terminal_width(sys.stdout)))
         print_lines(("", f"run folder: {finished.folder.path}"))
         print_lines(f"report:     {path}" for path in finished.reports.values())
     require_met(judgements(finished.result))

@@ -17,10 +17,15 @@ def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
     On a terminal, a line that is too long continues on the next one, after a word and further to the right.
     """
     stream = stream or sys.stdout
-    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    width = terminal_width(stream)
     for line in lines:
         text = printable(line.replace("\n", "\ufffd"), lines=True)
         print("\n".join(_wrapped(text, width)) if width else text, file=stream, flush=True)
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """Return the number of columns of the terminal that a stream is; None if it is no terminal."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -27,14 +27,17 @@ from ...units import MB, block_size, counted, distinct_digits, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
 _MIN_HEADING_WIDTH = 9
-#: Maximum width of a line, and minimum width of a wrapped text, in characters.
-_MAX_WIDTH, _MIN_TEXT_WIDTH = 100, 20
+#: Maximum width of a table, and minimum widths of a wrapped text and of a wrapped phrase among numbers, in characters.
+_MAX_WIDTH, _MIN_TEXT_WIDTH, _MIN_PHRASE_WIDTH = 100, 20, 11
 #: The number of differences that are listed.
 _MAX_LISTED = 10
 
 
-def result_lines(result: TestResult) -> Iterator[str]:
-    """Yield the verdict, determinations, matrices, the report's summary tables, limits, warnings and deviations."""
+def result_lines(result: TestResult, width: int | None = None) -> Iterator[str]:
+    """Yield the verdict, determinations, matrices, the report's summary tables, limits, warnings and deviations.
+
+    ``width`` is that of the terminal, None if there is none.
+    """
     facts = result.facts
     virtual = "; all times are virtual" if facts.dut.simulated else ""
     yield f"{facts.spec.caption}, {facts.spec.revision}, on {facts.dut.path}: {facts.dut.summary}{virtual}"
@@ -48,7 +51,7 @@ def result_lines(result: TestResult) -> Iterator[str]:
         if loop_rule(facts.spec):
             yield from _judged_lines(loop.part or "Test loop", loop)
             yield from _matrix_lines(result, loop)
-    yield from _summary_lines(result)
+    yield from _summary_lines(result, min(width or _MAX_WIDTH, _MAX_WIDTH))
     for judgement in judgements(result):
         limit, value = judgement.limit, judgement.value
         measured = "not measured" if value is None else value_text(limit, value)
@@ -131,7 +134,7 @@ def matrix_position(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
     return stimulus.largest_block_bytes, stimulus.read_percent
 
 
-def _summary_lines(result: TestResult) -> Iterator[str]:
+def _summary_lines(result: TestResult, width: int) -> Iterator[str]:
     """Yield the tables of numbers and facts on the report's pages of summary.
 
     For a test that is not part of the standard, yield its tables of facts, and the tables of its overview.
@@ -143,12 +146,12 @@ def _summary_lines(result: TestResult) -> Iterator[str]:
         blocks = [*(block for block in blocks if block.kind == "facts"), *further.overview(result)]
     for block in blocks:
         if block.kind in ("numbers", "facts"):
-            yield from ("", *_table_lines(block))
+            yield from ("", *_table_lines(block, width))
             if footnote := foot([cell for row in block.rows for cell in row if cell.startswith(MARK)]):
                 yield f"  {footnote}"
 
 
-def _table_lines(block: Table) -> Iterator[str]:
+def _table_lines(block: Table, max_width: int) -> Iterator[str]:
     """Yield a table of the report as text; wrap long headings, and the widest texts if the table is too wide."""
     if block.title:
         yield block.title
@@ -157,7 +160,7 @@ def _table_lines(block: Table) -> Iterator[str]:
     heads = [textwrap.wrap(column.heading, width) for column, width in zip(block.columns, widths, strict=True)]
     depth = max(map(len, heads)) if block.headed else 0
     lines = [tuple([""] * (depth - len(head)) + head) for head in heads]
-    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_wrapped_rows(block, widths)]
+    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_wrapped_rows(block, widths, max_width)]
     widths = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)]
     for row in rows:
         cells = (
@@ -167,18 +170,30 @@ def _table_lines(block: Table) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
-def _wrapped_rows(block: Table, widths: Sequence[int]) -> Iterator[Sequence[str]]:
-    """Yield the rows of a table; if the table exceeds the maximum width, wrap its widest column of texts."""
-    excess = 2 + sum(widths) + 2 * (len(widths) - 1) - _MAX_WIDTH
-    texts = [index for index, column in enumerate(block.columns) if column.align == "left"]
-    if excess <= 0 or not texts:
-        yield from block.rows
-        return
-    widest = max(texts, key=lambda index: widths[index])
+def _wrapped_rows(block: Table, widths: Sequence[int], max_width: int) -> Iterator[Sequence[str]]:
+    """Yield the rows of a table; if it exceeds the maximum width, wrap its columns of texts, the widest one first.
+
+    Texts among numbers are wrapped last.
+    """
+    limits = list(widths)
+    excess = 2 + sum(widths) + 2 * (len(widths) - 1) - max_width
+    for aligned_as, minimum in (("left", _MIN_TEXT_WIDTH), ("right", _MIN_PHRASE_WIDTH)):
+        columns = [index for index, column in enumerate(block.columns) if column.align == aligned_as]
+        for index in sorted(columns, key=lambda index: -widths[index]):
+            has_texts = aligned_as == "left" or any(_is_phrase(row[index]) for row in block.rows)
+            if has_texts and excess > 0 and widths[index] > minimum:
+                limits[index] = max(minimum, widths[index] - excess)
+                excess -= widths[index] - limits[index]
     for row in block.rows:
-        for index, line in enumerate(textwrap.wrap(row[widest], max(_MIN_TEXT_WIDTH, widths[widest] - excess)) or [""]):
-            others = row if index == 0 else [""] * len(row)
-            yield [*others[:widest], line, *others[widest + 1 :]]
+        cells = (
+            textwrap.wrap(cell, limit) if limit < width else [cell]
+            for cell, limit, width in zip(row, limits, widths, strict=True)
+        )
+        yield from zip_longest(*cells, fillvalue="")
+
+
+def _is_phrase(cell: str) -> bool:
+    return " " in cell and any(map(str.isalpha, cell))
 
 
 def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: Sequence[str] = ()) -> dict[str, Any]:

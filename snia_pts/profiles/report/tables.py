@@ -209,10 +209,8 @@ class Effect:
         change = difference(_figure(self.base), _figure(self.other))
         if change is None or not math.isfinite(change.percent):
             return (NOT_APPLICABLE,) * 3
-        has_interval = change.low is not None and change.high is not None
-        interval = f"{change.low:+.1f} .. {change.high:+.1f}" if has_interval else NOT_APPLICABLE
         percent = f"{'* ' if change.significant else ''}{change.percent:+.1f}"
-        return thousands(self.factor, 3), percent, interval
+        return thousands(self.factor, 3), percent, change.interval_text("repeat")
 
 
 def _figure(spot: PlacedPoint) -> KeyFigure:
