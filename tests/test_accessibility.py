@@ -63,6 +63,7 @@ def test_a_page_has_a_language_a_title_and_a_main_part(name: str) -> None:
     assert len(page.findall(".//main")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_headings_are_in_order(name: str) -> None:
     """A page has one heading of level 1, which is the first; no level is left out and no heading is empty."""

@@ -966,7 +966,7 @@ def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
         assert len({content(tmp_path / f"disk{number}.img") for number in range(3)}) == 3
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_member_that_is_not_purged_is_reported(tmp_path: Path, allowed: bool) -> None:
     """The purge of the array fails; with --allow-unpurged it is not proven, and the report names the member."""

@@ -194,6 +194,7 @@ def test_a_file_in_memory_is_host_limited(tmp_path: Path) -> None:
     assert [share and share.limited for share in shares] == [True, True], shares
 
 
+@pytest.mark.long
 def test_a_run_is_calibrated_before_its_first_step(tmp_path: Path) -> None:
     """A test with a long plan has its ceilings in the journal's first line, and reports the calibration."""
     run = tmp_path / "run"

@@ -232,7 +232,7 @@ def test_every_verb_plans(verb: str, pts: str, capsys: pytest.CaptureFixture[str
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("test", "verb"), TESTS.items())
 def test_short_options_are_keys_of_the_test(test: str, verb: TestVerb, capsys: pytest.CaptureFixture[str]) -> None:
     """Each short option of a verb changes just the key it stands for, in each version and each class."""

@@ -218,6 +218,7 @@ def test_all_overlays_of_a_matrix_are_on_one_scale() -> None:
     assert len(limits) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("test", ["throughput", "wsat"])
 def test_a_comparison_is_a_report(test: str) -> None:
     """Its pages are made and checked as those of every report, in all their formats."""
@@ -437,6 +438,7 @@ def test_surfaces_of_all_runs_have_one_scale() -> None:
     assert tables[0].rows[0][1:] == ("-89.9", "-89.9")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "profile",
     [

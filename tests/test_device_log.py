@@ -115,6 +115,7 @@ def blocks(ios: Sequence[Io], block: int) -> list[int]:
 # -- preconditioning ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("threads", "depth"), [(1, 16), (2, 8)])
 def test_wipc_writes_twice_the_capacity_within_the_active_range(bench: Bench, threads: int, depth: int) -> None:
     """AR 75 %: 2 x user capacity are 2.67 passes over it, at the loop's TC and QD, and nothing beyond it is touched.
@@ -178,6 +179,7 @@ def idle_seconds(bench: Bench, before: Measurement, after: Measurement) -> float
     return first.arrived - last
 
 
+@pytest.mark.long
 def test_idle_times_are_as_asked_to_a_hundredth(bench: Bench) -> None:
     """Between points and before samples; the time that is measured is the drive's own, or a little more."""
     (first,) = bench.measure(stimulus(queue_depth=4))

@@ -47,6 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_all_cells_equal_the_output_of_fio(place: Path) -> None:
     """An independent script confirms that WIPC, 2 x 9 measurements and all cells equal fio's JSON in evidence/."""
     done = checked(place / "run")
@@ -197,6 +198,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         child.kill()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "cause"),
     [
@@ -301,6 +303,7 @@ def test_a_loop_device_from_purge_to_report(tmp_path: Path, capsys: pytest.Captu
     assert (tmp_path / "run" / "evidence" / "00000-purge.process.json").exists()
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_mounted_device_is_refused_untouched(tmp_path: Path) -> None:
     """A mounted loop device is refused with its mount point, and a file on it stays unchanged."""

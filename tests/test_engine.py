@@ -294,6 +294,7 @@ def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
         assert suite_us / 1000 < after.idle_gap_ms <= suite_us / 1000 + length_ms - 395
 
 
+@pytest.mark.long
 def test_the_next_point_starts_immediately(tmp_path: Path, evidence: Path) -> None:
     """A point starts when all I/O of the previous one is complete: no start or end of fio and no consumer delays it."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
@@ -870,6 +871,7 @@ def fake_sampling_fio(folder: Path, count: int, printed: Sequence[int] = (), *, 
 # -- idle -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0.7, 2.0])
 @pytest.mark.device
 def test_idle_time_is_as_long_as_requested(tmp_path: Path, evidence: Path, seconds: float) -> None:

@@ -94,6 +94,7 @@ def require_refused(capsys: pytest.CaptureFixture[str], intact: Path, folder: Ru
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", ["real", "simulated"])
 def test_unchanged_runs_agree(
     run: str, runs: Path, copied: Callable[[str], RunFolder], capsys: pytest.CaptureFixture[str]

@@ -159,6 +159,7 @@ def test_own_page(tmp_path: Path, runs: tuple[Path, ...]) -> None:
     assert page.count("<li>") == len(run.deviations)
 
 
+@pytest.mark.long
 def test_read_result_xml(runs: tuple[Path, ...]) -> None:
     """Python alone reads the numbers, without a package of the suite's environment."""
     done = subprocess.run(

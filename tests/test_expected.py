@@ -113,6 +113,7 @@ def test_a_limit_that_cannot_be_met_is_a_mistake(changes: dict[str, Any], lines:
         assert list(unmeasurable([limit(**changes)], {"iops": known["iops"]})) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", [("--plan",), ("--progress", "none", "--run-dir", "run")])
 @pytest.mark.parametrize("verb", ["iops", "all"])
 def test_an_impossible_limit_is_reported_before_the_first_purge(

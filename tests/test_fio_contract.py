@@ -396,6 +396,7 @@ def status(folder: Path, *options: str, interval: str) -> list[dict[str, Any]]:
     return [json.loads(document + "}") for document in done.stdout.split("\n}\n")[:-1]]
 
 
+@pytest.mark.long
 def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
     """SIGUSR1 makes fio print a document at once, of the time so far; the final answer is one more."""
     command = ["fio", "--name=x", "--output-format=json+", *OPTIONS]

@@ -381,6 +381,7 @@ def edited(name: str, time_ms: int = 0, **options: str) -> bytes:
     return json.dumps(document, indent=2).encode()
 
 
+@pytest.mark.long
 def test_a_folder_is_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The files of a matrix become points on its axes, in reports, tables and comparisons."""
     folder = tmp_path / "results"

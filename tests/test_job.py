@@ -88,6 +88,7 @@ def test_a_job_is_stopped_and_resumed_as_a_job(tmp_path: Path) -> None:
         pts.start(pts.ResumeOptions(), tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_job_is_stopped_at_once(tmp_path: Path) -> None:
     """``stop(at_once=True)`` is SIGTERM, which ends the run as Ctrl-C does; a second one has no effect."""
     job = pts.start(replace(LONG, run_folder=tmp_path / "run"))
@@ -102,7 +103,7 @@ def test_a_job_is_stopped_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "run/stop").exists()
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0, 0.05])
 def test_a_job_stopped_before_its_first_entry_leaves_no_folder(seconds: float, tmp_path: Path) -> None:
     """A run that cannot be resumed is removed, and the error does not say that it has measurements."""
@@ -174,6 +175,7 @@ def test_a_run_is_followed_before_its_first_step(tmp_path: Path) -> None:
         pts.follow(folder.path)
 
 
+@pytest.mark.long
 def test_refusals_are_raised_by_start(tmp_path: Path) -> None:
     """``start`` raises the error of the child, with its class and fields; no folder is left."""
     folder = tmp_path / "run"
@@ -242,6 +244,7 @@ def test_a_job_does_not_ignore_what_its_caller_ignores(tmp_path: Path) -> None:
     assert ending == "finished"
 
 
+@pytest.mark.long
 def test_a_job_inherits_no_other_files(tmp_path: Path) -> None:
     """A reader of a pipe of the caller does not wait for the end of the job."""
     reader, writer = os.pipe()

@@ -218,7 +218,7 @@ def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str,
     assert (judgement.met, judgement.reason) == (not reason, reason)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("test", ["hir", "composite", "dirth"])
 def test_preconditioning_that_was_too_short_meets_no_limit(test: str) -> None:
     """A window with too few fills is not steady, however level it is; nor are the points that follow it."""

@@ -136,7 +136,7 @@ def test_a_program_is_logged_without_its_arguments(tmp_path: Path, caplog: pytes
     assert "secret" not in caplog.text
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("option", "shown"), [("-v", {"INFO"}), ("-vv", {"INFO", "DEBUG"})])
 def test_verbose_shows_the_log_on_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, shown: set[str]

@@ -91,7 +91,7 @@ def test_values_that_are_not_steady_do_not_count() -> None:
     assert ("average_response_ms", at) not in names
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("test", [test for test in SPEC_TYPES if test != "profile"])
 def test_no_texts_of_figures_of_differences_overlap(test: str) -> None:
     """Heat maps, bars and dots of every test are readable, for a lot of five with an outlier, and for two runs."""

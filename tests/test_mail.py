@@ -542,7 +542,7 @@ def test_a_resumed_run_mails_only_with_its_own_options(
 # -- how it is sent ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("tls", ["starttls", "implicit"])
 def test_a_login_uses_tls_and_stays_secret(
     tls: str, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -288,6 +288,7 @@ def specs(draw: st.DrawFn) -> Any:
     return brief(spec)
 
 
+@pytest.mark.long
 @whole_runs
 @given(specs(), st.integers(2**30, 2**44), speeds, st.floats(0, 5))
 def test_the_shortest_run_is_no_longer_than_the_longest(
@@ -302,6 +303,7 @@ def test_the_shortest_run_is_no_longer_than_the_longest(
     assert found.shortest.rounds <= found.longest.rounds
 
 
+@pytest.mark.long
 @whole_runs
 @given(specs(), st.integers(2**30, 2**44), speeds, st.integers(0, 10**6), st.sampled_from([0.0, 0.02, 0.1, 1.0]))
 def test_no_run_writes_more_than_planned(

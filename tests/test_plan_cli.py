@@ -305,7 +305,7 @@ def test_a_plan_is_refused_for_the_reasons_of_its_run(
         assert (found[0], text in found[1]) == (code, True), found
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["registerfiles", "userspace_reap"])
 def test_options_of_one_io_engine_are_planned_and_run_with_it(option: str, tmp_path: Path) -> None:
     """An option that fio accepts with io_uring only, or with libaio only, is planned and measured with that engine."""
@@ -335,7 +335,7 @@ def test_options_of_one_io_engine_are_planned_and_run_with_it(option: str, tmp_p
     assert f'io_engine="{engine}' in Path("run/result.xml").read_text()
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("lockable_bytes", "named"), [(None, True), (0, False)])
 def test_the_result_names_fixed_buffers(
     lockable_bytes: int | None, named: bool, monkeypatch: pytest.MonkeyPatch

@@ -327,7 +327,7 @@ def stored(simulated: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(simulated / "run", tmp_path / "run"))
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["result.xml", "report.json", "tables", "journal.jsonl"])
 def test_report_writes_through_nothing(
@@ -355,7 +355,7 @@ def test_report_writes_through_nothing(
     assert judged in (0, 14)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["comparison.rst", "figures"])
 def test_compare_writes_through_nothing(

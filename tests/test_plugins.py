@@ -178,6 +178,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, object]
     server.server_close()
 
 
+@pytest.mark.long
 def test_a_notification(tmp_path: Path, messages: list[dict[str, object]]) -> None:
     """It is sent for a finished and for a stopped run; not for a run without a folder, nor if it is not named."""
     options = replace(OPTIONS, plugins=(str(EXAMPLES / "webhook.py"),), run_folder=tmp_path / "run")
@@ -196,6 +197,7 @@ def test_a_notification(tmp_path: Path, messages: list[dict[str, object]]) -> No
     assert str(messages[1]["error"]).startswith("Stopped by the calling program")
 
 
+@pytest.mark.long
 def test_a_job_loads_its_plugins(tmp_path: Path) -> None:
     """They are named to its process, which writes the format; this process loads none of them."""
     name = str(EXAMPLES / "brief.py")

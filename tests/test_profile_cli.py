@@ -168,7 +168,7 @@ def test_the_limit_of_etcd(maximum: str, code: int, tmp_path: Path, capsys: pyte
     assert found.value > 0
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("maximum", "code"), [(60, 0), (0.001, 19)])
 def test_the_time_to_write_a_file_is_a_column_and_a_limit(
     maximum: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -191,7 +191,7 @@ def test_the_time_to_write_a_file_is_a_column_and_a_limit(
     assert float(printed_time) == pytest.approx(time.value, abs=1e-3)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("minimum", "code"), [(1, 0), (10**9, 19)])
 def test_node_storage_with_a_file_of_limits(minimum: int, code: int, tmp_path: Path) -> None:
     """Read and write IOPS are compared with the limits of a table."""
@@ -400,7 +400,7 @@ class begun:
         self._program.wait()
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "options"), [(signal.SIGKILL, ()), (signal.SIGINT, ("--from-purge",))])
 def test_a_stopped_run_resumes_in_its_directory(
     how: int, options: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -164,6 +164,7 @@ def same(numbers: Sequence[float], expected: Sequence[float]) -> None:
 # -- tables against evidence ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_measurements_are_those_of_the_answers(run: Path) -> None:
     """Counts, bytes, rates, response times and percentiles of each measurement are recomputed from its answer."""
     measured = rows(run, "measurements")

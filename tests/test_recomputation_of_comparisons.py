@@ -65,7 +65,7 @@ def figures(runs: list[Path]) -> list[dict[tuple[str, str], Figure]]:
     return [key_figures(run) for run in runs]
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 def test_compared_figures_are_those_of_the_records(
     runs: list[Path], figures: list[dict[tuple[str, str], Figure]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,7 +102,7 @@ def _spread(numbers: list[float]) -> float:
     return 100 * float(np.ptp(known) / np.median(known)) if len(known) > 2 else math.nan
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 def test_printed_differences_are_those_of_the_records(
     runs: list[Path], figures: list[dict[tuple[str, str], Figure]], tmp_path: Path
 ) -> None:

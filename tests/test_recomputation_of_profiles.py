@@ -136,6 +136,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return run
 
 
+@pytest.mark.long
 def test_data_are_those_of_the_answers(run: Path) -> None:
     """Measurements and samples are recomputed from the answers, or each measurement from the file."""
     if is_imported(run):

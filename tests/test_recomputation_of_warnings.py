@@ -191,7 +191,7 @@ def _block(read_bytes: int, write_bytes: int) -> BlockStatistics:
 
 
 @pytest.mark.parametrize("test", _RUNS)
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
 def test_figures_of_warnings_are_those_of_the_record(
     test: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

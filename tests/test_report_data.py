@@ -185,7 +185,7 @@ def test_the_verdict_is_calculated_from_the_counts() -> None:
     assert after.value(*place) == pytest.approx(2 * before.value(*place))
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("test", ["iops", "throughput", "wsat", "hir"])
 def test_a_run_without_a_rate_has_all_reports(test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If every point was too short for a rate, each report says n/a; tables keep the columns of the rates."""
@@ -258,6 +258,7 @@ def test_a_test_of_the_standard_has_a_matrix_for_each_metric(test: str, down: st
         assert sum(f"'{sheet}'!" in chart for chart in charts) == 1
 
 
+@pytest.mark.long
 def test_the_summary_calculates_the_limits() -> None:
     """A changed count in the sheet of measurements changes the measured value and the verdict on the limit."""
     content = xlsx.make(with_limits())

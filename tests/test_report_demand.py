@@ -110,7 +110,7 @@ def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts:
     assert "omitted" not in text_of(report.pages[0])
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
 def test_no_texts_of_any_figure_overlap(test: str, shape: str) -> None:
     """In every figure of every kind of result, no texts overlap and all are inside; axes have names."""

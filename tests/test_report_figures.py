@@ -112,7 +112,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_texts_of_any_figure_overlap(shape: str) -> None:
     """In every figure of every kind of result no texts overlap, all are inside, and one names the quantity."""

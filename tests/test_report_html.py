@@ -146,7 +146,7 @@ document.title = JSON.stringify(broken);
 </script></body>"""
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 640, 1440])
 def test_no_word_is_broken_at_any_width(width: int, tmp_path: Path) -> None:
     """A browser breaks lines between words only, from the width of a telephone to that of a screen."""

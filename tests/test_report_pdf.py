@@ -101,7 +101,7 @@ def test_bookmarks_and_contents_name_the_page_of_every_title() -> None:
     assert targets == {pages[number - 1].idnum for _, number in titles}
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "shown"), [(5, False), (6, True)])
 def test_a_short_report_has_no_contents(count: int, shown: bool) -> None:
     """Contents are in RST, PDF and HTML from six pages on."""
@@ -183,7 +183,7 @@ def test_a_header_without_a_page_number_is_an_error() -> None:
         make(dataclasses.replace(report, header=header))
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("steady", [True, False])
 def test_a_header_with_long_names_leaves_room_for_the_report(steady: bool) -> None:
     """With very long and wide names, pages and figures pass the check, and 55 % of the page height remains."""
@@ -192,12 +192,14 @@ def test_a_header_with_long_names_leaves_room_for_the_report(steady: bool) -> No
     assert sheet.frame[3] > 0.55 * HEIGHT
 
 
+@pytest.mark.long
 def test_a_long_name_in_the_header_is_broken_at_its_hyphen() -> None:
     """A serial number too long for its cell breaks after a hyphen, not within a word."""
     _, reader = typeset(samples.result_of("iops", device=samples.dut(serial="SIM-ENTERPRISE-NVME")))
     assert "SIM-ENTERPRISE- NVME" in words(reader.pages[0])
 
 
+@pytest.mark.long
 def test_the_header_leaves_room_for_the_page() -> None:
     """With names of usual length, more than 70 % of the page height remains below the header."""
     assert laid_out(KINDS["steady"])[1].frame[3] > 0.7 * HEIGHT
@@ -223,6 +225,7 @@ def test_only_in_a_joined_report_does_a_page_begin_below_the_one_before_it(joine
     assert ["Second 0" in text for text in texts] == ([True] if joined else [False, True])
 
 
+@pytest.mark.long
 def test_a_page_moves_as_a_whole_unless_it_is_longer_than_a_page() -> None:
     """After 25 lines, 30 lines begin on the next page; 100 lines fill the rest of the page first."""
     texts = page_texts(lines_page("First", 25), lines_page("Second", 30), joined=True)
@@ -257,6 +260,7 @@ def test_a_continued_section_has_a_short_header_with_its_title() -> None:
     assert others[0].count("row ") > first.count("row ") + 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rows", "pages"), [(6, 1), (30, 2)])
 def test_only_a_short_section_begins_below_the_one_before_it(rows: int, pages: int) -> None:
     """A table of six rows has no page of its own if there is room; one of thirty rows has."""
@@ -351,7 +355,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("kind", UNUSUAL)
 def test_altered_tests_and_unusual_devices_have_reports(kind: str) -> None:
     """Each planned page is in the PDF, and long tables add at most 16 pages."""
@@ -361,7 +365,7 @@ def test_altered_tests_and_unusual_devices_have_reports(kind: str) -> None:
     assert len(reader.pages) <= len(report.pages) + 16
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("test", ["wsat", "hir", "xsr", "composite", "dirth"])
 def test_a_test_at_full_length_has_every_planned_page(test: str) -> None:
     """The PDF of a full-length test has each planned page, and every page has the test's title."""
@@ -396,6 +400,7 @@ def test_a_page_that_takes_two_pdf_pages_is_an_error() -> None:
         make(dataclasses.replace(report, pages=(*report.pages, page)))
 
 
+@pytest.mark.long
 def test_a_figure_drawn_in_the_wrong_size_is_an_error() -> None:
     """A figure whose drawing differs from its planned size is refused."""
     report = building.build(KINDS["stopped"])
@@ -493,6 +498,7 @@ def test_rst2pdf_is_unchanged_afterwards() -> None:
         assert type(NodeHandler.dispatchdict[kind]).__module__.startswith("rst2pdf.")
 
 
+@pytest.mark.long
 def test_characters_that_the_fonts_lack_are_replaced() -> None:
     """Characters without a glyph become U+FFFD; a model that looks like the page number tokens stays as it is."""
     typeset_parts(KINDS["purge only"])
@@ -525,6 +531,7 @@ def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -
     )
 
 
+@pytest.mark.long
 def test_files_are_replaced_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a report fails, the files of the previous report are unchanged, and no temporary file remains."""
     result = KINDS["purge only"]

@@ -129,7 +129,7 @@ def test_result_xml_has_the_rows_of_the_table_of_percentiles(test: str) -> None:
         assert all(float(element.attrib[name]) == row[name] for name in row if name.endswith("_us") and row[name])
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(("ios", "shown"), [(99_995, "n/a"), (100_000, "0.100")])
 def test_five_nines_need_100_000_ios(ios: int, shown: str) -> None:
     """One I/O fewer than needed is n/a in the matrix and in the workbook; the count stands beside it."""

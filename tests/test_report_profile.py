@@ -577,6 +577,7 @@ def test_the_facts_of_a_profile_fit_a_terminal_of_80_columns() -> None:
     assert lines[first + 1].startswith(" " * 11)
 
 
+@pytest.mark.long
 def test_a_report_is_reproducible() -> None:
     """Two figures are on one page, and all files of the same result are identical."""
     pypdf = pytest.importorskip("pypdf")

@@ -116,7 +116,7 @@ def test_no_texts_of_any_figure_overlap(kind: str) -> None:
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["TP", "LAT"])
 def test_the_pdf_has_every_figure(kind: str, tmp_path: Path) -> None:
     """The PDF has each figure of the report once, in order."""
@@ -126,7 +126,7 @@ def test_the_pdf_has_every_figure(kind: str, tmp_path: Path) -> None:
     assert drawn == [figure.name for figure in build(result).figures]
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FULLEST)
 def test_only_flowing_pages_take_several_pdf_pages(kind: str) -> None:
     """The PDF has at most one more page for each flowing page, and every page has the test's title."""
@@ -437,6 +437,7 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
     assert f"{worst:.1f} ms worst" in between
 
 
+@pytest.mark.long
 def test_idle_times_with_io_of_other_programs_are_not_reported_as_idle() -> None:
     """The provenance, the first page and result.xml have the number of disturbed idle times."""
     result = samples.result_of("hir")

@@ -251,6 +251,7 @@ NAMES = (
 )
 
 
+@pytest.mark.long
 def test_names_of_access_groups_are_plain_text() -> None:
     """With any group names each figure has its own file name in figures/, and no name is read as markup or formula."""
     group = {
@@ -409,6 +410,7 @@ def test_response_times_against_drive_fills_are_those_against_time() -> None:
         assert list(cast("Any", by_time.get_xdata())) == pytest.approx([ended / 60 for ended in line.ended_seconds])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_host_idle_recovery_shows_response_times_of_both_accesses(scale: float) -> None:
     """Each wait state has ART, 99.999 % and MRT of every sample; if samples have too few I/Os, the caption says so."""
@@ -518,6 +520,7 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
         assert iops[0] == pytest.approx(line.iops[0], rel=1e-3)
 
 
+@pytest.mark.long
 def test_an_unsteady_baseline_is_marked() -> None:
     """On the first page the headings of figures relative to an unsteady baseline say so."""
     for steady, prefix in ((True, ""), (False, "unsteady ")):

@@ -554,6 +554,7 @@ def test_a_special_file_is_no_journal(target: str, tmp_path: Path) -> None:
         JournalReader(tmp_path / "journal.jsonl")
 
 
+@pytest.mark.long
 def test_the_end_of_a_run_loads_no_library(tmp_path: Path) -> None:
     """If the XML library is deleted during a run, its result.xml is still valid and identical to later ones."""
     program = (

@@ -75,7 +75,7 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
 # -- killed anywhere --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("test", TESTS)
 def test_a_run_killed_at_any_byte_is_resumed(test: str, seed: int, references: Any, tmp_path: Path) -> None:
@@ -257,6 +257,7 @@ def test_a_torn_resume_entry_is_reported_and_truncated(
     assert JournalReader(folder.journal).torn_bytes == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["assess", "report", "status", "resume", "compare"])
 def test_bytes_after_the_end_of_a_finished_run_are_refused(
     command: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -43,6 +43,7 @@ def test_a_run_emits_typed_events(tmp_path: Path) -> None:
     assert finished.reports == {}
 
 
+@pytest.mark.long
 def test_another_thread_stops_a_run_and_it_is_resumed(tmp_path: Path) -> None:
     """A stop keeps all that was measured; the resumed run has the same figures as one without a stop."""
     stop, options = StopEvent(), replace(OPTIONS, run_folder=tmp_path / "run")
@@ -80,6 +81,7 @@ def test_a_stop_before_the_first_entry_leaves_no_folder(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["add", "cut", "remove"])
 def test_a_journal_changed_by_another_process_stops_the_run(change: str, tmp_path: Path) -> None:
     """The run stops at its next entry; the message says that it is resumable only if it is."""
@@ -103,6 +105,7 @@ def test_a_journal_changed_by_another_process_stops_the_run(change: str, tmp_pat
             resume(folder.path, ResumeOptions(), Caller())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moved", ["run", "runs"])
 def test_a_run_folder_that_is_moved_is_found_at_its_new_path(moved: str, tmp_path: Path) -> None:
     """The run stops, names the path that the folder has now, and can be resumed there."""
@@ -123,6 +126,7 @@ def test_a_run_folder_that_is_moved_is_found_at_its_new_path(moved: str, tmp_pat
     assert resume(now, ResumeOptions(), Caller()).result.ending == "finished"
 
 
+@pytest.mark.long
 def test_a_suite_that_is_moved_is_found_at_its_new_path(tmp_path: Path) -> None:
     """It stops, names the path that its folder has now, and is resumed there."""
     folder, now = tmp_path / "all", tmp_path / "moved"

@@ -145,6 +145,7 @@ def test_a_stopped_continuous_stimulus_keeps_its_samples(test: str, folder: RunF
     assert line.measurements == []
 
 
+@pytest.mark.long
 def test_each_outcome_is_journaled_before_the_next_stimulus(folder: RunFolder) -> None:
     """When a stimulus starts, the journal has all outcomes before it."""
     missing: list[int] = []

@@ -75,6 +75,7 @@ FALSE: dict[str, Callable[[Side], object]] = {
 }
 
 
+@pytest.mark.long
 def test_answers_of_real_fio_are_accepted(honest: list[dict[str, Any]]) -> None:
     """All answers of real fio are accepted; the number of I/Os never decreases."""
     ios = read(honest)

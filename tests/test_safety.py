@@ -262,6 +262,7 @@ def test_a_second_run_is_refused(device: Path) -> None:
         refused(device, TargetBusy, "snia-pts itself has locked it")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_hidden_user_is_detected_by_the_exclusive_open(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If /proc hides who uses a device, the exclusive open fails; a user who comes at the last moment is seen later."""
@@ -324,6 +325,7 @@ def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
         refused(part, TargetUnfit, f"it is a partition of {path}", discard_data=True)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_device_with_a_partition_in_use_is_refused(tmp_path: Path) -> None:
     """--discard-data gives up data that nobody uses, and nothing else."""
@@ -507,7 +509,7 @@ def test_an_external_journal_is_refused(tmp_path: Path) -> None:
             refused(path, TargetBusy, "marked as a member of a file system", discard_data=discard_data)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("in_partition", [False, True])
 def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> None:
@@ -531,7 +533,7 @@ def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> 
                     pass
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("sector_bytes", [512, 4096])
 def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_path: Path, sector_bytes: int) -> None:
@@ -565,7 +567,7 @@ def table(*parts: tuple[int, int]) -> bytes:
     return b"".join(entries).ljust(64, b"\0") + b"\x55\xaa"
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("inner", ["dos", "gpt", "gpt for other sectors"])
@@ -619,7 +621,7 @@ def require_searched(disk: Path, folder: Path, reason: str, offset: int) -> None
         refused(disk, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("kind", "name", "shown"),
@@ -669,7 +671,7 @@ def solaris_table(start: int, length: int) -> bytes:
     return bytes(table_of_contents)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("kind", "inner"),
@@ -701,6 +703,7 @@ def test_a_disk_of_aix_is_refused(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_disk_of_ultrix_is_searched(tmp_path: Path) -> None:
     """Its table is at the end of the first 16 KiB."""
@@ -908,7 +911,7 @@ def refused_as_user_file(path: Path, reason: str) -> None:
     assert content(path) == before
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("write", "kind"),
     [
@@ -926,6 +929,7 @@ def test_a_suite_file_with_a_file_system_is_refused(suite_file: Path, write: Cal
     refused_as_user_file(suite_file, f"it holds {kind}")
 
 
+@pytest.mark.long
 def test_an_image_copied_into_a_suite_file_is_refused(tmp_path: Path, suite_file: Path) -> None:
     """Its inode and mark stay, but the content is the user's."""
     image = tmp_path / "image"
@@ -936,6 +940,7 @@ def test_an_image_copied_into_a_suite_file_is_refused(tmp_path: Path, suite_file
     refused_as_user_file(suite_file, "it holds ext4 photos")
 
 
+@pytest.mark.long
 def test_an_unusual_label_hides_no_file_system(tmp_path: Path) -> None:
     """How wipefs prints a label does not matter."""
     path = tmp_path / "größe 100% [x].img"
@@ -945,6 +950,7 @@ def test_an_unusual_label_hides_no_file_system(tmp_path: Path) -> None:
     refused_as_user_file(path, "it holds ext4 photos")
 
 
+@pytest.mark.long
 def test_a_copy_of_a_suite_file_is_not_the_suites(tmp_path: Path, suite_file: Path) -> None:
     """cp --archive copies the mark, which belongs to another inode."""
     copy = tmp_path / "copy.img"
@@ -955,6 +961,7 @@ def test_a_copy_of_a_suite_file_is_not_the_suites(tmp_path: Path, suite_file: Pa
     refused_as_user_file(suite_file, "did not create it")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_copy_on_another_file_system_is_not_the_suites(tmp_path: Path) -> None:
     """This holds even if both file systems use the same inode numbers, and have no generation numbers."""
@@ -973,6 +980,7 @@ def test_a_copy_on_another_file_system_is_not_the_suites(tmp_path: Path) -> None
             pass
 
 
+@pytest.mark.long
 def test_an_invalid_mark_is_no_mark(tmp_path: Path) -> None:
     """Any other content of the attribute is no mark."""
     path = filled(tmp_path / "data.img")
@@ -989,6 +997,7 @@ def test_random_data_and_zeros_are_the_suites(suite_file: Path) -> None:
         assert target.created_by_suite
 
 
+@pytest.mark.long
 def test_a_suite_file_that_cannot_be_read_is_refused(suite_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its content is unknown."""
 
@@ -1057,6 +1066,7 @@ def test_an_open_file_is_refused(tmp_path: Path, mode: str) -> None:
         refused(path, TargetBusy, f"process {other.pid}", overwrite=True)
 
 
+@pytest.mark.long
 def test_a_file_in_another_run_is_refused(tmp_path: Path) -> None:
     """Two runs never share a file."""
     path = filled(tmp_path / "x.img")
@@ -1287,6 +1297,7 @@ def swap_at_open(monkeypatch: pytest.MonkeyPatch, swap: Callable[[], object]) ->
     monkeypatch.setattr(os, "open", late)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["file", "link", "pipe"])
 def test_a_file_swapped_before_the_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     """A file that replaces the checked one is not claimed or truncated, and keeps its content."""
@@ -1488,6 +1499,7 @@ def test_a_device_that_grows_during_the_run_is_noticed(tmp_path: Path, device: P
             target.require_same("a", "b")
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("was", "now", "fact"),
@@ -1528,6 +1540,7 @@ def set_part(descriptor: int, offset: int, limit: int) -> None:
     fcntl.ioctl(descriptor, 0x4C04, fields)
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("now", "failed", "reason"),
@@ -1643,6 +1656,7 @@ def test_a_drive_without_a_serial_number_is_confirmed_by_its_name() -> None:
     confirm(samples.dut(serial=""), "sdb")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_operator_sees_the_content(tmp_path: Path) -> None:
     """An unmounted file system is shown with its label; an empty device shows nothing; nothing is changed."""
@@ -1679,6 +1693,7 @@ def test_a_smaller_size_does_not_truncate_a_user_file(tmp_path: Path) -> None:
             os.truncate(own, size)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Path) -> None:
     """Another program may open and write a claimed device, or link its file, before the confirmation."""
@@ -1737,6 +1752,7 @@ def test_a_file_that_changes_while_the_operator_answers_is_refused(tmp_path: Pat
             confirm_again()
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("options", [(), ("--direct-io=on",)])
 def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen(

@@ -33,7 +33,7 @@ def printed(text: str, point: str) -> set[str]:
     return labels
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("test", "seeds"),
     [

@@ -56,6 +56,7 @@ def values(folder: Path) -> list[float]:
     return [item.iops for loop in loops for measured in loop.rounds for item in measured.measurements]
 
 
+@pytest.mark.long
 def test_both_are_in_one_folder_with_one_summary(profiles: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each has its own run folder; the summary has the median zone of each curve, and calls neither a PTS test."""
     assert run(profiles, "--run-dir", "both") == 0
@@ -73,6 +74,7 @@ def test_both_are_in_one_folder_with_one_summary(profiles: str, capsys: pytest.C
     assert Path("both/summary.rst").read_text() == summary
 
 
+@pytest.mark.long
 def test_a_run_that_stopped_continues_with_the_next_profile(profiles: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It measures what the complete run did, also from another folder: the seed and the path are in suite.json."""
     assert run(profiles, "--run-dir", "both") == 0

@@ -91,6 +91,7 @@ def test_completion_without_its_library_names_the_extra(
     assert "snia-pts[completion]" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_man_page_has_every_verb_option_and_exit_code() -> None:
     """What --help says of each verb is in the page."""
     page = man_page()

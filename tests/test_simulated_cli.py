@@ -130,6 +130,7 @@ def test_each_sample_report_exists_and_is_marked_simulated(test: str) -> None:
     assert all(MARK in page for page in pages(sample))
 
 
+@pytest.mark.long
 def test_the_sample_of_a_drive_with_sensors_has_its_temperature_and_its_writes() -> None:
     """It has the pages of a real drive's telemetry and log, marked SIMULATED."""
     text = pages(SAMPLES / "sensors.pdf")

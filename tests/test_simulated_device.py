@@ -164,6 +164,7 @@ def test_ios_that_end_after_the_ramp_are_counted(nbd: SimulatedDrive) -> None:
     assert 0 <= write["io_bytes"] // 4096 - write["lat_ns"]["N"] <= 1
 
 
+@pytest.mark.long
 def test_an_error_reaches_fio(nbd: SimulatedDrive) -> None:
     """If an I/O fails with EIO, fio reports error 5; after the repair it reports none."""
     nbd.fail_after(100)

@@ -79,7 +79,7 @@ def test_the_closed_form_gives_the_published_values(over_provisioning: float, ex
     assert closed_form(over_provisioning) == pytest.approx(expected, abs=0.006)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("over_provisioning", [0.1, 0.28, 0.5])
 def test_write_amplification_follows_the_closed_form(over_provisioning: float) -> None:
     """With blocks of 1024 pages the steady write amplification agrees with the closed form within 3 %."""
@@ -173,6 +173,7 @@ def demands() -> Iterator[tuple[int, int]]:
     return itertools.product((1, 4, 32), (1, 2, 8, 32))
 
 
+@pytest.mark.long
 def test_littles_law_holds_at_every_point(steady: SimulatedDrive) -> None:
     """At every demand, mix and block size the sum of the response times is the duration times the outstanding I/Os."""
     for (threads, depth), reads, block in itertools.product(demands(), (100, 65, 0), (512, 4 * KIB, MIB)):

@@ -56,7 +56,7 @@ def faulty(**faults: object) -> Preset:
     return dataclasses.replace(read_preset("enterprise-nvme"), faults=Faults(**faults))  # type: ignore[arg-type]
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("test", ["iops", "wsat", "dirth"])
 def test_a_drifting_drive_is_not_steady(test: str, tmp_path: Path) -> None:
     """If the speed drifts by more than the rule allows, the test finishes and reports that it is not steady."""

@@ -101,6 +101,7 @@ def test_a_verdict_of_a_list_is_not_verified(many: Path, capsys: pytest.CaptureF
     assert "not verified" not in output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("error", "request_stop", "reason"),
     [

@@ -323,6 +323,7 @@ def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
     assert result_overview.verdict.endswith(f"NOT RUN: {title}")
 
 
+@pytest.mark.long
 def test_the_summary_links_to_the_reports(tmp_path: Path) -> None:
     """Each test has relative links to its reports as HTML and PDF; the PDF opens a PDF itself."""
     result_overview = overview(

@@ -811,6 +811,7 @@ def test_a_locked_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert content(image) == before
 
 
+@pytest.mark.long
 def test_a_lock_of_an_inherited_descriptor_is_not_reported_as_another_run(tmp_path: Path) -> None:
     """The shell that locked the target became snia-pts, which finds the lock under its own number."""
     need_root()
@@ -821,7 +822,7 @@ def test_a_lock_of_an_inherited_descriptor_is_not_reported_as_another_run(tmp_pa
     assert (done.returncode, "snia-pts itself has locked it" in done.stderr) == (7, True)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["socket", "accounting", "overlay"])
 def test_a_file_that_no_process_shows_is_refused(tmp_path: Path, text: str) -> None:
     """The kernel counts files that are in flight over a socket, open in the kernel, or open through overlayfs."""
@@ -954,6 +955,7 @@ def test_threads_that_share_their_descriptors_are_read_once() -> None:
         assert len(processes._task_folders(number, Path("/"), compare=False)) == 21
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("user", [0, 65534])
 def test_a_file_whose_server_does_not_answer_hides_no_other(
     user: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -1186,6 +1188,7 @@ def test_a_symlink_to_nothing_is_refused(tmp_path: Path) -> None:
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_node_under_another_name_is_the_device(tmp_path: Path) -> None:
     """A device without a serial number is confirmed by the kernel's name for it, whatever a node is called."""
     image = image_of(tmp_path)

@@ -75,6 +75,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_reports_are_clean(written: Path) -> None:
     """RST, HTML, CSV, JUnit and the interactive report have the model as text, on one line."""
     for name in ("report.rst", "report.html", "report.junit.xml"):

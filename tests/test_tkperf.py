@@ -602,6 +602,7 @@ def test_both_profiles_of_a_hard_disk_are_one_file() -> None:
     assert made(document)["hdd-iops"].facts.spec.workload[0].thread_count == 4  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_options_of_zones_are_named_as_lost() -> None:
     """The format has only single words for fio; and one demand for all zones."""
     _, _, lost = export_document([disk("hdd-iops", "fio.sync=1")], "x")
@@ -705,7 +706,7 @@ def test_several_tests_are_a_suite_folder(tmp_path: Path, capsys: pytest.Capture
     assert "not in the file" not in capsys.readouterr().err
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [*tkperf_files.every(), *tkperf_written.NAMES, "loop4Kn.xml", "loopRate64.xml", "loopHdd.xml"]
 )
@@ -808,6 +809,7 @@ def test_a_folder_of_files_is_a_folder_of_runs(tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "more").exists()
 
 
+@pytest.mark.long
 def test_an_unsupported_export_is_not_a_read_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A test that TKperf does not have can be read; a path where no file can be written is another mistake."""
     path, run = tmp_path / "f.xml", tmp_path / "run"
@@ -889,6 +891,7 @@ def test_an_invalid_file_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_killed_import_must_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wherever it was killed, its folder is neither resumed nor taken for a stopped test."""
     (tmp_path / "f.xml").write_bytes(ssd())
@@ -910,6 +913,7 @@ def test_a_killed_import_must_be_repeated(tmp_path: Path, capsys: pytest.Capture
         assert "imported from another tool" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("append_number", [1, 20, 200])
 def test_a_failed_import_leaves_nothing(
     append_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -192,6 +192,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["real", "synced", "points", "simulated", "rounds", "imported"])
 def test_numbers_of_untouched_runs_agree(name: str, runs: Path) -> None:
     """An unchanged run has the numbers of its evidence."""
@@ -377,8 +378,8 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
 
     differences = check_evidence(folder, assess(folder)).differences
     sentence = "answer belongs to another job: " if len(suffixes) == 1 else "is the job of another stimulus: "
-    assert len(differences) == 2
-    assert all(sentence in difference and "expected randseed=" in difference for difference in differences)
+    # The process of the other point may also have run for less time than this answer reports.
+    assert sum(sentence in difference and "expected randseed=" in difference for difference in differences) == 2
 
 
 STIMULI = {

@@ -201,6 +201,7 @@ def test_a_reset_during_a_point_is_a_device_failure(
     assert (tmp_path / "evidence" / "00000-kernel.txt").read_text().endswith("timed out, reset\n")
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize(
     "step", [Purge(), Idle(seconds=1.0), ContinuousStimulus(phase="PC", stimulus=stimulus(4096, passes=1))]
@@ -217,6 +218,7 @@ def test_a_purge_may_reset_the_drive(
         assert isinstance(failure(target, tmp_path / "evidence", Scripted(None), step), DeviceFailed)
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("rejection", "kind"),
@@ -273,6 +275,7 @@ def test_a_changed_target_is_named_before_the_error(target: Target, tmp_path: Pa
     assert f"its size was {exact_capacity(4 * MIB)} and is {exact_capacity(2 * MIB)}; error 28" in str(failed)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_kernel_log_of_an_io_error_is_kept(tmp_path: Path) -> None:
     """On EIO, the message quotes fio; the hint and the evidence contain the kernel's line."""

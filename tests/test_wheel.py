@@ -44,6 +44,7 @@ def test_the_tree_has_no_symlinks() -> None:
     assert [path for folder in folders for path in [folder, *folder.rglob("*")] if path.is_symlink()] == []
 
 
+@pytest.mark.long
 def test_the_wheel_contains_all_data_files(clone: Path, tmp_path: Path) -> None:
     """The wheel has specs/, reports/ without samples, and the pages of docs/; the build leaves the tree unchanged."""
     before = content(clone)
@@ -57,6 +58,7 @@ def test_the_wheel_contains_all_data_files(clone: Path, tmp_path: Path) -> None:
     assert content(clone) == before
 
 
+@pytest.mark.long
 def test_two_builds_are_identical(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of a release depend on the tree and SOURCE_DATE_EPOCH, not on the folder or the dates of files."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
@@ -73,6 +75,7 @@ def test_two_builds_are_identical(clone: Path, tmp_path: Path, monkeypatch: pyte
     assert digests[0] == digests[1]
 
 
+@pytest.mark.long
 def test_the_metadata_are_those_of_an_index(clone: Path, tmp_path: Path) -> None:
     """Author, licence expression and a description without links to files; no address, because there is none."""
     wheel = zipfile.ZipFile(build("wheel", clone, tmp_path))

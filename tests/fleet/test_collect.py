@@ -267,6 +267,7 @@ def _killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(transfer, name, counted(getattr(transfer, name)))
 
 
+@pytest.mark.long
 def test_a_call_that_is_killed_anywhere_is_followed_by_one_that_ends_in_the_same_state(
     hosts: TestLab, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(
     st.dictionaries(
         st.sampled_from([field.name for field in fields(RunRequest)]) | st.text(),

@@ -79,6 +79,7 @@ def test_a_run_that_was_alone_has_no_warning(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_each_process_has_its_own_share_of_the_cpus(tmp_path: Path) -> None:
     """A third one, for which no share is left, uses all; the share of a process that has ended is free again."""

@@ -63,7 +63,7 @@ def test_a_parser_takes_hostile_input(name: str, rng: Random, tmp_path: Path) ->
     check_hostile_input(name, rng, tmp_path)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @settings(REPEATABLE, max_examples=REPEATABLE.max_examples // 20)
 @given(rng=st.randoms(use_true_random=True))
 @pytest.mark.parametrize("name", sorted(SLOW))

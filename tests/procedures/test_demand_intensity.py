@@ -120,6 +120,7 @@ def test_nested_orders() -> None:
     assert orders["qd-major"] == [f"T{threads}Q{depth}" for depth in COUNTS for threads in COUNTS]
 
 
+@pytest.mark.long
 @given(
     st.lists(st.integers(1, 1024), min_size=1, max_size=6, unique=True),
     st.lists(st.integers(1, 1024), min_size=1, max_size=6, unique=True),

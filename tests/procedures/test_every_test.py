@@ -52,6 +52,7 @@ def test_only_some_tests_have_wipc(test: str, pts: str, test_class: TestClass) -
     assert bool(run.continuous_stimuli("WIPC")) == (test in ("iops", "throughput", "latency"))
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.sampled_from(EVERY), st.integers(2**30, 2**44), st.sampled_from([512, 4096]), behaviours)
 def test_active_range(entry: tuple[str, str, TestClass], capacity_bytes: int, sector: int, iops: Behaviour) -> None:
@@ -102,6 +103,7 @@ def test_a_device_of_less_than_a_block_is_refused(test: str) -> None:
     assert "is less than one block of" in refusal(spec_of(test), dut(capacity_bytes=3584))
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.sampled_from(EVERY), behaviours)
 def test_a_procedure_is_deterministic(entry: tuple[str, str, TestClass], iops: Behaviour) -> None:

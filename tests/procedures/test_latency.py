@@ -81,6 +81,7 @@ def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -
     assert (last.stimulus.demand.label, last.stimulus.seconds) == ("T1Q1", 1200)
 
 
+@pytest.mark.long
 @given(series())
 def test_stops_at_a_steady_average_response_time(values: list[int]) -> None:
     """The loop ends when the average response time of 4 KiB writes is steady over five rounds, or after 25."""

@@ -146,6 +146,7 @@ def test_format_is_unavailable_if_it_erases_other_namespaces(fna: int, count: in
         assert outcome.command[2] == "/dev/nvme3n1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("oacs", "everywhere"), [(2, False), (2 | 8, True)])
 def test_unattached_namespaces_are_counted(stage: Stage, oacs: int, everywhere: bool) -> None:
     """If the controller supports namespace management, list-ns asks for all allocated namespaces, not only attached."""
@@ -166,6 +167,7 @@ def controller_of(stage: Stage, name: str, serial: str = "", multipath: bool = F
     stage.block.joinpath("device").symlink_to(parent)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("multipath", [False, True])
 def test_format_of_all_namespaces_is_sent_to_the_controller(stage: Stage, multipath: bool) -> None:
     """With FNA bit 0 and one namespace, the command names the controller from sysfs, with and without multipath."""
@@ -202,6 +204,7 @@ def test_a_failed_format_is_reported_with_its_status(stage: Stage) -> None:
         stage.purge()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{"flbas": 4}, {"dps": 1}])
 def test_a_format_that_changes_lba_format_or_protection_fails(stage: Stage, changes: dict[str, int]) -> None:
     """A purge fails if LBA format or protection differ after it, even if the data is gone."""
@@ -264,6 +267,7 @@ def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, action: int) -
     assert ticks == sorted(ticks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "log_status"), [(3, r"\(3\) Most Recent Sanitize Command Failed"), (0, r"\(0\) NVM Subsys")]
 )
@@ -287,6 +291,7 @@ def test_a_sanitize_that_does_not_end_times_out(stage: Stage, monkeypatch: pytes
         stage.purge("nvme-sanitize-block")
 
 
+@pytest.mark.long
 def test_an_unreadable_sanitize_log_is_retried_until_a_timeout(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The suite retries a log query that fails; if the failures last too long, the purge fails."""
     stage.play(

@@ -165,6 +165,7 @@ def units(stage: Stage, **types: str) -> None:
     device.symlink_to(target / "0:2:5:0")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["auto", "scsi-format", "scsi-sanitize-block", "scsi-sanitize-crypto"])
 def test_a_device_with_another_logical_unit_is_not_erased(stage: Stage, name: str) -> None:
     """No erase command is sent if the device has another unit with data (two actuators), which it might erase too."""

@@ -67,6 +67,7 @@ def test_an_archive_is_read_like_its_folder(name: str, runs: Path, tmp_path: Pat
         pts.write_report(packed)
 
 
+@pytest.mark.long
 def test_a_run_is_found_without_its_folder(store: Store, run: Path, tmp_path: Path) -> None:
     """Its rows, a rebuild and its figures are those of before; it can be added from the archive, too."""
     store.add(run, {"project": "alpha"})

@@ -26,6 +26,7 @@ def folders(runs: Path, tmp_path: Path) -> list[Path]:
     return [before, *(runs / name for name in RUNS if name not in ("array", "drive", "imported"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])
 def test_killed_ingestions_end_in_the_tables_of_a_clean_one(
     url: str, empty: Callable[[], None], folders: list[Path], kills: int

@@ -208,6 +208,7 @@ def test_the_exit_code_is_for_a_pipeline(tmp_path: Path, rows: Rows, capsys: pyt
     assert "Regressions and improvements" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_runs_are_added_in_the_order_of_their_starts(runs: Path, tmp_path: Path) -> None:
     """So the judgements are the same whatever the folders are called."""
     path = tmp_path / "store.sqlite"

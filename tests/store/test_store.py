@@ -260,6 +260,7 @@ def test_a_page_shows_the_trend(store: Store, runs: Path, tmp_path: Path, url: s
     assert [line[0] for line in lines] == list(found["median"])
 
 
+@pytest.mark.long
 def test_a_page_shows_the_spread(store: Store, runs: Path, tmp_path: Path, url: str) -> None:
     """Each unit is a mark at its percentage of the mean; outliers are named."""
     base = rows_of(runs / "hir")
@@ -353,7 +354,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         open_database(str(tmp_path / "store.sqlite"), create=True)
 
 
-@pytest.mark.long_but_first
+@pytest.mark.long
 @pytest.mark.parametrize("library", ["sqlalchemy", "alembic"])
 def test_a_missing_library_is_named(library: str) -> None:
     """The program and the library name the extra that installs it; everything else works without it."""

@@ -243,6 +243,7 @@ def test_a_page_whose_name_leads_here_is_refused(client: TestClient, host: str) 
     assert "--url" in answer.json()["hint"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8400", "127.0.0.1:9000", "[::1]:8400"])
 def test_the_names_of_loopback_are_accepted_with_any_port(client: TestClient, host: str) -> None:
     """ssh -L may use another port."""

@@ -87,6 +87,7 @@ def problem(answer: Any, status: int) -> dict[str, Any]:
 # -- the description -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_description_has_every_route_with_a_type(client: TestClient) -> None:
     """Each operation has a summary, and a schema of its answer that is not empty."""
     document = client.get(f"{PREFIX}/openapi.json").json()

@@ -97,6 +97,7 @@ def hostile_id(client: TestClient) -> str:
     return run.id
 
 
+@pytest.mark.long
 def test_each_route_is_listed_and_each_page_is_shown(client: TestClient) -> None:
     """The table of routes is complete; each page without a parameter has a title and a heading."""
     source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
