@@ -154,7 +154,7 @@ def _other_option(document: dict[str, Any]) -> str:
 def accepted(stimulus: Stimulus, job_text: str, answer: str) -> bool:
     """Return whether an answer to a job file is accepted for some target."""
     try:
-        fio.require_echo(job_text, answer, ignored=fio.ignored_options(stimulus) | {"filename"})
+        fio.require_echo(job_text, answer, uncompared=fio.uncompared_options(stimulus) | {"filename"})
         fio.accept(stimulus, 0, False, answer)
     except fio.AnswerRejected:
         return False

@@ -110,9 +110,9 @@ def test_an_answer_without_an_important_option_is_refused(tmp_path: Path, option
     text, name, document = real_echo(tmp_path)
     del document["global options"][option]
 
-    for ignored in (set(), {option}):
+    for uncompared in (set(), {option}):
         with pytest.raises(fio.AnswerRejected, match=f"expected {option}=.*, got none"):
-            fio.require_echo(text, json.dumps(document), name, ignored)
+            fio.require_echo(text, json.dumps(document), name, uncompared)
 
 
 @pytest.mark.long_but_first

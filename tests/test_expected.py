@@ -12,7 +12,7 @@ from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions
 from snia_pts.profiles.reader import builtin_profiles
 from snia_pts.results.key_figures import key_figures
-from snia_pts.results.limit_checks import measurable_figures, unmeasurable
+from snia_pts.results.limit_checks import limit_mistakes, measurable_figures
 from snia_pts.results.result import TestResult
 from snia_pts.spec.limits import Limit
 from tests import profiles, samples
@@ -108,9 +108,9 @@ def limit(**changes: Any) -> Limit:
 def test_a_limit_that_cannot_be_met_is_a_mistake(changes: dict[str, Any], lines: list[str]) -> None:
     """The message has its position, its text and a suggestion; for a single test, limits on other tests are ignored."""
     known = {"iops": {"iops at a": "IOPS"}, "hir": {"iops at a": "IOPS"}}
-    assert list(unmeasurable([limit(**changes)], known)) == lines
+    assert list(limit_mistakes([limit(**changes)], known)) == lines
     if changes.get("test"):
-        assert list(unmeasurable([limit(**changes)], {"iops": known["iops"]})) == []
+        assert list(limit_mistakes([limit(**changes)], {"iops": known["iops"]})) == []
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from snia_pts.report import registry as building
 from snia_pts.report.formats import junit, rst
 from snia_pts.report.sections.summary import limit_text, margin_text, value_text
 from snia_pts.results.key_figures import key_figures
-from snia_pts.results.limit_checks import Judgement, judgements, require_met, untested
+from snia_pts.results.limit_checks import Judgement, judgements, require_met, untested_judgements
 from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit, StandardTest, read_limits
@@ -349,7 +349,7 @@ def test_figures_after_an_unsteady_loop_meet_no_limit(result: Any, reason: str) 
 
 def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
     """In a folder of several tests, a limit on a missing test has not been shown to be met."""
-    (outcome,) = untested([limit(), limit(test="hir")], ["iops"])
+    (outcome,) = untested_judgements([limit(), limit(test="hir")], ["iops"])
     assert (outcome.limit.test, outcome.met, outcome.reason) == ("hir", False, "hir was not run")
 
 

@@ -6,8 +6,9 @@ PTS 2.0.2 definition 2.1.24, for a tracked variable y over a window of consecuti
 2. slope excursion: the least-squares straight line through the window rises or falls within the window by at most 10 %
    of the average of y.
 
-The percentages and the window come from the specification.  The decision uses exact rational arithmetic, so that
-equality passes at any scale.  The reported figures are the nearest floats that agree with the decision.
+The percentages and the window come from the specification.  The decision uses exact rational arithmetic, so that an
+excursion equal to the allowed one passes, without a rounding error.  The reported figures are the nearest floats that
+agree with the decision.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
 
 
 def _reported(excursion: Fraction, allowed: Fraction) -> float:
-    """Return an excursion as a float; if it exceeds the allowed one, the next float if both would be equal."""
+    """Return the nearest float of an excursion; the next one up if only rounding makes it equal to the allowed one."""
     nearest = float(excursion)
     return math.nextafter(nearest, math.inf) if excursion > allowed and nearest == float(allowed) else nearest
 

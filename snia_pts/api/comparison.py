@@ -69,9 +69,10 @@ class Comparison:
             }
 
     def write_report(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write the report of the comparison, and return its pages by format.
+        """Write the report of the comparison, and return its files by format, without the figures.
 
-        Raises ReportError if a file cannot be written, or already exists.
+        Raises ReportError if a file cannot be written, or already exists, and RunFolderError if root runs this and
+        others may change the folder.
         """
         files, place = render(build_comparison(self.entries), stem="comparison"), Path(folder)
         replace_files(place, files, new=True)
@@ -81,8 +82,9 @@ class Comparison:
 def compare(runs: Sequence[RunOrPath]) -> Comparison:
     """Return the comparison of 2 to 26 stored runs of one test with the first of them.
 
-    Raises NotComparable if they answer different questions (another test, version, class), RecordError if a run cannot
-    be read, is in progress, or differs from its evidence, and UsageError for too few or too many runs.
+    Raises NotComparable if they differ in test, version of the standard or class, if only some are simulated, or if
+    profiles have no common point; RecordError if a run cannot be read, is in progress, or differs from its evidence;
+    and UsageError for too few or too many runs.
     """
     if not 2 <= len(runs) <= len(_LETTERS):
         raise UsageError(

@@ -2,8 +2,8 @@
 
 The shortest course assumes a device that is steady from the first round on.  The longest assumes one that is never
 steady, and too slow to reach a limit that would end a stimulus early.  The bytes of both are those of the fastest
-assumed device.  Stimuli that end with an amount take the time of the fastest assumed device in the shortest course, and
-that of the slowest in the longest.
+assumed device.  A stimulus that ends after passes over its range, not after a time, runs at the maximum speed in the
+shortest course, and at the minimum speed in the longest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Assumptions:
 
     ``overhead_seconds`` is the overhead of a round or a continuous stimulus, ``between_seconds`` the overhead between
     two points of a round.  With ``optimistic``, a stimulus with a limit ends when the fastest device reaches it;
-    otherwise it takes all of its time.  A stimulus that ends only with an amount runs at the maximum speed with
+    otherwise it takes all of its time.  A stimulus that ends after passes over its range runs at the maximum speed with
     ``optimistic``, otherwise at the minimum speed.
     """
 
@@ -60,8 +60,8 @@ class Assumptions:
 class PlannedStep:
     """A step with its time and its maximum of written bytes; ``part`` is the part of the test, if there are several.
 
-    An ``open_ended`` step has a stimulus that ends with an amount of I/O of any pattern, so that its duration cannot be
-    calculated from the speed of a sequential stream.
+    An ``open_ended`` step is a round with a stimulus that ends after passes over its range.  It may take longer: its
+    pattern may be slower than the sequential stream whose speed is assumed.
     """
 
     kind: Literal["purge", "continuous", "round", "idle", "prepare"]
@@ -128,7 +128,7 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
         def observe(step: Step, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
             steps.append(step)
             for outcome in outcomes:
-                if steady:  # the longest course has artificial amounts
+                if steady:  # the amounts of the longest course are reduced so that it is never steady
                     written.observe(outcome)
                 yield outcome
 
@@ -137,7 +137,7 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
             is_fill = isinstance(step, ContinuousStimulus) and step.is_fill
             (preconditioning if is_fill else stimuli).update(dict.fromkeys(step.stimuli))
         return Estimate(
-            steps=tuple(_cost(step, spec, dut, replace(assumptions, optimistic=steady)) for step in steps),
+            steps=tuple(_planned_step(step, spec, dut, replace(assumptions, optimistic=steady)) for step in steps),
             rounds=sum(isinstance(step, Round) for step in steps),
         )
 
@@ -166,7 +166,7 @@ def simulate(spec: Spec, dut: Dut, assumptions: Assumptions, observe: Observer, 
     drive(procedure(spec, dut), lambda step: observe(step, device.answer(step)))
 
 
-def _cost(step: Step, spec: Spec, dut: Dut, assumptions: Assumptions) -> PlannedStep:
+def _planned_step(step: Step, spec: Spec, dut: Dut, assumptions: Assumptions) -> PlannedStep:
     seconds = [_seconds(stimulus, assumptions) + stimulus.ramp_seconds for stimulus in step.stimuli]
     moved = (_moved(stimulus, time, assumptions) for time, stimulus in zip(seconds, step.stimuli, strict=True))
     written = sum(_written(stimulus, amount) for amount, stimulus in zip(moved, step.stimuli, strict=True))
@@ -191,7 +191,7 @@ def _cost(step: Step, spec: Spec, dut: Dut, assumptions: Assumptions) -> Planned
 def _purge_passes(spec: Spec, dut: Dut, assumptions: Assumptions) -> int:
     """Return how often a purge overwrites the whole device.
 
-    The members of a software array are also overwritten, as often as WIPC of the test writes its target.
+    The members of a software array are also overwritten, as often as the WIPC of the test overwrites its target.
     """
     passes = 1 if assumptions.purge == "overwrite" else 0
     if dut.array and dut.array.layout.software and isinstance(spec, IopsSpec | LatencySpec | ThroughputSpec):
@@ -205,7 +205,7 @@ def _overwrite_bytes(dut: Dut) -> int:
 
 
 def _seconds(stimulus: Stimulus, assumptions: Assumptions) -> float:
-    """Return how long a stimulus takes: its time, or less if a limit or its passes end it."""
+    """Return how long a stimulus takes: its time, or less if it reaches its limit; or the time of its passes."""
     fastest = _max_mb_per_second(stimulus, assumptions)
     if stimulus.seconds is None:
         return (
@@ -237,8 +237,8 @@ def _written(stimulus: Stimulus, moved: int) -> float:
 class _AssumedDevice:
     """Answers steps like a device with the assumed speed.
 
-    ``variation`` returns a factor for the I/Os and response times of a round.  Samples have the factor of their sampled
-    round.
+    ``variation`` returns a factor for the I/Os and response times of a round.  If the rule evaluates some samples as
+    rounds, a sample has the factor of the latest such round.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class _AssumedDevice:
             if started >= seconds:
                 return
             self._sample_count += 1
-            factor = self._variation(self._round())
+            factor = self._variation(self._sampled_round_number())
             moved = _moved(step.stimulus, seconds, self._assumptions) * (ended - started) / seconds
             yield Sample(
                 number=number,
@@ -290,8 +290,8 @@ class _AssumedDevice:
                 five_nines_us=None,
             )
 
-    def _round(self) -> int:
-        """Return the number of the latest sampled round up to the current sample."""
+    def _sampled_round_number(self) -> int:
+        """Return the number of the latest sample evaluated as a round, up to the current one; 0 without a rule."""
         return (
             0 if self._rule is None else 1 + (self._sample_count - self._rule.first_sample) // self._rule.stride_samples
         )
@@ -302,13 +302,13 @@ class _AssumedDevice:
         if stimulus.limit_bytes is not None and not self._assumptions.optimistic:
             moved = min(moved, stimulus.limit_bytes - stimulus.largest_block_bytes)
         written = round(_written(stimulus, moved))
-        second_ms = 1000
+        ms_per_second = 1000
 
         def side(transferred_bytes: int) -> Transfers:
             return Transfers(
                 ios=factor,
                 transferred_bytes=transferred_bytes // factor,
-                runtime_ms=round(seconds * second_ms),
+                runtime_ms=round(seconds * ms_per_second),
                 response_min_ns=1,
                 response_mean_ns=float(factor),
                 response_max_ns=factor,

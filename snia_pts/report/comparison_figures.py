@@ -37,7 +37,7 @@ _HEADINGS = {"Point": 22, "Units": 7, "Mean": 12, "Std. dev.": 11, "Std. dev. (%
 def heat_maps(
     names: Mapping[str, str], results: Sequence[TestResult], rows: Sequence[ComparedFigure]
 ) -> Iterator[Page]:
-    """Yield a page for each further run and each matrix: the differences of its points from the first run's.
+    """Yield a page for each matrix and each run after the first: the differences of the run's points from the first's.
 
     ``names`` are the names of the runs by their letters.
     """
@@ -104,7 +104,7 @@ def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) ->
         alt="Grouped bars: the main figures of each run in percent of the first run's.",
         draw=partial(
             differences.grouped_bars,
-            [_group(row) for row in shown],
+            [_group_label(row) for row in shown],
             series,
             reference=reference,
             styles=overlay_styles(list(series)),
@@ -113,7 +113,7 @@ def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) ->
     yield Page(title="Key Figures by Run", blocks=(figure,))
 
 
-def _group(row: ComparedFigure | LotFigure) -> str:
+def _group_label(row: ComparedFigure | LotFigure) -> str:
     return f"{printable(row.at)}\n{_SHORT.get(row.metric, row.metric)}"
 
 
@@ -130,7 +130,7 @@ def lot_page(names: Mapping[str, str], model: str, test: str, rows: Sequence[Com
         caption="The main figures of the test, in percent of the median of all units: each unit is a dot, in the order "
         "of the runs; the band is one standard deviation on both sides of the mean. The axis does not start at zero.",
         alt="Dots: each unit's main figures in percent of the median, with mean and standard deviation.",
-        draw=partial(differences.unit_dots, [_group(row) for row in shown], shown, list(names.values())),
+        draw=partial(differences.unit_dots, [_group_label(row) for row in shown], shown, list(names.values())),
     )
     groups = [f"{printable(row.at)}, {_SHORT.get(row.metric, row.metric)}" for row in shown]
     yield Page(
@@ -153,8 +153,8 @@ def lot_tables(names: Mapping[str, str], rows: Sequence[ComparedFigure], heading
 def _lot_text(names: Mapping[str, str], model: str) -> str:
     return (
         f"A lot: {counted(len(names), 'unit')} of {printable(model)}, one run each. Std. dev.: the sample standard "
-        f"deviation of the units. Outliers: units farther from the median than {TOLERANCE_PERCENT:g} % of it, or "
-        f"{TOLERANCE_MADS:g} times the median absolute deviation, if that is more; n/a with fewer than {MIN_VALUES} "
+        f"deviation of the units. Outliers: units farther from the median than {TOLERANCE_PERCENT:g} % of the "
+        f"median and {TOLERANCE_MADS:g} times the median absolute deviation; n/a with fewer than {MIN_VALUES} "
         "units. Values of windows that were not steady are omitted. The standard does not define this."
     )
 
@@ -167,7 +167,7 @@ def _lot_table(figures: Sequence[LotFigure], points: Sequence[str], letters: Seq
     percents = [
         thousands(100 * figure.deviation / figure.mean, 2) if figure.mean else NOT_APPLICABLE for figure in figures
     ]
-    columns = (
+    cells = (
         points,
         [str(len(figure.known)) for figure in figures],
         texts[:count],
@@ -178,12 +178,12 @@ def _lot_table(figures: Sequence[LotFigure], points: Sequence[str], letters: Seq
         [_outliers(figure, letters) for figure in figures],
     )
     point, *others = _HEADINGS
-    headings = (
+    columns = (
         Column(heading=point, width=_HEADINGS[point]),
         *number_columns({name: _HEADINGS[name] for name in others}),
         Column(heading="Outliers", width=12),
     )
-    return Table(kind="numbers", columns=headings, rows=tuple(zip(*columns, strict=True)))
+    return Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
 
 
 def _outliers(figure: LotFigure, letters: Sequence[str]) -> str:

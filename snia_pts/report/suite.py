@@ -15,7 +15,7 @@ from ..analysis.operating_points import demand_means, operating_points
 from ..errors import ReportError
 from ..model.annotations import SignOff
 from ..model.measurement import METRICS, average_response_us, rate_per_second
-from ..results.limit_checks import Judgement, judgements, untested
+from ..results.limit_checks import Judgement, judgements, untested_judgements
 from ..results.result import Loop, TestResult
 from ..results.tracked_series import Convergence, convergence, shown_series
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
@@ -142,7 +142,7 @@ def overview(
         tests |= {result.facts.spec.test} if result else set()
     if first is None:
         raise ReportError(reason="no test was run", hint="")
-    judged += untested(first.facts.limits, tests)
+    judged += untested_judgements(first.facts.limits, tests)
     lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
     dut = first.facts.dut
     return Overview(

@@ -50,7 +50,7 @@ def judgements(result: TestResult) -> tuple[Judgement, ...]:
     return tuple(_judge(limit, figures.get(limit.name), result) for limit in limits)
 
 
-def untested(limits: Sequence[Limit], tests: Collection[str]) -> tuple[Judgement, ...]:
+def untested_judgements(limits: Sequence[Limit], tests: Collection[str]) -> tuple[Judgement, ...]:
     """Return failed judgements for the limits on tests that are not among ``tests``, the tests that were run."""
     missing = (limit for limit in limits if limit.test not in tests)
     return tuple(Judgement(limit=limit, value=None, met=False, reason=f"{limit.test} was not run") for limit in missing)
@@ -111,22 +111,22 @@ def _untimed(at: str, units_by_name: Mapping[str, str]) -> bool:
 
 
 def _nearest(limit: Limit, names: Collection[str]) -> str | None:
-    """Return the most similar name, with the same metric if possible; there may be thousands of names."""
+    """Return the most similar name, among those with the same metric if there are any."""
     candidates = [name for name in names if name.startswith(f"{limit.metric} ")]
     return next(iter(get_close_matches(limit.name, candidates or names, n=1)), None)
 
 
-def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def limit_mistakes(limits: Sequence[Limit], units_by_test: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield the mistakes of limits, each with its position.
 
-    ``names`` are the names and units of the numbers by test.  If it has only one test, limits on other tests are
-    ignored.
+    ``units_by_test`` are the units of the numbers of each test by name.  If it has only one test, limits on other tests
+    are ignored.
     """
     for position, limit in enumerate(limits, start=1):
-        units_by_name = names.get(limit.test)
+        units_by_name = units_by_test.get(limit.test)
         if units_by_name is None:
-            if len(names) > 1:
-                yield f"limit {position}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
+            if len(units_by_test) > 1:
+                yield f"limit {position}.test: {limit.test!r}: expected a test that is run, {', '.join(units_by_test)}"
             continue
         if limit.name not in units_by_name and limit.unit == "ms" and _untimed(limit.at, units_by_name):
             yield f"limit {position}: {limit.name!r}: this point has no response times (gtod_reduce)"

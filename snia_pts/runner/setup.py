@@ -19,7 +19,7 @@ from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
-from ..results.limit_checks import measurable_figures, unmeasurable
+from ..results.limit_checks import limit_mistakes, measurable_figures
 from ..results.result import RunWarning
 from ..results.warnings import option_warnings, unmeasured_points, unwritten_reads
 from ..spec import Deviation, OperatorSetting, Spec
@@ -269,13 +269,13 @@ def _require_measurable(
         {limit.test for limit in limits},
         _assumptions(options, AssumedSpeed.constant(_MIN_MB_PER_SECOND)),
     )
-    names: dict[str, Mapping[str, str]] = {
+    units_by_test: dict[str, Mapping[str, str]] = {
         specification.spec.test: measurable_figures(specification.spec, dut, assumed)
         if specification.spec.test in limited
         else {}
         for specification, dut in tests
     }
-    if mistakes := tuple(unmeasurable(limits, names)):
+    if mistakes := tuple(limit_mistakes(limits, units_by_test)):
         raise limits_error(Path(source), mistakes)
 
 

@@ -313,7 +313,7 @@ class _Verification:
             if same:
                 yield from self._check_command(label, measurement, record)
             version = self._fact("engine version", self._facts.platform.engine_version, measurement)
-            fio.require_origin(job, answer, version, ignored=fio.ignored_options(stimulus) | {"filename"})
+            fio.require_origin(job, answer, version, uncompared=fio.uncompared_options(stimulus) | {"filename"})
             read, write = self._accept(measurement, record, answer)
             reread = replace(
                 measurement,

@@ -18,8 +18,8 @@ from .toml_file import Mistakes, read_file, spec_error
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/limits.rst shows one."
 _UNMET_REMEDY = (
-    "Correct the file; metric, at and unit are those of snia-pts compare RUN RUN --json, "
-    "also for simulated runs without these limits."
+    "Correct the file; snia-pts compare RUN RUN --json shows metric, at and unit of each figure. "
+    "RUN is any run of this test, for example a simulated one without --limits."
 )
 Text = Annotated[str, MinLen(1)]
 #: The tests of the standard.
@@ -30,7 +30,8 @@ StandardTest = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "c
 class Limit:
     """The minimum and the maximum of a key figure; metric, point (``at``) and unit are those of the key figure.
 
-    At most one of ``minimum`` and ``maximum`` may be omitted.  ``tolerance_percent`` of a bound widens it.
+    At most one of ``minimum`` and ``maximum`` may be omitted.  ``tolerance_percent`` widens each bound by that
+    percentage of the bound.
     """
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}

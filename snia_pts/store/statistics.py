@@ -47,11 +47,11 @@ def trend(values: Iterable[tuple[str, float, str]]) -> tuple[Group, ...]:
     groups: dict[str, list[tuple[float, str]]] = {}
     for name, value, spec in values:
         groups.setdefault(name, []).append((value, spec))
-    first = statistics.median(value for value, _ in next(iter(groups.values()))) if groups else 0.0
-    return tuple(_group(name, members, first) for name, members in groups.items())
+    first_median = statistics.median(value for value, _ in next(iter(groups.values()))) if groups else 0.0
+    return tuple(_group(name, members, first_median) for name, members in groups.items())
 
 
-def _group(name: str, members: Sequence[tuple[float, str]], first: float) -> Group:
+def _group(name: str, members: Sequence[tuple[float, str]], first_median: float) -> Group:
     values = [value for value, _ in members]
     median = statistics.median(values)
     return Group(
@@ -62,7 +62,7 @@ def _group(name: str, members: Sequence[tuple[float, str]], first: float) -> Gro
         deviation=statistics.stdev(values) if len(values) > 1 else None,
         minimum=min(values),
         maximum=max(values),
-        change_percent=100 * (median - first) / first if first else None,
+        change_percent=100 * (median - first_median) / first_median if first_median else None,
         specifications=len({spec for _, spec in members}),
     )
 
@@ -94,7 +94,7 @@ class Spread:
 
 
 def spreads_of(values: Table) -> Iterator[tuple[tuple[Any, ...], Spread]]:
-    """Yield the spread of each metric, after its test, metric, point and unit, from the table ``spread_values``."""
+    """Yield test, metric, point and unit, and then the spread of this metric, from the table ``spread_values``."""
     for key, rows in groupby(zip(*values.columns.values(), strict=True), key=itemgetter(slice(4))):
         yield key, spread(row[4:] for row in rows)
 
@@ -118,5 +118,5 @@ def spread(values: Iterable[tuple[str, str, float, int]]) -> Spread:
         minimum=min(means.values()),
         maximum=max(means.values()),
         specifications=len(specs),
-        outliers=tuple(list(means)[place] for place in outliers(list(means.values())) or ()),
+        outliers=tuple(list(means)[index] for index in outliers(list(means.values())) or ()),
     )

@@ -128,7 +128,7 @@ def _return_text(returned: dict[str, float]) -> Expected:
     if returned["for_good"] > 0:
         return text("{time}", returned["for_good"])
     if returned["in_band"] > 0:
-        return text("only last {time}", returned["in_band"])
+        return text("only for the last {time}", returned["in_band"])
     return text("not within {time}", returned["measured"])
 
 

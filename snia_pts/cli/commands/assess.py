@@ -16,7 +16,7 @@ from ...record.archive import opened
 from ...record.evidence import describe_unjournaled
 from ...record.folder import RunFolder
 from ...record.suite import SuiteFolder
-from ...results.limit_checks import Judgement, judgements, require_met, untested
+from ...results.limit_checks import Judgement, judgements, require_met, untested_judgements
 from ...results.result import TestResult
 from ...runner.plugins import load_plugins, missing_parts
 from ...runner.suite import build_summary
@@ -66,7 +66,7 @@ def _assess(arguments: argparse.Namespace, path: Path) -> int:
     if differs:
         return RecordError.exit_code
     if suite:
-        judgement_list += untested(result.facts.limits, tests)
+        judgement_list += untested_judgements(result.facts.limits, tests)
     _require_met(judgement_list, arguments.run, finished and (suite is None or len(folders) == len(suite.tests)))
     return 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import Interrupted, stop_cause
 from ...model.run_options import RunOptions
-from ...results.limit_checks import judgements, require_met, untested
+from ...results.limit_checks import judgements, require_met, untested_judgements
 from ...results.result import TestResult
 from ...runner.caller import Caller
 from ...runner.options import split_options
@@ -136,4 +136,4 @@ def _printing(folder: Path) -> Iterator[None]:
 def _require_limits_met(results: tuple[TestResult, ...]) -> None:
     judged = [judgement for result in results for judgement in judgements(result)]
     limits = results[0].facts.limits if results else ()
-    require_met((*judged, *untested(limits, [result.facts.spec.test for result in results])))
+    require_met((*judged, *untested_judgements(limits, [result.facts.spec.test for result in results])))

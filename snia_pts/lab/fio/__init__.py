@@ -11,7 +11,7 @@ from .answer import (
     uncounted_ios,
     unexpected_messages,
 )
-from .echo import ignored_options, job_differences, require_echo, require_origin
+from .echo import job_differences, require_echo, require_origin, uncompared_options
 from .files import JobFiles, run_job
 from .job import (
     STALL_SECONDS,
@@ -44,7 +44,6 @@ __all__ = [
     "command",
     "count_threads",
     "engine_cpu_percent",
-    "ignored_options",
     "job_differences",
     "job_file",
     "null_job_file",
@@ -57,6 +56,7 @@ __all__ = [
     "sync_times",
     "thread_limit",
     "timeout_seconds",
+    "uncompared_options",
     "uncounted_ios",
     "unexpected_messages",
 ]

@@ -2,12 +2,13 @@
 
 Measured facts (fio 3.33 and 3.39; the source of 3.42 does the same):
 
-* ``global options`` and ``job options`` contain each option as written; a group has those of its last job.  Jobs that
-  are not grouped are in the order of their sections.
+* ``global options`` and ``job options`` contain the options with their values as written.  Jobs that
+  ``group_reporting`` adds up have one answer, with the options of the last of them.  Other answers are in the order of
+  the sections.
 * fio expands a variable in a file name; escaped colons stay escaped.
 * fio echoes an option that has two names by its main name (``ba`` for ``blockalign``).
-* fio echoes every option of the job file, and those of the command line that start and end its threads.
-* ``jobname`` is the name of the section; a group has that of its first job.
+* fio echoes every option of the job file, and ``exec_prerun`` and ``exec_postrun`` of the command line.
+* ``jobname`` is the name of the section; jobs that are added up have the name of the first.
 """
 
 from __future__ import annotations
@@ -26,42 +27,44 @@ _SECTION = re.compile(r"^\[(.+)\]$", re.MULTILINE)
 _MAIN_NAMES = {"blockalign": "ba"}
 #: The suite always writes these, whatever the options of a stimulus.
 _REQUIRED = ("filename", "direct", "ioengine", "iodepth", "rw", "randseed")
-#: Of the options that a stimulus may have, fio is known to echo these as written.
+#: The options of a stimulus that fio is known to echo by the same name and with the value as written.
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
-#: Options on the command line of a staged fio (``job.command``).
+#: Options on the command line of a fio whose threads wait for a signal before their I/O (``job.command``).
 _HOOKS = {"exec_prerun", "exec_postrun"}
 
 
-def require_origin(job_text: str, answer: str, version: str, target: str = "", ignored: Collection[str] = ()) -> None:
+def require_origin(
+    job_text: str, answer: str, version: str, target: str = "", uncompared: Collection[str] = ()
+) -> None:
     """Check that fio of this ``version`` (``3.33``) gave ``answer`` to the job file; raises AnswerRejected if not.
 
-    See ``require_echo`` for ``target`` and ``ignored``.
+    See ``require_echo`` for ``target`` and ``uncompared``.
     """
     actual = parse_answer(answer).get("fio version")
     if actual != f"fio-{version}":
         raise AnswerRejected("host", f"expected an answer of fio-{version}, got one of {actual or 'no version'}")
-    require_echo(job_text, answer, target, ignored)
+    require_echo(job_text, answer, target, uncompared)
 
 
-def require_echo(job_text: str, answer: str, target: str = "", ignored: Collection[str] = ()) -> None:
-    """Check that the options echoed in ``answer`` are those of the job file, except the ``ignored`` ones.
+def require_echo(job_text: str, answer: str, target: str = "", uncompared: Collection[str] = ()) -> None:
+    """Check that the options echoed in ``answer`` are those of the job file; raises AnswerRejected if not.
 
-    ``target`` is the value of the target's variable.  Every option must be in the echo, and no other.  Because fio may
-    echo an ``ignored`` one by its main name, each of these that the echo does not have allows one that the job file
-    does not have.  Raises AnswerRejected on a difference.
+    ``target`` is the file name that fio puts in place of the variable in the job file.  The values of ``uncompared``
+    options may differ.  fio may echo these by another name: for each one that is missing in the echo, the echo may have
+    one option that the job file does not have.
     """
     document = parse_answer(answer)
     with reject_unreadable("fio's output"):
         global_options = document.get("global options") or {}
         job_options = [job.get("job options") or {} for job in document["jobs"]]
         common, *sections = _sections(job_text)
-        difference = _difference(common, global_options, target, ignored)
+        difference = _difference(common, global_options, target, uncompared)
         if len(job_options) == len(sections):
             pairs = zip(sections, job_options, strict=True)
-            difference = difference or max(_difference(section, job, target, ignored) for section, job in pairs)
-        else:  # a group: fio echoes the options of one of its jobs
+            difference = difference or max(_difference(section, job, target, uncompared) for section, job in pairs)
+        else:  # jobs that are added up: fio echoes the options of one of them
             difference = difference or min(
-                (_difference(section, job_options[0], target, ignored) for section in reversed(sections)),
+                (_difference(section, job_options[0], target, uncompared) for section in reversed(sections)),
                 key=bool,
                 default="",
             )
@@ -72,7 +75,7 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
         raise AnswerRejected("host", f"fio's answer belongs to another job: {difference}")
 
 
-def ignored_options(stimulus: Stimulus) -> frozenset[str]:
+def uncompared_options(stimulus: Stimulus) -> frozenset[str]:
     """Return the options of a stimulus that fio may echo in a different form."""
     return frozenset(dict(stimulus.options).keys() - _ECHOED_AS_WRITTEN)
 
@@ -97,16 +100,18 @@ def _option(name: str, options: Mapping[str, str]) -> str:
     return f"{name}={options[name]}" if name in options else f"no {name}"
 
 
-def _difference(expected: Mapping[str, str], actual: Mapping[str, Any], target: str, ignored: Collection[str]) -> str:
+def _difference(
+    expected: Mapping[str, str], actual: Mapping[str, Any], target: str, uncompared: Collection[str]
+) -> str:
     """Return the first option that differs, with both values; "" if there is no difference."""
     missing = 0
     for name, text in expected.items():
         main_name, value = _MAIN_NAMES.get(name, name), text.replace(f"${{{TARGET}}}", target)
         if main_name not in actual:
-            if name not in ignored or name in _REQUIRED:
+            if name not in uncompared or name in _REQUIRED:
                 return f"expected {name}={value}, got none"
             missing += 1
-        elif name not in ignored and actual[main_name] not in (text, value):
+        elif name not in uncompared and actual[main_name] not in (text, value):
             return f"expected {name}={value}, got {name}={actual[main_name]}"
     unknown = actual.keys() - {_MAIN_NAMES.get(name, name) for name in expected} - _HOOKS
     if len(unknown) > missing:

@@ -358,8 +358,8 @@ class FioEngine:
                 exited_ns=point.exited_ns,
             )
             target = finished.environment.get(fio.TARGET, "")
-            ignored = fio.ignored_options(point.stimulus)
-            fio.require_origin(point.files.text, answer, self.version, target, ignored)
+            uncompared = fio.uncompared_options(point.stimulus)
+            fio.require_origin(point.files.text, answer, self.version, target, uncompared)
         except fio.AnswerRejected as refusal:
             refusal.attempt = RejectedAttempt(
                 reason=refusal.reason,

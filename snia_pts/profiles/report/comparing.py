@@ -9,7 +9,7 @@ from ...report.figures.figure import Grid
 from ...report.figures.matrices import average_response_ms, matrix_tables
 from ...report.figures.style import overlay_styles
 from ...report.pages import Block, Figure, Page
-from . import figures as drawn
+from . import figures
 from .axes import surface_figure
 from .points import (
     Family,
@@ -32,12 +32,12 @@ _RESPONSE = Measure(
     heading="Average response (ms)", of=average_response_ms, each=lambda measured: measured.average_response_us / 1000
 )
 
-#: Results by the letters of their runs.
+#: The results of the compared runs by the letter of each run (A, B, ...), the first run first.
 Runs = Mapping[str, ProfileResult]
 
 
 def profile_figures(runs: Runs) -> Iterator[Page]:
-    """Yield the pages of figures: the families of the first run, with the points that all runs have."""
+    """Yield pages of figures for each family of the first run; they show the points that all runs have."""
     spots_by_run = {label: {spot.point.name: spot for spot in placed_points(result)} for label, result in runs.items()}
     common = set.intersection(*(set(spots) for spots in spots_by_run.values()))
     first = next(iter(runs.values()))
@@ -57,13 +57,13 @@ def profile_figures(runs: Runs) -> Iterator[Page]:
 
 
 def _family_of_run(family: Family, spots: Mapping[str, PlacedPoint], common: set[str]) -> Family:
-    """Return a family with the measurements of one run, whose points are ``spots``, reduced to the common points."""
+    """Return the common points of a family with the measurements of one run; ``spots`` are the points of this run."""
     common_spots = tuple(spots[spot.point.name] for spot in family.spots if spot.point.name in common)
     return Family(workloads=family.workloads, axes=family.axes, zoned=family.zoned, spots=common_spots)
 
 
 def _series_by_name(families: Mapping[str, Family], over: Sequence[str]) -> Iterator[tuple[str, dict[str, Series]]]:
-    """Yield the name of each series of the first run, with the series of this name by the letters of the runs."""
+    """Yield the name of each series of the first run, and the series with this name by the letter of the run."""
     by_run = {label: {series.label: series for series in family.series(over)} for label, family in families.items()}
     for name in next(iter(by_run.values())):
         yield name, {label: by_name[name] for label, by_name in by_run.items() if name in by_name}
@@ -91,7 +91,7 @@ def _lines(families: Mapping[str, Family], number: int) -> Iterator[Page]:
                 caption=f"{name}: {what}; whiskers span the repeats. All series have the same IOPS scale.",
                 alt=f"Stacked line plots: {what}.",
                 draw=partial(
-                    drawn.lines,
+                    figures.lines,
                     panels,
                     across,
                     legend="Run",
@@ -143,7 +143,7 @@ def _matrices(families: Mapping[str, Family], measure: Measure, number: int) -> 
 
 
 def _percent(first: Grid, other: Grid) -> Grid:
-    """Return the differences from the first grid in percent, without points that are 0 or missing."""
+    """Return the differences from the first grid in percent, for the points that both have and that are not 0 in it."""
     return {key: 100 * (other[key] - value) / value for key, value in first.items() if value and key in other}
 
 
@@ -189,7 +189,7 @@ def _bars(families: Mapping[str, Family], number: int) -> Iterator[Page]:
     ]
     scale = {item.heading: [item.span(spot.measured).greatest for _, _, spot in rows] for item in (IOPS, MB_PER_SECOND)}
     colours = {name: order for name, order, _ in rows}
-    stride = max(1, drawn.MOST_ROWS // len(families)) * len(families)
+    stride = max(1, figures.MOST_ROWS // len(families)) * len(families)
     blocks = []
     for position, start in enumerate(range(0, len(rows), stride), start=1):
         group = rows[start : start + stride]
@@ -202,8 +202,8 @@ def _bars(families: Mapping[str, Family], number: int) -> Iterator[Page]:
                 name=f"profile-{number}-bars-{position}",
                 caption="IOPS and throughput of each point, one colour per run; whiskers span the repeats.",
                 alt="Bars: IOPS and MB/s from zero, one row per point and run.",
-                draw=partial(drawn.bars, panels, colours, scale),
-                height=drawn.height(len(group)),
+                draw=partial(figures.bars, panels, colours, scale),
+                height=figures.height(len(group)),
             )
         )
     yield Page(title=f"Points by Run{_title_suffix(first)}", blocks=tuple(blocks), flows=True)

@@ -21,7 +21,7 @@ from ...results.limit_checks import judgements
 from ...units import block_size, capacity, counted, duration
 from ...units import number as number_text
 from ..spec import ProfileSpec
-from . import figures as drawn
+from . import figures
 from .axes import axis_pages, first_matrices
 from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
 from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
@@ -250,22 +250,22 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
     names = list(dict.fromkeys(spot.point.workload.name for spot in placed))
     colours = {spot.point.name: names.index(spot.point.workload.name) for spot in placed}
     scale = {measure.heading: [measure.span(spot.measured).greatest for spot in placed] for measure in measures}
-    groups = [placed[at : at + drawn.MOST_ROWS] for at in range(0, len(placed), drawn.MOST_ROWS)]
+    groups = [placed[at : at + figures.MOST_ROWS] for at in range(0, len(placed), figures.MOST_ROWS)]
     has_repeats = any(len(spot.measured) > 1 for spot in placed)
-    figures = []
+    blocks = []
     for number, group in enumerate(groups, start=1):
         panels = {item.heading: {spot.point.name: item.span(spot.measured) for spot in group} for item in measures}
-        figures.append(
+        blocks.append(
             Figure(
                 name=f"bars-{number}",
                 caption=f"IOPS and throughput of each point, one colour per workload"
                 f"{'; whiskers span the repeats from minimum to maximum' if has_repeats else ''}.",
                 alt="Bars: IOPS and MB/s from zero, one row per point.",
-                draw=partial(drawn.bars, panels, colours, scale),
-                height=drawn.height(len(group)),
+                draw=partial(figures.bars, panels, colours, scale),
+                height=figures.height(len(group)),
             )
         )
-    yield Page(title="IOPS and Throughput by Point", blocks=tuple(figures), flows=True)
+    yield Page(title="IOPS and Throughput by Point", blocks=tuple(blocks), flows=True)
 
 
 def _over_time(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
@@ -333,7 +333,7 @@ def _sync(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]
         name="sync",
         caption=f"Time of fsync and fdatasync by percentile, all repeats combined.{note}",
         alt="Line plot: milliseconds by percentile of the synchronizing calls; limits as short red lines.",
-        draw=partial(drawn.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
+        draw=partial(figures.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
     )
     yield Page(title="Synchronizing Calls", blocks=(sync_table(placed), figure), flows=True)
 

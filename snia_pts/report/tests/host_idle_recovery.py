@@ -71,8 +71,8 @@ def pages(result: Result) -> tuple[Page, ...]:
     table = (state_table(result, shown), response_table(shown), _note(result)) if shown else ()
     return (
         summary(result, omitted=_omitted(result, shown), figures=(*dashboard(result, left), *table)),
-        *(_preconditioning(result, line) if line is not None and len(line) else ()),
-        *(_states(result, shown) if shown else ()),
+        *(_preconditioning_pages(result, line) if line is not None and len(line) else ()),
+        *(_state_pages(result, shown) if shown else ()),
         provenance(result),
     )
 
@@ -167,7 +167,7 @@ def _baseline_name(sampling: Sampling | None) -> str:
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _preconditioning(result: Result, line: TimeLine) -> Iterator[Page]:
+def _preconditioning_pages(result: Result, line: TimeLine) -> Iterator[Page]:
     sampling = result.sampling
     yield timeplots.page(
         [timelines.series(line, IOPS)],
@@ -183,7 +183,7 @@ def _preconditioning(result: Result, line: TimeLine) -> Iterator[Page]:
         yield from rounds_page(result, sampling)
 
 
-def _states(result: Result, shown: Sequence[State]) -> Iterator[Page]:
+def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
     levels = _levels(result.sampling)
     for state in shown:
         writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
@@ -194,7 +194,8 @@ def _states(result: Result, shown: Sequence[State]) -> Iterator[Page]:
             _curves(state, -state.start, ("Access A", "Access C, return to baseline")),
             title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
-            caption=f"{state.name}: {writes}, {len(state.a)} times{'; then without idle time' if state.c else ''}.",
+            caption=f"{state.name}: {writes}, {len(state.a)} times"
+            f"{'; then writes without idle time' if state.c else ''}.",
             alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is the "
             "writes after them, without idle time.",
             ylabel="IOPS",
@@ -224,8 +225,8 @@ def _response_times(result: Result, state: State, marks: Sequence[Mark]) -> Page
             for line, shift, points, name in parts
         ]
     )
-    without = " and ".join(name for line, _, _, name in parts if not ax.finite(line.five_nines_us))
-    note = f" {confidence.no_five_nines(result, f'every sample of {without} has')}" if without else ""
+    no_five_nines = " and ".join(name for line, _, _, name in parts if not ax.finite(line.five_nines_us))
+    note = f" {confidence.no_five_nines(result, f'every sample of {no_five_nines} has')}" if no_five_nines else ""
     return timeplots.page(
         shown,
         title=f"HIR - {state.name} - Response Times vs Time",
@@ -325,7 +326,7 @@ def _return_time(state: State, base: float | None, sample_seconds: float) -> str
         return NOT_APPLICABLE
     time = recovery.back_to_baseline(state.c, base, sample_seconds)
     if time.seconds is None and time.in_band_seconds:
-        return f"only last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
+        return f"only for the last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
     if time.seconds is None:
         return f"not within {duration(time.measured_seconds)}"
     return duration(time.seconds) if time.seconds else "immediately"
@@ -335,7 +336,6 @@ def _note(result: Result) -> Prose:
     base, sampling = baseline(result.sampling), result.sampling
     value = f"{thousands(base, 0)} IOPS, the mean over the {_baseline_name(sampling)}" if base else UNKNOWN
     sample, rule = duration(result.facts.spec.settling.sample_seconds), definitions().recovery
-    dwell = f"{duration(rule.dwell_seconds)} (in a short Access C, the last {rule.dwell_percent:g} %)"
     idle = [gap for gap in result.gaps if gap.requested_seconds is not None]
     disturbed = sum(gap.disturbed for gap in idle)
     warning = (
@@ -346,8 +346,9 @@ def _note(result: Result) -> Prose:
     return Prose(
         text=f"Baseline: {value}. Access A: I/Os divided by I/O time, without idle times. Duty cycle: measured "
         f"I/O time divided by I/O time plus idle time. Idle: time without I/O of the test, an upper bound.{warning} "
-        f"Return to baseline: from the start of Access C to the first mean over {sample} (the samples of the "
-        f"preconditioning) from which all means are within {rule.tolerance_percent:g} % of the baseline, for at least "
-        f"{dwell}. The tolerance is that of the steady state rule (definition 2.1.24). The standard does not define "
-        "this."
+        f"Return to baseline: the time from the start of Access C until its mean IOPS over {sample}, the length of the "
+        f"samples of the preconditioning, stay within {rule.tolerance_percent:g} % of the baseline. They must stay so "
+        f"until the end, for at least {duration(rule.dwell_seconds)}, or in a short Access C for its last "
+        f"{rule.dwell_percent:g} %. The tolerance is that of the steady state rule (definition 2.1.24). The standard "
+        "does not define this."
     )
