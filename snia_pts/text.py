@@ -44,9 +44,14 @@ def without_numbers(text: str) -> str:
     return re.sub(r"0x[0-9A-Fa-f]+|[0-9]+", "#", text)
 
 
-def suggestion(word: str, valid_words: Iterable[str]) -> str:
-    """Return ``did you mean X?`` for the valid word most similar to ``word``; empty if none is similar."""
-    return "".join(f"did you mean {match}?" for match in get_close_matches(word, list(valid_words), n=1))
+def suggestion(word: str, valid_words: Iterable[str], *, similarity: float = 0.6) -> str:
+    """Return ``did you mean X?`` for the valid word most similar to ``word``; empty if none is similar.
+
+    ``similarity`` is the minimum, from 0 to 1; leading hyphens do not count.
+    """
+    by_name = {valid.lstrip("-"): valid for valid in valid_words}
+    matches = get_close_matches(word.lstrip("-"), by_name, n=1, cutoff=similarity)
+    return "".join(f"did you mean {by_name[match]}?" for match in matches)
 
 
 def json_values(value: Any) -> Any:

@@ -58,6 +58,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("profile", "rnu", "etcd-fsync", "x"), 2, "Did you mean run?"),
         (("iops", "x.img", "--siez", "1G"), 2, "Did you mean --size? See snia-pts iops --help."),
         (("iops", "x.img", "--max-round=7"), 2, "Did you mean --max-rounds?"),
+        (("iops", "x.img", "--range", "1G"), 2, "Unrecognized arguments: --range 1G.\n  See snia-pts iops --help."),
         (("all", "--max-rounds", "7"), 2, "--set iops.rounds.maximum=7, --set throughput.rounds.maximum=7"),
         (("iops", "nvme0n1"), 6, "Did you mean /dev/nvme0n1?"),
         (("iops", "sdzz", "--size", "1G"), 6, "Did you mean /dev/sdzz?"),

@@ -110,6 +110,18 @@ def planned(arguments: Sequence[str]) -> Iterator[str]:
                 yield from (word, *value)
 
 
+def test_the_trial_of_all_tests_under_pts_1_1_is_the_one_without_histograms(capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/usage.rst says which keys to omit: with them the trial is refused, without them it has a plan."""
+    (trial,) = [command for command in all_commands() if command.startswith("all trial.img ")]
+    verb, target, plan, *settings = planned(shlex.split(trial))
+    shared = (verb, target, plan, "--pts", "1.1")
+    assert main([*shared, *settings]) == 3
+    assert "histogram" in capsys.readouterr().err
+    keys = [key for key in settings if key != "--set" and "histogram" not in key]
+    assert len(keys) == len(settings) / 2 - 2
+    assert main([*shared, *(word for key in keys for word in ("--set", key))]) == 0
+
+
 class Session:
     """A folder in which the commands of a page run, one after the other."""
 

@@ -249,8 +249,8 @@ def test_without_response_times_there_are_rates_only(tmp_path: Path, capsys: pyt
 def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
     """grep and awk add up and average the IOPS in fio's own text of the same runs, and get the same.
 
-    The text has three or four digits; the check is of all threads together, and of each thread. The same outputs,
-    imported, agree too.
+    The text has three or four digits, so that 10.0k is within 1 %; the check is of all threads together, and of each
+    thread. The same outputs, imported, agree too.
     """
     need_root()
     words = (
@@ -290,12 +290,12 @@ def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
             else:
                 jobs = document["jobs"]
                 ours.append(sum(1000 * item["write"]["total_ios"] / item["write"]["runtime"] for item in jobs))
-    assert by_awk(tmp_path, "1") == pytest.approx(mean(together), rel=0.005)
-    assert by_awk(tmp_path, "0") == pytest.approx(mean(apart), rel=0.005)
+    assert by_awk(tmp_path, "1") == pytest.approx(mean(together), rel=0.01)
+    assert by_awk(tmp_path, "0") == pytest.approx(mean(apart), rel=0.01)
     for grouped in ("0", "1"):
         imported_run = read_fio(*sorted(tmp_path.glob(f"fio.result.{grouped}.*")))
         (imported,) = [figure.value for figure in imported_run.figures if figure.metric == "iops"]
-        assert imported == pytest.approx(by_awk(tmp_path, grouped), rel=0.005)
+        assert imported == pytest.approx(by_awk(tmp_path, grouped), rel=0.01)
 
 
 def by_awk(folder: Path, grouped: str) -> float:
@@ -303,9 +303,10 @@ def by_awk(folder: Path, grouped: str) -> float:
 
     Current fio versions write IOPS first in a line, and thousands as k.
     """
-    sum_of_run = (
-        "grep '^ *write' $f | awk -F',' '{print $1}' | sed 's/k$/e3/; s/M$/e6/' | awk -F'=' '{SUM+=$2} END{print SUM}'"
-    )
+    thousands = "sed 's/k$/e3/; s/M$/e6/'"
+    assert f"``{thousands}``" in (Path(__file__).parents[1] / "docs" / "seeds.rst").read_text()
+    first_fields = f"grep '^ *write' $f | awk -F',' '{{print $1}}' | {thousands}"
+    sum_of_run = f"{first_fields} | awk -F'=' '{{SUM+=$2}} END{{print SUM}}'"
     pipeline = f"for f in fio.result.{grouped}.*; do {sum_of_run}; done | awk '{{SUM+=$0}} END{{print SUM/NR}}'"
     done = subprocess.run(["sh", "-c", pipeline], capture_output=True, text=True, check=True, cwd=folder)
     return float(done.stdout)

@@ -58,7 +58,8 @@ class Parser(argparse.ArgumentParser):
             value = value or next(iter(words[words.index(word) + 1 :]), "VALUE")
             return f"each test has its own: {', '.join(f'--set {key}={value}' for key in keys)}."
         options = [*self._option_string_actions, *self.keys_instead]
-        return suggestion(option, options) if option.startswith("-") else ""
+        # Options have short names: --range is similar to --purge by 0.6, but nobody mistypes one for the other.
+        return suggestion(option, options, similarity=0.7) if option.startswith("-") else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

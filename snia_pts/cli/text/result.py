@@ -181,8 +181,9 @@ def _wrapped_rows(block: Table, widths: Sequence[int], max_width: int) -> Iterat
         columns = [index for index, column in enumerate(block.columns) if column.align == aligned_as]
         for index in sorted(columns, key=lambda index: -widths[index]):
             has_texts = aligned_as == "left" or any(_is_phrase(row[index]) for row in block.rows)
-            if has_texts and excess > 0 and widths[index] > minimum:
-                limits[index] = max(minimum, widths[index] - excess)
+            if has_texts and excess > 0:
+                longest_word = max((len(word) for row in block.rows for word in row[index].split(" ")), default=0)
+                limits[index] = min(widths[index], max(minimum, longest_word, widths[index] - excess))
                 excess -= widths[index] - limits[index]
     for row in block.rows:
         cells = (
