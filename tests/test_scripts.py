@@ -28,7 +28,7 @@ def run(tree: Path, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-@pytest.mark.parametrize("name", ["bare", "demo", "docs", "release", "samples", "test"])
+@pytest.mark.parametrize("name", ["bare", "deb", "deb-trial", "demo", "docs", "release", "samples", "test"])
 def test_help_needs_no_set_up(tree: Path, name: str, option: str) -> None:
     """A script prints its usage, and neither sets up nor runs anything."""
     done = run(tree, name, option)

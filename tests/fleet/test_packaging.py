@@ -1,4 +1,4 @@
-"""The units of systemd in packaging/."""
+"""The units of systemd in packaging/, as the Debian package installs them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from snia_pts.cli.parser import build_parser
 from snia_pts.fleet import unit
 from snia_pts.fleet.state_folder import RunState
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 _RUN = PACKAGING / "snia-pts-run@.service"
 _NAME = "6a1e2a3c-1111-4222-8333-444455556666"
+_PYTHON = "/opt/snia-pts/python"
+#: The highest exposure (0 to 100) of each unit; the run needs drives and their settings.
+_EXPOSURE = {
+    "snia-pts-agent.service": 25,
+    "snia-pts-collect.service": 20,
+    "snia-pts-run@.service": 50,
+    "snia-pts-serve.service": 20,
+}
 
 
 def test_the_unit_of_a_run_is_never_started_by_systemd() -> None:
@@ -25,17 +34,34 @@ def test_the_unit_of_a_run_is_never_started_by_systemd() -> None:
     assert "Restart=no" in text
     assert unit._unit(RunState(path=Path(_NAME))) == _RUN.name.replace("@", f"@{_NAME}")
     (command,) = re.findall("ExecStart=(.*)", text)
-    assert command.split()[1:] == ["-P", "-m", "snia_pts.fleet.run_process", "/etc/snia-pts/agent.toml", "%i"]
+    assert command.split() == [_PYTHON, "-m", "snia_pts.fleet.run_process", "/etc/snia-pts/agent.toml", "%i"]
+
+
+@pytest.mark.parametrize("name", ["agent", "collect", "serve"])
+def test_other_units_start_a_verb_of_the_program(name: str) -> None:
+    """The parser accepts each command, with the variables of /etc/snia-pts/controller."""
+    text = (PACKAGING / f"snia-pts-{name}.service").read_text()
+    (command,) = re.findall("ExecStart=(.*)", text)
+    python, *words = command.replace("${SNIA_PTS_LAB}", "postgresql:///lab").replace("$SERVE_OPTIONS", "").split()
+
+    assert (python, words[:2]) == (_PYTHON, ["-m", "snia_pts"])
+    assert vars(build_parser().parse_args(words[2:]))
+    assert ("User=snia-pts" in text) == (name != "agent")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt install systemd")
-def test_systemd_accepts_the_unit_of_a_run(tmp_path: Path) -> None:
-    """Without a warning, and its exposure is at most medium."""
-    path = tmp_path / _RUN.name
-    path.write_text(_RUN.read_text().replace("/opt/snia-pts/current/bin/python", sys.executable))
-    instance = tmp_path / _RUN.name.replace("@", f"@{_NAME}")
-    done = subprocess.run(["systemd-analyze", "verify", instance], capture_output=True, text=True, check=False)
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    """Without a warning; the exposure of each service is at most what it needs."""
+    instances = []
+    for source in sorted([*PACKAGING.glob("*.service"), *PACKAGING.glob("*.timer")]):
+        path = tmp_path / source.name
+        path.write_text(source.read_text().replace(_PYTHON, sys.executable))
+        instances.append(str(path).replace("@", f"@{_NAME}"))
+    done = subprocess.run(["systemd-analyze", "verify", *instances], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    security = ["systemd-analyze", "security", "--offline=true", "--threshold=50", "--no-pager", str(path)]
-    done = subprocess.run(security, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+
+    assert sorted(_EXPOSURE) == sorted(path.name for path in tmp_path.glob("*.service"))
+    for name, exposure in _EXPOSURE.items():
+        words = ["--offline=true", f"--threshold={exposure}", "--no-pager", str(tmp_path / name)]
+        done = subprocess.run(["systemd-analyze", "security", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
