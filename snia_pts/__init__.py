@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .api.arithmetic import steady_state as steady_state
     from .api.assessment import Assessment as Assessment
     from .api.assessment import assess as assess
+    from .api.check import TargetCheck as TargetCheck
+    from .api.check import check as check
     from .api.comparison import Comparison as Comparison
     from .api.comparison import compare as compare
     from .api.hosts import devices as devices
@@ -57,7 +59,9 @@ _NAMES = {
     "Run": "snia_pts.api.run:Run",
     "RunOptions": "snia_pts.model.run_options:RunOptions",
     "Table": "snia_pts.api.tables:Table",
+    "TargetCheck": "snia_pts.api.check:TargetCheck",
     "assess": "snia_pts.api.assessment:assess",
+    "check": "snia_pts.api.check:check",
     "compare": "snia_pts.api.comparison:compare",
     "devices": "snia_pts.api.hosts:devices",
     "difference": "snia_pts.api.arithmetic:difference",

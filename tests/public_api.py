@@ -17,6 +17,7 @@ import snia_pts
 from snia_pts.analysis.steady_state import SteadyState
 from snia_pts.analysis.window import Window
 from snia_pts.api.arithmetic import RaidEstimate
+from snia_pts.api.check import Reading
 from snia_pts.api.run import Determination
 from snia_pts.lab.inventory import ListedDevice
 from snia_pts.model.dut import Dut
@@ -47,6 +48,7 @@ VALUES = (
     Limit,
     ListedDevice,
     RaidEstimate,
+    Reading,
     RunWarning,
     SteadyState,
     TestPlatform,

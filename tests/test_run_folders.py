@@ -15,11 +15,14 @@ import json
 import re
 import shutil
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lxml import etree
 
+from snia_pts import __version__
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError
 from snia_pts.record.folder import RunFolder
@@ -183,3 +186,65 @@ def test_a_changed_byte_in_the_evidence_is_an_error(
     assert main(["assess", str(run)]) == RecordError.exit_code == 14
     assert evidence.name in capsys.readouterr().out
     assert main(["report", str(run), "--to", "json"]) == 14
+
+
+def _edited(name: str, folder: Path, edit: Callable[[etree._Element], object]) -> Path:
+    """Unpack a stored run and edit its result.xml; return the folder."""
+    run = unpacked(name, folder)
+    document = etree.parse(str(run / "result.xml"))
+    edit(document.getroot())
+    document.write(str(run / "result.xml"), encoding="UTF-8", xml_declaration=True)
+    return run
+
+
+def _remove(element: etree._Element) -> None:
+    parent = element.getparent()
+    assert parent is not None
+    parent.remove(element)
+
+
+def _older(root: etree._Element) -> None:
+    """Make a result.xml as of a version without gaps, percentiles and the gap after a measurement."""
+    for element in [*root.iter("gaps", "percentiles")]:
+        _remove(element)
+    for measured in root.iter("measurement"):
+        measured.attrib.pop("suite_gap_us", None)
+
+
+def test_an_older_result_without_kinds_of_elements_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Elements and attributes that a later version adds are no difference; the figures are those stored."""
+    run = _edited("iops", tmp_path, _older)
+    content = (run / "result.xml").read_bytes()
+    assert not any(name in content for name in (b"<gaps", b"<percentiles", b"suite_gap_us"))
+
+    assert main(["assess", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["differs_from_journal"] == []
+    assert summarize(run)["tests"][0]["verdict"] == expected("iops")["tests"][0]["verdict"]
+
+
+def test_a_result_of_this_version_must_have_every_element(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same document is refused if it states the version that reads it."""
+
+    def edit(root: etree._Element) -> None:
+        _older(root)
+        root.set("suite_version", __version__)
+
+    assert main(["assess", str(_edited("iops", tmp_path, edit))]) == RecordError.exit_code
+    assert "suite_gap_us: stored None, expected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["value", "element"])
+def test_a_changed_older_result_is_refused(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A changed number is found, and so is one missing element of a kind that the document has elsewhere."""
+
+    def edit(root: etree._Element) -> None:
+        measured = next(root.iter("measurement"))
+        if kind == "value":
+            measured.set("iops", str(float(measured.get("iops", "")) + 1))
+        else:
+            _remove(measured)
+
+    assert main(["assess", str(_edited("iops", tmp_path, edit))]) == RecordError.exit_code
+    assert re.search(r"line \d+, measurement iops: stored .*, expected", capsys.readouterr().out)

@@ -73,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     add = partial(verbs.add_parser, allow_abbrev=False)
     _devices(add("devices", help="list the drives of this host, and whether each can be tested"))
+    _check(add("check", help="read all that a run on a target would read, without writing; say whether it would start"))
     _host(add("host", help="show host settings that affect results; restore those that a killed run changed"))
     for name, test in TESTS.items():
         _test(add(name, aliases=test.aliases, help=test.help), name, test)
@@ -100,6 +101,21 @@ def _devices(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(verb=_verb("devices:devices"))
     parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _check(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Reads all that a run on TARGET reads before its start: identity, use and content, purge methods, health log, "
+        "link, host and fio. Writes nothing. The exit code is that with which the run would be refused."
+    )
+    parser.set_defaults(verb=_verb("check:check_target"))
+    parser.add_argument(
+        "target", metavar="TARGET", type=_path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    options = parser.add_argument_group("options of the run")
+    _target_options(options)
+    _purge_method(options)
 
 
 def _host(parser: argparse.ArgumentParser) -> None:
@@ -172,11 +188,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE; several with --detach",
     )
     target = parser.add_argument_group("target")
-    target.add_argument("--size", metavar="SIZE", help="size of the file to create, for example 1G")
-    target.add_argument("--overwrite", action="store_true", help="allow a file that snia-pts did not create")
-    target.add_argument(
-        "--discard-data", action="store_true", help="allow a drive with file systems or partitions that are not in use"
-    )
+    _target_options(target)
     target.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
     target.add_argument(
         "--member-run",
@@ -185,9 +197,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="for an array: an IOPS run of one of its drives, to predict the array's performance",
     )
     purge = target.add_mutually_exclusive_group()
-    purge.add_argument(
-        "--purge", metavar="METHOD", default="auto", help="auto (default), none, or a method of docs/purge.rst"
-    )
+    _purge_method(purge)
     purge.add_argument(
         "--purge-command",
         metavar="CMD",
@@ -200,6 +210,20 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
     target.add_argument(
         "--keep-write-cache", action="store_true", help="do not change the drive's write cache (a Deviation)"
+    )
+
+
+def _target_options(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument("--size", metavar="SIZE", help="size of the file to create, for example 1G")
+    parser.add_argument("--overwrite", action="store_true", help="allow a file that snia-pts did not create")
+    parser.add_argument(
+        "--discard-data", action="store_true", help="allow a drive with file systems or partitions that are not in use"
+    )
+
+
+def _purge_method(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--purge", metavar="METHOD", default="auto", help="auto (default), none, or a method of docs/purge.rst"
     )
 
 
