@@ -9,7 +9,6 @@ EXTRAS = {
     "alembic": "store",
     "fastapi": "web",
     "procrastinate": "lab",
-    "prometheus_client": "web",
     "psycopg": "postgresql",
     "shtab": "completion",
     "sqlalchemy": "store",

@@ -64,12 +64,21 @@ SNAPSHOT = Snapshot(
     time="2026-11-27T12:01:00+00:00",
     drives=(
         DriveView(
-            id="S1", model="X1", capacity_bytes=10**12, kind="drive", state="running", host="h1", celsius=48.0, run="r1"
+            id="S1",
+            model="X1",
+            capacity_bytes=10**12,
+            kind="drive",
+            state="running",
+            host="h1",
+            celsius=48.0,
+            warning_celsius=84.0,
+            run="r1",
         ),
     ),
     runs=(RUN,),
     queue=(QueueEntry(run="r2", drive_id="S1", model="X1", host="h1", test="iops", state="queued", position=1),),
     hosts=(HostView(name="h1", state="ready", drives=1, version="0.1.0", seconds_ago=12.0),),
+    free_bytes=5 * 10**9,
 )
 
 
@@ -85,9 +94,10 @@ def test_each_value_of_a_snapshot_is_a_metric() -> None:
     expected = {
         ("snia_pts_drive_info", "S1", "X1", "h1", "drive"): 1.0,
         ("snia_pts_drive_temperature_celsius", "S1"): 48.0,
+        ("snia_pts_drive_warning_temperature_celsius", "S1"): 84.0,
+        ("snia_pts_folder_free_bytes",): 5e9,
         ("snia_pts_run_info", "S1", "r1", "iops"): 1.0,
         ("snia_pts_run_state", "S1", "running"): 1.0,
-        ("snia_pts_run_state", "S1", "lost"): 0.0,
         ("snia_pts_run_progress_ratio", "S1"): 0.25,
         ("snia_pts_run_remaining_seconds", "S1", "least"): 1800.0,
         ("snia_pts_run_remaining_seconds", "S1", "most"): 70000.0,
@@ -101,6 +111,8 @@ def test_each_value_of_a_snapshot_is_a_metric() -> None:
         ("snia_pts_agent_build_info", "h1", "0.1.0"): 1.0,
     }
     assert {key: found.get((key[0], *sorted(key[1:]))) for key in expected} == expected
+    states = {key[0] for key in found if key[0].endswith("_state") and "lost" in key}
+    assert not states, "only the state that a drive or a run has is a series"
 
 
 def test_the_series_of_a_run_vanish_an_hour_after_its_end() -> None:
@@ -125,13 +137,16 @@ def test_a_folder_is_written_for_the_node_exporter(tmp_path: Path, capsys: pytes
     target = tmp_path / "snia-pts.prom"
     target.write_text("old")
     assert main(["metrics", str(tmp_path / "runs"), "--to", str(target)]) == 0
-    assert target.read_bytes() == exposition(FolderSource(tmp_path / "runs").snapshot())
+    assert samples(target.read_bytes()).keys() == samples(exposition(FolderSource(tmp_path / "runs").snapshot())).keys()
     assert target.stat().st_mode & 0o777 == 0o644
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "snia-pts.prom"}
     with TestClient(make_application(FolderSource(tmp_path / "runs"))) as client:
         answer = client.get("/metrics")
     assert answer.status_code == 200
-    assert samples(answer.content) == samples(target.read_bytes())
+    served, written = samples(answer.content), samples(target.read_bytes())
+    assert served.pop(("snia_pts_folder_free_bytes",)) > 0
+    del written[("snia_pts_folder_free_bytes",)]
+    assert served == written
     assert main(["metrics", str(tmp_path / "nothing"), "--to", str(target)]) == RecordError.exit_code
     assert "nothing" in capsys.readouterr().err
 
@@ -163,13 +178,24 @@ COURSES: dict[str, tuple[dict[str, str], int, int]] = {
         32,
     ),
     "SniaPtsAgentSilent": ({'snia_pts_agent_last_seen_timestamp_seconds{host="h1"}': "0x19 1200x30"}, 10, 22),
-    "SniaPtsDriveHot": ({'snia_pts_drive_temperature_celsius{drive="S1"}': "48x4 71x5 60x30"}, 8, 14),
-    "SniaPtsRunLost": ({'snia_pts_run_state{drive="S1",state="lost"}': "0x4 1x5 0x30"}, 7, 14),
-    "SniaPtsDriveHeld": ({'snia_pts_drive_state{drive="S1",state="held"}': "1x70 0x30"}, 65, 75),
+    "SniaPtsDriveHot": (
+        {
+            'snia_pts_drive_temperature_celsius{drive="S1"}': "48x4 70x5 69x30",
+            'snia_pts_drive_warning_temperature_celsius{drive="S1"}': "70x40",
+            'snia_pts_drive_temperature_celsius{drive="S2"}': "75x40",
+            'snia_pts_drive_warning_temperature_celsius{drive="S2"}': "84x40",
+            'snia_pts_drive_temperature_celsius{drive="S3"}': "95x40",
+        },
+        8,
+        14,
+    ),
+    "SniaPtsDiskLow": ({"snia_pts_folder_free_bytes": "3000000000x4 1900000000x5 3000000000x30"}, 8, 14),
+    "SniaPtsRunLost": ({'snia_pts_run_state{drive="S1",state="lost"}': "_x4 1x5 _x30"}, 7, 14),
+    "SniaPtsDriveHeld": ({'snia_pts_drive_state{drive="S1",state="held"}': "1x70 _x30"}, 65, 75),
     "SniaPtsQueueStuck": (
         {
             'snia_pts_queue_jobs{drive="S1",state="queued"}': "1x60",
-            'snia_pts_drive_state{drive="S1",state="running"}': "0x20 1x30",
+            'snia_pts_drive_state{drive="S1",state="running"}': "_x20 1x30",
         },
         18,
         25,
@@ -183,7 +209,7 @@ def test_every_alert_fires_and_clears(tmp_path: Path) -> None:
     assert COURSES.keys() == ALERTS.keys()
     tests = []
     for alert, (series, fires, clears) in COURSES.items():
-        labels = {"host": "h1"} if alert == "SniaPtsAgentSilent" else {"drive": "S1"}
+        labels = {"SniaPtsAgentSilent": {"host": "h1"}, "SniaPtsDiskLow": {}}.get(alert, {"drive": "S1"})
         state = re.search(r'state="(\w+)"', next(iter(series)))
         labels |= {"state": state[1]} if state else {}
         expected = {"exp_labels": {"severity": "warning", **labels}}
@@ -211,5 +237,6 @@ def test_every_alert_fires_and_clears(tmp_path: Path) -> None:
 
 
 def _values(course: str) -> str:
-    """Return a course of ``VALUExMINUTES`` in the notation of promtool."""
-    return " ".join(f"{value}+0x{int(minutes) - 1}" for value, minutes in (part.split("x") for part in course.split()))
+    """Return a course of ``VALUExMINUTES`` (``_``: no value) in the notation of promtool."""
+    parts = (part.split("x") for part in course.split())
+    return " ".join(f"_x{minutes}" if value == "_" else f"{value}+0x{int(minutes) - 1}" for value, minutes in parts)

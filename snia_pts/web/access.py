@@ -169,6 +169,7 @@ class AccessControl:
             detail = f"{request.method} is not possible here."
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, detail, f"Possible: {allowed}.", {"Allow": allowed})
         identity = self._access.identify(request, origin, self._access.users.read())
+        scope.setdefault("state", {}).update(identity=identity, origin=origin)
         least = roles[method]
         if least is not None:
             if identity.role is None:
@@ -176,7 +177,6 @@ class AccessControl:
             if not identity.may(least):
                 detail = f"This needs the role {least}; you have the role {identity.role}."
                 raise Refusal(HTTPStatus.FORBIDDEN, detail, _role_hint(identity))
-        scope.setdefault("state", {}).update(identity=identity, origin=origin)
         if method in _SAFE_METHODS:
             return identity, receive
         if identity.kind != "token":

@@ -37,6 +37,7 @@ from .model import (
 from .model import Request as RunRequest
 from .problem import MEDIA_TYPE, Problem, error_response, problem_response
 from .roles import Role
+from .snapshots import Snapshots
 from .source import Source
 from .users import UserFile
 
@@ -110,7 +111,7 @@ class AccessEntry(BaseModel):
     expires: datetime | None = None
 
 
-def api_router(source: Source, feed: Feed, users: UserFile) -> APIRouter:
+def api_router(source: Source, snapshots: Snapshots, feed: Feed, users: UserFile) -> APIRouter:
     """Return the routes of the API of a source."""
     router = APIRouter(
         prefix=PREFIX,
@@ -120,13 +121,13 @@ def api_router(source: Source, feed: Feed, users: UserFile) -> APIRouter:
             for status, text in _ERRORS.items()
         },
     )
-    _add_reading(router, source, feed)
-    _add_changing(router, source)
+    _add_reading(router, source, snapshots, feed)
+    _add_changing(router, source, snapshots)
     _add_access(router, users)
     return router
 
 
-def _add_reading(router: APIRouter, source: Source, feed: Feed) -> None:
+def _add_reading(router: APIRouter, source: Source, snapshots: Snapshots, feed: Feed) -> None:
     @router.get("", summary="What is served, and who asks")
     def about(request: Request) -> About:
         identity = identity_of(request)
@@ -141,7 +142,7 @@ def _add_reading(router: APIRouter, source: Source, feed: Feed) -> None:
 
     @router.get("/drives", summary="The drives")
     def drives() -> tuple[DriveView, ...]:
-        return source.snapshot().drives
+        return snapshots.current().drives
 
     @router.get("/runs", summary="The runs, the newest first")
     def runs(
@@ -151,7 +152,7 @@ def _add_reading(router: APIRouter, source: Source, feed: Feed) -> None:
     ) -> tuple[RunView, ...]:
         return tuple(
             run
-            for run in source.snapshot().runs
+            for run in snapshots.current().runs
             if state in (None, run.state) and test in ("", run.test) and drive in ("", run.drive_id)
         )
 
@@ -166,7 +167,7 @@ def _add_reading(router: APIRouter, source: Source, feed: Feed) -> None:
         responses={200: {"description": "each event is a RunView", "content": {"text/event-stream": {}}}},
     )
     async def events(run_id: RunId) -> Response:
-        snapshot = await asyncio.to_thread(source.snapshot)
+        snapshot = await asyncio.to_thread(snapshots.current)
         if not any(run.id == run_id for run in snapshot.runs):
             raise UnknownRun(path=f"run {run_id}", reason="the list of runs does not have it")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -174,11 +175,11 @@ def _add_reading(router: APIRouter, source: Source, feed: Feed) -> None:
 
     @router.get("/queue", summary="The queue of a lab")
     def queue() -> tuple[QueueEntry, ...]:
-        return source.snapshot().queue
+        return snapshots.current().queue
 
     @router.get("/hosts", summary="The hosts of a lab")
     def hosts() -> tuple[HostView, ...]:
-        return source.snapshot().hosts
+        return snapshots.current().hosts
 
     @router.get("/results", summary="The stored results, the newest first")
     def results(
@@ -200,28 +201,28 @@ def _add_reading(router: APIRouter, source: Source, feed: Feed) -> None:
         return source.plan(request)
 
 
-def _add_changing(router: APIRouter, source: Source) -> None:
+def _add_changing(router: APIRouter, source: Source, snapshots: Snapshots) -> None:
     @router.post("/runs", status_code=HTTPStatus.CREATED, summary="Start a run, or add it to the queue")
     def submit(request: RunRequest, response: Response) -> Submitted:
-        run_id = source.submit(request)
+        run_id = snapshots.after(lambda: source.submit(request))
         response.headers["Location"] = f"{PREFIX}/runs/{run_id}"
         return Submitted(id=run_id)
 
     @router.post("/runs/{run_id}/stop", summary="Stop a run after its current point or sample")
     def stop(run_id: RunId, request: StopRequest) -> Message:
-        return Message(detail=source.stop(run_id, at_once=request.at_once))
+        return Message(detail=snapshots.after(lambda: source.stop(run_id, at_once=request.at_once)))
 
     @router.post("/runs/{run_id}/resume", summary="Resume a stopped run")
     def resume(run_id: RunId, request: ResumeRequest) -> Message:
-        return Message(detail=source.resume(run_id, serial=request.serial))
+        return Message(detail=snapshots.after(lambda: source.resume(run_id, serial=request.serial)))
 
     @router.post("/drives/{drive_id}/hold", summary="Start nothing new on a drive of a lab")
     def hold(drive_id: DriveId, request: HoldRequest) -> Message:
-        return Message(detail=source.hold(drive_id, request.reason))
+        return Message(detail=snapshots.after(lambda: source.hold(drive_id, request.reason)))
 
     @router.post("/drives/{drive_id}/release", summary="End the hold of a drive of a lab")
     def release(drive_id: DriveId) -> Message:
-        return Message(detail=source.release(drive_id))
+        return Message(detail=snapshots.after(lambda: source.release(drive_id)))
 
 
 def _add_access(router: APIRouter, users: UserFile) -> None:

@@ -13,6 +13,8 @@ from .feed import Feed
 from .login import Login
 from .metrics_route import router as metrics_router
 from .pages import PAGE_ROUTES, Pages
+from .problem_pages import ProblemPages
+from .snapshots import Snapshots
 from .source import Source
 
 #: Nothing is loaded from elsewhere, nothing in a page is a script, and no page can be framed.
@@ -45,14 +47,17 @@ def make_application(source: Source, access: Access | None = None) -> FastAPI:
         openapi_url=f"{PREFIX}/openapi.json" if access else None,
     )
     application.state.source = source
-    application.state.feed = feed = Feed(source)
-    application.include_router(Pages(source, feed, changes=access is not None).router)
+    application.state.snapshots = snapshots = Snapshots(source)
+    application.state.feed = feed = Feed(snapshots)
+    pages = Pages(source, snapshots, feed, changes=access is not None)
+    application.include_router(pages.router)
     application.include_router(metrics_router)
+    add_error_answers(application)
     if access is not None:
         application.include_router(Login(access).router)
-        application.include_router(api_router(source, feed, access.users))
-        add_error_answers(application)
+        application.include_router(api_router(source, snapshots, feed, access.users))
         application.add_middleware(AccessControl, access=access, routes={**PAGE_ROUTES, **ROUTES})
+    application.add_middleware(ProblemPages, page=pages.problem_page)
     application.add_middleware(SafeHeaders)
     return application
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..errors import SniaPtsError
 from .model import Snapshot
-from .source import Source
+from .snapshots import Snapshots
 
 _LOGGER = logging.getLogger(__name__)
 #: How often a snapshot is read while there are viewers.
@@ -33,8 +33,8 @@ class _Viewer:
 class Feed:
     """The changes of a source, as server-sent events."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
         self._viewers: set[_Viewer] = set()
         self._topics: dict[str, Rows] = {}
         self._shown: dict[str, Mapping[str, str]] = {}
@@ -52,15 +52,15 @@ class Feed:
         fails.
         """
         viewer = _Viewer(topic)
-        self._topics[topic] = rows
         shown = self._shown.get(topic)
         if shown is None:
             try:
-                snapshot = await asyncio.to_thread(self._source.snapshot)
+                shown = await asyncio.to_thread(lambda: rows(self._snapshots.current()))
             except SniaPtsError as error:
                 _LOGGER.warning("%s", error)
                 return
-            shown = self._shown.setdefault(topic, rows(snapshot))
+            shown = self._shown.setdefault(topic, shown)
+        self._topics[topic] = rows
         self._viewers.add(viewer)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._send_changes())
@@ -85,7 +85,11 @@ class Feed:
         try:
             while self._viewers:
                 await asyncio.sleep(_PERIOD_SECONDS)
-                self._send_snapshot(await asyncio.to_thread(self._source.snapshot))
+                for topic in self._topics.keys() - {viewer.topic for viewer in self._viewers}:
+                    del self._topics[topic], self._shown[topic]
+                rows_by_topic = await asyncio.to_thread(self._read_rows, dict(self._topics))
+                for topic, rows in rows_by_topic.items():
+                    self._send_rows(topic, rows)
         except SniaPtsError as error:
             _LOGGER.warning("%s", error)
         finally:
@@ -95,17 +99,16 @@ class Feed:
             self._shown.clear()
             self._topics.clear()
 
-    def _send_snapshot(self, snapshot: Snapshot) -> None:
-        watched = {viewer.topic for viewer in self._viewers}
-        for topic in list(self._shown):
-            if topic not in watched:
-                del self._shown[topic], self._topics[topic]
-                continue
-            before, now = self._shown[topic], self._topics[topic](snapshot)
-            self._shown[topic] = now
-            changed = [row for key, row in now.items() if before.get(key) != row]
-            if changed:
-                self._send(topic, _event(changed))
+    def _read_rows(self, topics: Mapping[str, Rows]) -> dict[str, Mapping[str, str]]:
+        """Read a snapshot, and return the rows of each topic."""
+        snapshot = self._snapshots.read()
+        return {topic: rows(snapshot) for topic, rows in topics.items()}
+
+    def _send_rows(self, topic: str, rows: Mapping[str, str]) -> None:
+        before, self._shown[topic] = self._shown[topic], rows
+        changed = [row for key, row in rows.items() if before.get(key) != row]
+        if changed:
+            self._send(topic, _event(changed))
 
     def _send(self, topic: str, event: str) -> None:
         for viewer in [viewer for viewer in self._viewers if viewer.topic == topic]:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shlex
+import shutil
 import stat
 import threading
 import time
@@ -21,6 +22,7 @@ from ..api.running import plan
 from ..batch.folder import NAME as BATCH_NAME
 from ..errors import NotResumable, NotRunning, RecordError, UnknownRun, UsageError
 from ..files import open_regular, shell_quoted
+from ..lab.observation.telemetry import warning_celsius
 from ..model.dut import Dut
 from ..model.run_options import SIMULATED, RunOptions
 from ..record.ends import read_ends
@@ -100,7 +102,15 @@ class FolderSource:
             views = [run.view() for run in self._runs.values()]
         views.sort(key=lambda view: (view.state in ("running", "starting"), view.started, view.id), reverse=True)
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        return Snapshot(time=now, runs=tuple(views), drives=tuple(self._drives(views)))
+        return Snapshot(time=now, runs=tuple(views), drives=tuple(self._drives(views)), free_bytes=self.free_bytes)
+
+    @property
+    def free_bytes(self) -> int | None:
+        """The free space of the folder's file system; None if it cannot be read."""
+        try:
+            return shutil.disk_usage(self._path).free
+        except OSError:
+            return None
 
     def run(self, run_id: str) -> RunDetail:
         """See ``web/source.py``."""
@@ -226,13 +236,16 @@ class FolderSource:
         for drive_id, of_drive in by_drive.items():
             latest, dut = of_drive[0], self._runs[of_drive[0].id].dut
             if dut is not None:
+                is_tested = latest.in_progress
+                is_drive = dut.kind not in ("simulated", "file", "imported")
                 yield DriveView(
                     id=drive_id,
                     model=printable(dut.model),
                     capacity_bytes=dut.capacity_bytes,
                     kind=dut.kind,
-                    state="running" if latest.state in ("running", "starting") else "idle",
+                    state="running" if is_tested else "idle",
                     celsius=latest.live.celsius if latest.live else None,
+                    warning_celsius=warning_celsius(dut.path) if is_tested and is_drive else None,
                     run=latest.id,
                     runs=len(of_drive),
                 )

@@ -62,6 +62,7 @@ class LabSource:
             drives=tuple(_drive_view(row, latest, counts) for row in self._lab.drives()),
             queue=tuple(_queue(self._lab.queue())),
             hosts=tuple(map(_host_view, self._lab.hosts())),
+            free_bytes=self._collected.free_bytes,
         )
 
     def run(self, run_id: str) -> RunDetail:

@@ -16,24 +16,6 @@ from .model import RunView
 _MAX_WARNINGS = 3
 
 
-def in_progress(run: RunView) -> bool:
-    """Return whether a process performs a run."""
-    return run.state in ("starting", "running")
-
-
-def seconds_left(run: RunView, now: datetime) -> tuple[float, float] | None:
-    """Return the bounds of the remaining time; None if they are unknown.
-
-    The time since the last entry of the journal counts, except for a simulated drive, whose time is virtual.
-    """
-    live = run.live
-    if live is None or live.most_seconds_left is None or not in_progress(run):
-        return None
-    since = 0.0 if run.virtual else max(0.0, (now - datetime.fromisoformat(run.updated)).total_seconds())
-    least = min(live.most_seconds_left, live.least_seconds_left or 0.0)
-    return max(0.0, least - since), max(0.0, live.most_seconds_left - since)
-
-
 def block(name: str, run: RunView, now: datetime) -> Iterator[str]:
     """Yield the lines about one run."""
     yield name
@@ -54,8 +36,8 @@ def block(name: str, run: RunView, now: datetime) -> Iterator[str]:
 def row(name: str, run: RunView, now: datetime) -> str:
     """Return one line about one of many runs."""
     details = [_position(run)]
-    if in_progress(run) and run.live:
-        bounds = seconds_left(run, now)
+    if run.in_progress and run.live:
+        bounds = run.seconds_left(now)
         left = " to ".join(dict.fromkeys(map(duration, bounds))) if bounds else ""
         details = [_round(run.live, brief=True), _progress(run, brief=True), left, _celsius(run.live)]
     warnings = counted(len(run.warnings), "warning") if run.warnings else ""
@@ -64,7 +46,7 @@ def row(name: str, run: RunView, now: datetime) -> str:
 
 def time_left(run: RunView, now: datetime) -> str:
     """Return the bounds of the remaining time, with the time of the end; the time of a simulated drive is virtual."""
-    bounds = seconds_left(run, now)
+    bounds = run.seconds_left(now)
     if bounds is None:
         return ""
     spans = " to ".join(dict.fromkeys(map(duration, bounds)))
@@ -75,7 +57,7 @@ def time_left(run: RunView, now: datetime) -> str:
 
 
 def _position(run: RunView) -> str:
-    if in_progress(run) and run.live:
+    if run.in_progress and run.live:
         return run.live.position
     return ", ".join(filter(None, (run.verdict, run.detail)))
 
@@ -88,7 +70,7 @@ def _round(live: LiveState, *, brief: bool = False) -> str:
 
 
 def _progress(run: RunView, *, brief: bool = False) -> str:
-    if not run.live or run.live.progress is None or not in_progress(run):
+    if not run.live or run.live.progress is None or not run.in_progress:
         return ""
     return f"{run.live.progress:.0%}{'' if brief else ' of the longest possible run'}"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST
 
-from .metrics import exposition
+from .metrics import MEDIA_TYPE, exposition
 
 router = APIRouter()
 
@@ -13,4 +12,4 @@ router = APIRouter()
 @router.get("/metrics", include_in_schema=False)
 def metrics(request: Request) -> Response:
     """Return the metrics of the application's source for Prometheus."""
-    return Response(exposition(request.app.state.source.snapshot()), media_type=CONTENT_TYPE_LATEST)
+    return Response(exposition(request.app.state.snapshots.current()), headers={"Content-Type": MEDIA_TYPE})

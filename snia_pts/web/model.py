@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from ..runner.live import LiveState, TimeSeries
@@ -72,6 +73,23 @@ class RunView:
     deviations: tuple[DeviationView, ...] = ()
     warnings: tuple[WarningView, ...] = ()
 
+    @property
+    def in_progress(self) -> bool:
+        """Whether a process performs the run."""
+        return self.state in ("starting", "running")
+
+    def seconds_left(self, now: datetime) -> tuple[float, float] | None:
+        """Return the bounds of the remaining time; None if they are unknown.
+
+        The time since the last entry of the journal counts, except for a simulated drive, whose time is virtual.
+        """
+        live = self.live
+        if live is None or live.most_seconds_left is None or not self.in_progress:
+            return None
+        since = 0.0 if self.virtual else max(0.0, (now - datetime.fromisoformat(self.updated)).total_seconds())
+        least = min(live.most_seconds_left, live.least_seconds_left or 0.0)
+        return max(0.0, least - since), max(0.0, live.most_seconds_left - since)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileView:
@@ -120,7 +138,8 @@ class DriveView:
     """A drive: ``id`` is its serial number, or its name without one.
 
     ``state`` is that of what is done with it now; ``health`` and ``held`` (the reason) are those of a lab.  ``run`` is
-    the id of its run in progress, else of the last one; empty without any.
+    the id of its run in progress, else of the last one; empty without any.  ``warning_celsius`` is the temperature at
+    which the drive warns (NVMe WCTEMP), for a drive of this host under test; None if it is not known.
     """
 
     id: str
@@ -132,6 +151,7 @@ class DriveView:
     health: str = ""
     held: str = ""
     celsius: float | None = None
+    warning_celsius: float | None = None
     run: str = ""
     runs: int = 0
 
@@ -166,13 +186,17 @@ class HostView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything at one time, in ISO 8601.  ``runs`` are the newest first."""
+    """Everything at one time, in ISO 8601.
+
+    ``runs`` are the newest first.  ``free_bytes`` is the free space for the runs in the folder; None if it is unknown.
+    """
 
     time: str
     drives: tuple[DriveView, ...] = ()
     runs: tuple[RunView, ...] = ()
     queue: tuple[QueueEntry, ...] = ()
     hosts: tuple[HostView, ...] = ()
+    free_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

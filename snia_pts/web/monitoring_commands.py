@@ -20,7 +20,7 @@ from ..record.folder import RunFolder
 from ..record.suite import SuiteFolder, is_run
 from ..units import counted
 from .folder_source import FolderSource
-from .live_text import EventLines, block, cut, in_progress, row
+from .live_text import EventLines, block, cut, row
 from .model import RunView
 
 _PAUSE_SECONDS = 1.0
@@ -69,10 +69,10 @@ class _WatchedRuns:
                 RunFolder.existing(path)  # raises RecordError, with the reason
             shows_ended = is_run(path) or BatchFolder.existing(path) is not None
             for run in reversed(runs):
-                if shows_ended or in_progress(run) or run.folder in self.runs:
+                if shows_ended or run.in_progress or run.folder in self.runs:
                     found[run.folder] = run
         self.runs = {folder: found[folder] for folder in (*self.runs, *found) if folder in found}
-        return more or any(map(in_progress, self.runs.values()))
+        return more or any(run.in_progress for run in self.runs.values())
 
 
 def _has_more(path: Path) -> bool:
@@ -141,7 +141,7 @@ def fitted_lines(runs: Mapping[str, RunView], height: int, now: datetime) -> lis
     if 1 + len(blocks) <= height:
         return [title, *blocks]
     width = max(len(Path(folder).name) for folder in runs)
-    ordered = sorted(runs.items(), key=lambda item: not in_progress(item[1]))
+    ordered = sorted(runs.items(), key=lambda item: not item[1].in_progress)
     rows = [row(Path(folder).name.ljust(width), run, now) for folder, run in ordered]
     if 1 + len(rows) > height:
         shown = max(0, height - 2)

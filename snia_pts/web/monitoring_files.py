@@ -20,9 +20,14 @@ ALERTS: Mapping[str, tuple[str, str, str]] = {
         "The agent of host {{ $labels.host }} has not called for more than 5 minutes.",
     ),
     "SniaPtsDriveHot": (
-        "snia_pts_drive_temperature_celsius > 70",
+        "snia_pts_drive_temperature_celsius >= on (drive) snia_pts_drive_warning_temperature_celsius",
         "1m",
         "Drive {{ $labels.drive }} has {{ $value }} °C; it may throttle, and its results are then those of heat.",
+    ),
+    "SniaPtsDiskLow": (
+        "snia_pts_folder_free_bytes < 2e9",
+        "1m",
+        "The folder of the runs has {{ $value | humanize1024 }}B left; runs end with an error when it is full.",
     ),
     "SniaPtsRunLost": (
         'snia_pts_run_state{state="lost"} == 1',
@@ -35,7 +40,7 @@ ALERTS: Mapping[str, tuple[str, str, str]] = {
         "Drive {{ $labels.drive }} has been held for an hour.",
     ),
     "SniaPtsQueueStuck": (
-        'snia_pts_queue_jobs{state="queued"} > 0 and on (drive) snia_pts_drive_state{state="running"} == 0',
+        'snia_pts_queue_jobs{state="queued"} > 0 unless on (drive) snia_pts_drive_state{state="running"}',
         "15m",
         "A run has waited for drive {{ $labels.drive }} for 15 minutes, and no test runs on it.",
     ),

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
-from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..errors import LabError, SniaPtsError, StoreError, UnknownRun, UsageError
+from ..errors import SniaPtsError, UnknownRun, UsageError
 from ..spec import SPEC_TYPES
 from ..text import json_values
 from ..units import capacity, counted, duration, number
@@ -24,7 +24,9 @@ from . import rows
 from .feed import Feed
 from .model import Request as RunRequest
 from .model import ResultQuery
-from .rows import UNKNOWN
+from .problem import Problem
+from .rows import UNKNOWN, Selection
+from .snapshots import Snapshots
 from .source import Source
 
 #: The least role for each route; those with POST exist only with access control.
@@ -67,9 +69,9 @@ _SANDBOX = f"sandbox; {_FILE_POLICY}"
 _CHUNK_BYTES = 256 * 1024
 #: So many values of a series are sent to a browser at most.
 _MOST_POINTS = 2000
-#: So many of the newest runs are on the first page.
-_LATEST_RUNS = 20
 _MAX_LISTED = 1000
+_Text = Annotated[str, Query(max_length=200)]
+_PageNumber = Annotated[int, Query(ge=1, le=100_000)]
 
 
 class Pages:
@@ -79,14 +81,15 @@ class Pages:
     control of access, which puts the ``identity`` of the sender in the state of each request.
     """
 
-    def __init__(self, source: Source, feed: Feed, *, changes: bool = False) -> None:
-        self._source, self._feed = source, feed
+    def __init__(self, source: Source, snapshots: Snapshots, feed: Feed, *, changes: bool = False) -> None:
+        self._source, self._snapshots, self._feed = source, snapshots, feed
+        self._has_access_control = changes
         self._templates = Environment(
             loader=PackageLoader("snia_pts.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
         self._templates.filters |= {"capacity": capacity, "duration": duration, "number": number, "quoted": quote}
         self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
-        self.router = APIRouter(include_in_schema=False, route_class=_route_class(self._problem))
+        self.router = APIRouter(include_in_schema=False)
         routes: Mapping[str, Callable[..., Any]] = {
             "/": self._drives,
             "/events": self._events,
@@ -115,53 +118,56 @@ class Pages:
 
     def _page(self, request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
         identity = getattr(request.state, "identity", None)
+        may_read = not self._has_access_control or (identity is not None and identity.may("viewer"))
         may_change = identity is not None and identity.may("operator")
         page = self._templates.get_template(template).render(
-            source=self._source, path=request.url.path, identity=identity, may_change=may_change, **values
+            source=self._source,
+            path=request.url.path,
+            identity=identity,
+            may_read=may_read,
+            may_change=may_change,
+            **values,
         )
         return HTMLResponse(page, status)
 
-    def _problem(self, request: Request, error: SniaPtsError) -> HTMLResponse:
+    def problem_page(self, request: Request, problem: Problem) -> Response:
         """Return the page of an error."""
-        status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, LabError | StoreError) else HTTPStatus.CONFLICT
-        if isinstance(error, UnknownRun):
-            status = HTTPStatus.NOT_FOUND
-        return self._page(request, "problem.html", status, detail=str(error), hint=error.full_hint)
+        return self._page(request, "problem.html", HTTPStatus(problem.status), problem=problem)
 
-    def _drives(self, request: Request) -> Response:
-        snapshot = self._source.snapshot()
-        runs = {run.id: run for run in snapshot.runs}
-        return self._page(
-            request, "drives.html", snapshot=snapshot, runs=runs, latest=snapshot.runs[:_LATEST_RUNS], events="/events"
-        )
+    def _drives(self, request: Request, q: _Text = "", state: _Text = "", page: _PageNumber = 1) -> Response:
+        return self._list(request, Selection(kind="drives", text=q, state=state, page=page))
 
-    def _runs(self, request: Request, q: str = "", state: str = "") -> Response:
-        snapshot = self._source.snapshot()
-        found = [
-            run
-            for run in snapshot.runs
-            if state in ("", run.state)
-            and q.casefold() in " ".join((run.id, run.test, run.title, run.drive, run.host, run.verdict)).casefold()
-        ]
+    def _runs(self, request: Request, q: _Text = "", state: _Text = "", page: _PageNumber = 1) -> Response:
+        return self._list(request, Selection(kind="runs", text=q, state=state, page=page))
+
+    def _queue(self, request: Request, q: _Text = "", state: _Text = "", page: _PageNumber = 1) -> Response:
+        return self._list(request, Selection(kind="queue", text=q, state=state, page=page))
+
+    def _hosts(self, request: Request, q: _Text = "", state: _Text = "", page: _PageNumber = 1) -> Response:
+        return self._list(request, Selection(kind="hosts", text=q, state=state, page=page))
+
+    def _list(self, request: Request, selection: Selection) -> Response:
+        snapshot = self._snapshots.current()
+        listing = selection.listing(snapshot)
         return self._page(
-            request,
-            "runs.html",
-            snapshot=snapshot,
-            found=found[:_MAX_LISTED],
-            count=len(found),
-            q=q,
-            state=state,
-            states=sorted({run.state for run in snapshot.runs}),
-            events="/events",
+            request, f"{selection.kind}.html", snapshot=snapshot, listing=listing, events=selection.events
         )
 
     def _run(self, request: Request, run_id: str) -> Response:
         detail = self._source.run(run_id)
+        cells = rows.run_cells(detail.run, datetime.now().astimezone())
         events = f"/runs/{quote(run_id)}/events" if detail.run.state in ("running", "starting") else ""
-        return self._page(request, "run.html", detail=detail, run=detail.run, events=events)
+        return self._page(request, "run.html", detail=detail, run=detail.run, cells=cells, events=events)
 
-    async def _events(self) -> Response:
-        return _stream(self._feed.events("", rows.list_rows))
+    async def _events(
+        self,
+        kind: Literal["drives", "runs", "queue", "hosts"] = "drives",
+        q: _Text = "",
+        state: _Text = "",
+        page: _PageNumber = 1,
+    ) -> Response:
+        selection = Selection(kind=kind, text=q, state=state, page=page)
+        return _stream(self._feed.events(selection.events, lambda snapshot: selection.listing(snapshot).rows()))
 
     async def _run_events(self, run_id: str) -> Response:
         return _stream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
@@ -190,12 +196,6 @@ class Pages:
         response = StreamingResponse(_chunks(file), media_type=None, headers=headers)
         response.headers["Content-Type"] = media_type
         return response
-
-    def _queue(self, request: Request) -> Response:
-        return self._page(request, "queue.html", snapshot=self._source.snapshot(), events="")
-
-    def _hosts(self, request: Request) -> Response:
-        return self._page(request, "hosts.html", snapshot=self._source.snapshot(), events="")
 
     def _results(self, request: Request) -> Response:
         fields = {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
@@ -227,14 +227,14 @@ class Pages:
         def submit() -> str:
             return f"/runs/{quote(self._source.submit(request_for_run()))}"
 
-        return await _change(submit)
+        return await self._change(submit)
 
     async def _stop(self, run_id: str) -> Response:
         def stop() -> str:
             self._source.stop(run_id)
             return f"/runs/{quote(run_id)}"
 
-        return await _change(stop)
+        return await self._change(stop)
 
     async def _resume(self, request: Request, run_id: str) -> Response:
         serial = (await _form(request)).get("serial", "")
@@ -243,7 +243,7 @@ class Pages:
             self._source.resume(run_id, serial=serial)
             return f"/runs/{quote(run_id)}"
 
-        return await _change(resume)
+        return await self._change(resume)
 
     async def _hold(self, request: Request, drive_id: str) -> Response:
         reason = (await _form(request)).get("reason", "")
@@ -252,14 +252,19 @@ class Pages:
             self._source.hold(drive_id, reason)
             return "/"
 
-        return await _change(hold)
+        return await self._change(hold)
 
     async def _release(self, drive_id: str) -> Response:
         def release() -> str:
             self._source.release(drive_id)
             return "/"
 
-        return await _change(release)
+        return await self._change(release)
+
+    async def _change(self, change: Callable[[], str]) -> Response:
+        """Perform a change, and send the browser to the page that ``change`` returns."""
+        page = await asyncio.to_thread(self._snapshots.after, change)
+        return RedirectResponse(page, HTTPStatus.SEE_OTHER)
 
     def _static(self, name: str) -> Response:
         if name not in _STATIC:
@@ -267,29 +272,6 @@ class Pages:
         folder, media_type = _STATIC[name]
         content = files("snia_pts.web").joinpath(folder, name).read_bytes()
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
-
-
-def _route_class(problem: Callable[[Request, SniaPtsError], Response]) -> type[APIRoute]:
-    """Return the class of routes that answer an error of the suite with a page."""
-
-    class PageRoute(APIRoute):
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            handle = super().get_route_handler()
-
-            async def handle_with_page(request: Request) -> Response:
-                try:
-                    return await handle(request)
-                except SniaPtsError as error:
-                    return problem(request, error)
-
-            return handle_with_page
-
-    return PageRoute
-
-
-async def _change(change: Callable[[], str]) -> Response:
-    """Perform a change, and send the browser to the page that ``change`` returns."""
-    return RedirectResponse(await asyncio.to_thread(change), HTTPStatus.SEE_OTHER)
 
 
 async def _form(request: Request) -> dict[str, str]:

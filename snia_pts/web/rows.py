@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Literal
+from urllib.parse import urlencode
 
 from ..runner.live import LiveState, TrackedVariable
 from ..text import json_values
 from ..units import capacity, duration, number
-from .model import DriveView, RunView, Snapshot
+from .model import DriveView, HostView, QueueEntry, RunView, Snapshot
 
 #: What is shown for a value that is unknown, or does not apply.
 UNKNOWN = "\N{EN DASH}"
+#: The maximum number of rows of a page of a list.
+ROWS_PER_PAGE = 100
+#: So many of the newest runs are on the first page.
+LATEST_RUNS = 20
 
 
-def left(live: LiveState | None, *, virtual: bool) -> str:
+def left(run: RunView, now: datetime) -> str:
     """Return the bounds of the remaining time: ``2 h 10 min to 9 h 05 min``."""
-    if live is None or live.most_seconds_left is None:
+    bounds = run.seconds_left(now)
+    if bounds is None:
         return UNKNOWN
-    bounds = [live.most_seconds_left]
-    if live.least_seconds_left is not None and live.least_seconds_left < live.most_seconds_left:
-        bounds.insert(0, live.least_seconds_left)
-    texts = dict.fromkeys(map(duration, bounds))
-    return f"{' to '.join(texts)}{' (virtual)' if virtual else ''}"
+    return f"{' to '.join(dict.fromkeys(map(duration, bounds)))}{' (virtual)' if run.virtual else ''}"
 
 
 def round_of(live: LiveState | None) -> str:
@@ -47,14 +53,14 @@ def state_text(run: RunView) -> str:
     return f"{run.state}, stops after this point" if run.stopping else run.state
 
 
-def run_cells(run: RunView) -> dict[str, str]:
+def run_cells(run: RunView, now: datetime) -> dict[str, str]:
     """Return the texts of a run."""
     live = run.live
     return {
         "state": state_text(run),
         "position": live.position if live and run.state == "running" else run.detail or run.verdict or UNKNOWN,
         "round": round_of(live),
-        "left": left(live, virtual=run.virtual) if run.state == "running" else UNKNOWN,
+        "left": left(run, now),
         "steadiness": steadiness(live) if live and live.variables else UNKNOWN,
         "iops": UNKNOWN if live is None or live.iops is None else number(live.iops),
         "celsius": UNKNOWN if live is None or live.celsius is None else f"{live.celsius:.0f} °C",
@@ -64,9 +70,9 @@ def run_cells(run: RunView) -> dict[str, str]:
     }
 
 
-def drive_cells(drive: DriveView, run: RunView | None) -> dict[str, str]:
+def drive_cells(drive: DriveView, run: RunView | None, now: datetime) -> dict[str, str]:
     """Return the texts of a drive with its run in progress, or its last one."""
-    cells = run_cells(run) if run else {}
+    cells = run_cells(run, now) if run else {}
     return {
         "state": drive.state,
         "test": f"{run.title} ({run.state})" if run else UNKNOWN,
@@ -79,17 +85,123 @@ def summary(snapshot: Snapshot) -> str:
     """Return one line about all runs: ``2 running, 1 stopped, 14 finished``."""
     counts = Counter(run.state for run in snapshot.runs)
     states = sorted(counts, key=lambda state: (state != "running", state))
-    return ", ".join(f"{counts[state]} {state}" for state in states)
+    return ", ".join(f"{counts[state]} {state}" for state in states) or "no run yet"
 
 
-def list_rows(snapshot: Snapshot) -> dict[str, str]:
-    """Return the rows of the page of all drives and runs, as JSON by key."""
-    runs = {run.id: run for run in snapshot.runs}
-    cells = {f"drive {drive.id}": drive_cells(drive, runs.get(drive.run)) for drive in snapshot.drives}
-    cells |= {f"run {run.id}": run_cells(run) for run in snapshot.runs}
-    documents: list[dict[str, Any]] = [{"key": key, "cells": texts} for key, texts in cells.items()]
-    documents.append({"key": "summary", "cells": {"text": summary(snapshot)}, "runs": len(snapshot.runs)})
-    return {document["key"]: _json(document) for document in documents}
+def queue_cells(entry: QueueEntry) -> dict[str, str]:
+    """Return the texts of a run in the queue."""
+    return {
+        "state": entry.state,
+        "position": str(entry.position),
+        "waits": entry.waits_for or UNKNOWN,
+        "priority": str(entry.priority),
+    }
+
+
+def host_cells(host: HostView) -> dict[str, str]:
+    """Return the texts of a host."""
+    seen = "never" if host.seconds_ago is None else f"{duration(host.seconds_ago)} ago"
+    return {"state": host.state, "drives": str(host.drives), "version": host.version or UNKNOWN, "seen": seen}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What of a list is shown: the entries with the text ``text`` and the state ``state``, and of these one page."""
+
+    kind: Literal["drives", "runs", "queue", "hosts"]
+    text: str = ""
+    state: str = ""
+    page: int = 1
+
+    def query(self, page: int) -> str:
+        """Return the query of the address of a page of the selection."""
+        return urlencode({"q": self.text, "state": self.state, "page": page})
+
+    @property
+    def events(self) -> str:
+        """The address of the changes of what is shown."""
+        return f"/events?kind={self.kind}&{self.query(self.page)}"
+
+    def listing(self, snapshot: Snapshot) -> Listing:
+        """Return what is shown of a snapshot."""
+        entries: Sequence[Any] = getattr(snapshot, self.kind)
+        wanted = self.text.casefold()
+        found = [
+            entry
+            for entry in entries
+            if self.state in ("", entry.state) and (not wanted or wanted in _searched_text(entry).casefold())
+        ]
+        runs, now = {run.id: run for run in snapshot.runs}, datetime.fromisoformat(snapshot.time)
+        shown = found[(self.page - 1) * ROWS_PER_PAGE : self.page * ROWS_PER_PAGE]
+        latest = snapshot.runs[:LATEST_RUNS] if self.kind == "drives" else ()
+        return Listing(
+            selection=self,
+            count=len(found),
+            states=tuple(sorted({entry.state for entry in entries})),
+            shown=shown,
+            latest=latest,
+            runs=runs,
+            cells=dict(_keyed_cells(entry, runs, now) for entry in (*shown, *latest)),
+            summary=summary(snapshot),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A page of a list: ``shown`` of ``count`` entries, and the latest runs, with their ``cells`` by key."""
+
+    selection: Selection
+    count: int
+    states: tuple[str, ...]
+    shown: Sequence[Any]
+    latest: Sequence[RunView]
+    runs: Mapping[str, RunView]
+    cells: Mapping[str, dict[str, str]]
+    summary: str
+
+    @property
+    def pages(self) -> int:
+        """The number of pages."""
+        return -(-self.count // ROWS_PER_PAGE) or 1
+
+    @property
+    def version(self) -> str:
+        """A text that changes if other entries are to be shown."""
+        return sha256("\n".join(self.cells).encode()).hexdigest()[:16]
+
+    def rows(self) -> dict[str, str]:
+        """Return the rows as JSON by key."""
+        documents: list[dict[str, Any]] = [{"key": key, "cells": texts} for key, texts in self.cells.items()]
+        documents.append({"key": "summary", "cells": {"text": self.summary}, "version": self.version})
+        return {document["key"]: _json(document) for document in documents}
+
+
+def _searched_text(entry: DriveView | RunView | QueueEntry | HostView) -> str:
+    fields: tuple[str, ...]
+    match entry:
+        case DriveView():
+            fields = (entry.id, entry.model, entry.host, entry.health, entry.held)
+        case RunView():
+            fields = (entry.id, entry.test, entry.title, entry.drive, entry.host, entry.verdict)
+        case QueueEntry():
+            fields = (entry.run, entry.drive_id, entry.model, entry.host, entry.test, entry.submitter)
+        case HostView():
+            fields = (entry.name, entry.version)
+    return "\n".join(fields)
+
+
+def _keyed_cells(
+    entry: DriveView | RunView | QueueEntry | HostView, runs: Mapping[str, RunView], now: datetime
+) -> tuple[str, dict[str, str]]:
+    match entry:
+        case DriveView():
+            return f"drive {entry.id}", drive_cells(entry, runs.get(entry.run), now)
+        case RunView():
+            return f"run {entry.id}", run_cells(entry, now)
+        case QueueEntry():
+            return f"queue {entry.run}", queue_cells(entry)
+        case HostView():
+            return f"host {entry.name}", host_cells(entry)
 
 
 def run_rows(run_id: str, snapshot: Snapshot) -> dict[str, str]:
@@ -101,7 +213,7 @@ def run_rows(run_id: str, snapshot: Snapshot) -> dict[str, str]:
     key = f"run {run.id}"
     document = {
         "key": key,
-        "cells": run_cells(run),
+        "cells": run_cells(run, datetime.fromisoformat(snapshot.time)),
         "ended": run.state not in ("running", "starting"),
         "updated": run.updated,
         "tables": {f"rounds-{number}": round_table(item) for number, item in enumerate(variables)},

@@ -149,6 +149,31 @@ def test_an_unknown_path_does_not_reach_the_application(client: TestClient) -> N
         assert answer.json()["detail"] == "There is no such page."
 
 
+def test_a_refusal_is_a_page_for_a_browser(client: TestClient) -> None:
+    """The same status, headers and reason as a program gets; a page for nobody says nothing about the server."""
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    requests = [
+        ("GET", "/nothing", {}, 404, "There is no such page."),
+        ("DELETE", "/", {}, 405, "DELETE is not possible here."),
+        ("POST", "/runs", {}, 401, "This needs a login."),
+        ("POST", "/runs", bearer("viewer"), 403, "This needs the role operator; you have the role viewer."),
+        ("GET", "/?page=0", bearer("viewer"), 422, "query.page: Input should be greater than or equal to 1"),
+        ("GET", "/runs/nothing", bearer("viewer"), 404, "it is not in"),
+    ]
+    for method, path, headers, status, reason in requests:
+        answer = client.request(method, path, headers={**browser, **headers})
+        plain = client.request(method, path, headers=headers)
+        assert (path, answer.status_code, plain.status_code) == (path, status, status)
+        assert answer.headers["content-type"].startswith("text/html")
+        assert plain.headers["content-type"] == "application/problem+json"
+        assert reason in answer.text
+        assert reason in plain.text
+        assert ("<nav" in answer.text) == bool(headers), path
+        assert ("allow" in answer.headers) == (status == 405)
+    answer = client.get("/api/v1/nothing", headers=browser)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
 def test_a_route_outside_the_table_is_not_reachable(application: FastAPI) -> None:
     """A route that somebody adds without a role answers nobody."""
     application.add_api_route("/forgotten", lambda: "secret")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,8 @@ from starlette.testclient import TestClient
 
 import snia_pts as pts
 from snia_pts.errors import HostFailed, NotRunning, SniaPtsError, UnknownRun
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.locks import lock
 from snia_pts.web.access import ROUTES, Access
 from snia_pts.web.api import PREFIX
 from snia_pts.web.application import make_application
@@ -62,10 +65,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def application(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     """Return an application without users, where everybody is an admin."""
-    users = UserFile(tmp_path_factory.mktemp("users") / "users.json")
-    return make_application(
-        FolderSource(runs), Access(site=make_site("127.0.0.1"), users=users, sessions=Sessions(), anyone="admin")
-    )
+    return make(runs, tmp_path_factory.mktemp("users") / "users.json")
+
+
+def make(runs: Path, users: Path) -> FastAPI:
+    """Return an application for a folder of runs and a file of users."""
+    access = Access(site=make_site("127.0.0.1"), users=UserFile(users), sessions=Sessions(), anyone="admin")
+    return make_application(FolderSource(runs), access)
 
 
 @pytest.fixture
@@ -276,6 +282,24 @@ def test_the_events_of_a_run_that_has_ended_are_its_present_state(client: TestCl
 
     assert event == listed
     problem(client.get(f"{PREFIX}/runs/none/events"), 404)
+
+
+def test_a_run_in_progress_is_stopped(runs: Path, tmp_path: Path) -> None:
+    """The request is in the folder of the run, and the list of runs shows it at once."""
+    folder = RunFolder(path=tmp_path / "run")
+    shutil.copytree(runs / "stopped", folder.path)
+    with TestClient(make(tmp_path, tmp_path / "users.json"), base_url=ORIGIN) as client:
+        with folder.journal.open("rb") as journal:
+            lock(journal.fileno())  # as the process of a run does
+            (before,) = client.get(f"{PREFIX}/runs").json()
+            answer = client.post(f"{PREFIX}/runs/run/stop", json={}, headers=OWN)
+            (after,) = client.get(f"{PREFIX}/runs").json()
+        problem(client.post(f"{PREFIX}/runs/run/stop", json={}, headers=OWN), 409)
+
+    assert answer.status_code == 200
+    assert answer.json() == {"detail": "it stops after its current point or sample"}
+    assert folder.stop_requested
+    assert [(run["state"], run["stopping"]) for run in (before, after)] == [("running", False), ("running", True)]
 
 
 @pytest.mark.long

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import snia_pts as pts
+from tests.test_api_running import OPTIONS
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Page, sync_playwright
@@ -104,3 +106,14 @@ def test_the_pages_work_by_keyboard(address: str, page: Page, tmp_path: Path) ->
 
     assert "rounds.maximum" in page.inner_text("main")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_axe_finds_no_serious_error(address: str, page: Page, tmp_path: Path) -> None:
+    """Each page, with a run in its tables and plots, also a page of an error."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    pts.run(replace(OPTIONS, run_folder=tmp_path / "run"))
+    for path in ("/", "/runs", "/runs/run", "/plan?test=iops&target=sim:enterprise-nvme", "/nothing"):
+        page.goto(f"{address}{path}")
+        violations = axe.Axe().run(page).response["violations"]
+        serious = [(found["id"], found["help"]) for found in violations if found["impact"] in ("serious", "critical")]
+        assert (path, serious) == (path, [])

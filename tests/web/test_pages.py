@@ -27,12 +27,14 @@ from snia_pts.files import data_folder
 from snia_pts.record.locks import lock
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
-from snia_pts.web import rows
+from snia_pts.web.api import add_error_answers
 from snia_pts.web.application import CONTENT_SECURITY_POLICY, SafeHeaders, make_application
 from snia_pts.web.feed import Feed
 from snia_pts.web.folder_source import FolderSource
-from snia_pts.web.model import Request, Snapshot
+from snia_pts.web.model import DriveView, Request, Snapshot
 from snia_pts.web.pages import PAGE_ROUTES, Pages
+from snia_pts.web.rows import UNKNOWN, Selection
+from snia_pts.web.snapshots import Snapshots
 from tests.test_api_running import OPTIONS
 
 PACKAGE = Path(pts.__file__).parent / "web"
@@ -101,7 +103,7 @@ def hostile_id(client: TestClient) -> str:
 def test_each_route_is_listed_and_each_page_is_shown(client: TestClient) -> None:
     """The table of routes is complete; each page without a parameter has a title and a heading."""
     source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
-    pages = Pages(source, Feed(source), changes=True)
+    pages = Pages(source, Snapshots(source), Feed(Snapshots(source)), changes=True)
     routes = [route for route in pages.router.routes if isinstance(route, APIRoute)]
     found = {(method, route.path) for route in routes for method in route.methods or ()}
     assert found == set(PAGE_ROUTES)
@@ -151,7 +153,7 @@ def test_a_stopped_run_says_what_is_missing(client: TestClient) -> None:
     document = page(client, "/runs/stopped")
 
     assert "Too few rounds for a window: 1 so far." in document.text_content()
-    assert [item.text for item in document.findall(".//dd[@data-cell='left']")] == [rows.UNKNOWN]
+    assert [item.text for item in document.findall(".//dd[@data-cell='left']")] == [UNKNOWN]
 
 
 def test_hostile_texts_are_shown_as_text(client: TestClient) -> None:
@@ -162,7 +164,7 @@ def test_hostile_texts_are_shown_as_text(client: TestClient) -> None:
         document = page(client, address)
         assert HOSTILE in document.text_content() or HOSTILE in [item.get("value") for item in document.iter("input")]
     source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
-    for row in rows.list_rows(source.snapshot()).values():
+    for row in Selection(kind="drives").listing(source.snapshot()).rows().values():
         assert "\n" not in row
         json.loads(row)
 
@@ -234,10 +236,11 @@ class _Operator:
 
 
 def test_forms_change_what_they_say(folder: Path) -> None:
-    """Each form has the token of the session, and leads to its route; a refusal is a page with its reason."""
+    """Each form has the token of the session, and leads to its route; a refusal has its reason."""
     source = _Recording(folder)
     application = FastAPI()
-    application.include_router(Pages(source, Feed(source), changes=True).router)
+    application.include_router(Pages(source, Snapshots(source), Feed(Snapshots(source)), changes=True).router)
+    add_error_answers(application)
     application.add_middleware(_Operator)
     application.add_middleware(SafeHeaders)
     with TestClient(application, follow_redirects=False) as client:
@@ -398,7 +401,7 @@ def test_all_viewers_share_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> Non
     """Each viewer gets the present rows first and then each change; no snapshot is read without viewers."""
     monkeypatch.setattr(feed_module, "_PERIOD_SECONDS", 0)
     source = _Counting()
-    feed = Feed(source)  # type: ignore[arg-type]
+    feed = Feed(Snapshots(source))  # type: ignore[arg-type]
 
     async def view() -> tuple[list[str], list[str], int]:
         first, second = feed.events("", one_row), feed.events("", one_row)
@@ -420,10 +423,54 @@ def test_all_viewers_share_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> Non
     assert viewers == 0
 
 
+def test_pages_and_metrics_share_a_snapshot_until_something_changes() -> None:
+    """A snapshot is read again for the next event, after a change, and when it is too old."""
+    source = _Counting()
+    snapshots = Snapshots(source)  # type: ignore[arg-type]
+    assert [snapshots.current().time for _ in range(3)] == ["1", "1", "1"]
+    assert (snapshots.read().time, snapshots.current().time) == ("2", "2")
+    assert snapshots.after(lambda: "stopped") == "stopped"
+    assert snapshots.current().time == "3"
+    with pytest.raises(NotResumable):
+        snapshots.after(_refuse)
+    assert snapshots.current().time == "4"
+
+
+def _refuse() -> None:
+    raise NotResumable(path=Path("run"), reason="it is finished")
+
+
+def test_a_list_is_shown_by_pages() -> None:
+    """A page has 100 of the entries that match; its events are about the same entries, and name their version."""
+    drives = tuple(
+        DriveView(
+            id=f"S{number:03}",
+            model="EVEN" if number % 2 == 0 else "ODD",
+            capacity_bytes=0,
+            kind="drive",
+            state="idle" if number else "held",
+        )
+        for number in range(250)
+    )
+    snapshot = Snapshot(time="2026-11-27T12:00:00+00:00", drives=drives)
+
+    def keys(selection: Selection) -> list[str]:
+        return [key.removeprefix("drive ") for key in selection.listing(snapshot).rows() if key != "summary"]
+
+    pages = [keys(Selection(kind="drives", page=page)) for page in (1, 2, 3, 4)]
+    assert [len(page) for page in pages] == [100, 100, 50, 0]
+    assert [key for page in pages for key in page] == [drive.id for drive in drives]
+    assert keys(Selection(kind="drives", text="even", page=2)) == [drive.id for drive in drives[200::2]]
+    assert keys(Selection(kind="drives", text="even", state="held")) == ["S000"]
+    assert Selection(kind="drives", text="even").listing(snapshot).pages == 2
+    versions = {Selection(kind="drives", page=page).listing(snapshot).version for page in (1, 2)}
+    assert len(versions) == 2
+
+
 def test_a_slow_viewer_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that takes no events does not fill the memory; its stream ends after those that waited."""
     monkeypatch.setattr(feed_module, "_PERIOD_SECONDS", 0)
-    feed = Feed(_Counting())  # type: ignore[arg-type]
+    feed = Feed(Snapshots(_Counting()))  # type: ignore[arg-type]
 
     async def view() -> int:
         events = feed.events("", one_row)
@@ -446,9 +493,9 @@ class _Failing(FolderSource):
 def test_a_source_that_fails_has_a_page(tmp_path: Path) -> None:
     """Its reason is shown, without a traceback; a viewer of events is disconnected."""
     with TestClient(make_application(_Failing(tmp_path))) as client:
-        response = client.get("/")
+        response = client.get("/", headers={"Accept": "text/html"})
     source = _Counting()
-    feed = Feed(source)  # type: ignore[arg-type]
+    feed = Feed(Snapshots(source))  # type: ignore[arg-type]
 
     async def view() -> int:
         events = feed.events("", one_row)

@@ -103,10 +103,10 @@
 
   /* Returns whether the page has a place for all values of the row; if not, it must be loaded again. */
   function show(row) {
-    const place = [...document.querySelectorAll("[data-key]")].find((one) => one.getAttribute("data-key") === row.key);
+    const place = document.querySelector('[data-key="' + CSS.escape(row.key) + '"]');
     if (!place) return true;
     setCells(place, row.cells);
-    let complete = place.getAttribute("data-runs") === null || place.getAttribute("data-runs") === String(row.runs);
+    let complete = place.getAttribute("data-version") === null || place.getAttribute("data-version") === row.version;
     if (row.ended && place.getAttribute("data-ended") === "no") complete = false;
     for (const name of Object.keys(row.tables || {})) {
       const body = place.querySelector('[data-table="' + name + '"]');
