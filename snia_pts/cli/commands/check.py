@@ -14,7 +14,7 @@ from ...api.check import Reading, TargetCheck, check
 from ...model.run_options import RunOptions
 from ...units import counted, parse_size
 from ..text.formatting import json_text
-from ..text.terminal import print_lines
+from ..text.lines import print_lines
 
 _VERDICT_WIDTH = 8
 
