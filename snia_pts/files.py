@@ -64,6 +64,17 @@ def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
             os.close(handle)
 
 
+def read_private(path: Path, max_bytes: int, owner_id: int) -> bytes:
+    """Return the content of a regular file that only the user ``owner_id`` may read.  Raises OSError for any other."""
+    with open_regular(path, max_bytes) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != owner_id:
+            raise PermissionError(errno.EACCES, f"it does not belong to user {owner_id}")
+        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise PermissionError(errno.EACCES, "other users may read it (chmod 600 makes it private)")
+        return file.read(max_bytes)
+
+
 def read_regular(path: Path, max_bytes: int, on_open: Callable[[int], object] | None = None) -> bytes:
     """Return the content of a regular file of at most ``max_bytes``.  Raises OSError, also for any other file.
 

@@ -302,7 +302,7 @@ def test_the_owner_is_that_of_the_file_that_was_read(tmp_path: Path, monkeypatch
         yield from ()
 
     monkeypatch.setattr("snia_pts.cli.notifications.config._mistakes", replaced)
-    with pytest.raises(SpecError, match="does not belong to the owner of the mail configuration"):
+    with pytest.raises(SpecError, match="does not belong to user"):
         load_mail_config(mail_options(mail=path))
 
 
@@ -349,7 +349,7 @@ def test_a_named_pipe_in_place_of_certificates_is_refused(tmp_path: Path) -> Non
         ('user = "lab"\npassword_variable = "NOT_SET_ANYWHERE"', "password_variable: 'NOT_SET_ANYWHERE'"),
         ('user = "lab"\npassword_file = "none"', "none: No such file"),
         ('user = "lab"\npassword_file = "open"', "chmod 600"),
-        ('user = "lab"\npassword_file = "other"', "does not belong to the owner of the mail configuration"),
+        ('user = "lab"\npassword_file = "other"', "does not belong to user"),
         ('user = "lab"\npassword_file = "two"', "expected one line"),
         ('user = "lab"\npassword_file = "."', "it is not a regular file"),
         ('user = "lab"\npassword_file = "password"\ntls = "none"', "never sent without encryption"),

@@ -126,7 +126,10 @@ class FolderSource:
             return ()
         from .results import stored_results  # needs SQLAlchemy
 
-        return stored_results(self._store, query)
+        with self._lock:
+            self._search()
+            runs = {run.shown_path: run_id for run_id, run in self._runs.items()}
+        return [replace(result, run=runs.get(result.folder, "")) for result in stored_results(self._store, query)]
 
     def plan(self, request: Request) -> PlanView:
         """See ``web/source.py``."""
@@ -300,10 +303,11 @@ class _FolderRun:
 
     def _unreadable(self, error: RecordError) -> RunView:
         detail = printable(f"{error} {error.full_hint}".strip())
-        return RunView(id=self._id, folder=self._shown_path, state="unreadable", detail=detail)
+        return RunView(id=self._id, folder=self.shown_path, state="unreadable", detail=detail)
 
     @property
-    def _shown_path(self) -> str:
+    def shown_path(self) -> str:
+        """The path of the folder, as it can be printed."""
         return printable(str(self.folder.path))
 
     def _view(self) -> RunView:
@@ -314,7 +318,7 @@ class _FolderRun:
                 "it waits for a confirmation, or prepares the drive" if starting else "it ended before its first step"
             )
             return RunView(
-                id=self._id, folder=self._shown_path, state="starting" if starting else "not started", detail=detail
+                id=self._id, folder=self.shown_path, state="starting" if starting else "not started", detail=detail
             )
         state = read_journal_state(folder)
         if self._cached_view is not None and self._cached_view[0] == state:
@@ -358,7 +362,7 @@ class _FolderRun:
         self.dut = facts.dut
         return RunView(
             id=self._id,
-            folder=self._shown_path,
+            folder=self.shown_path,
             state=state,
             test=facts.spec.test,
             title=printable(facts.spec.title),

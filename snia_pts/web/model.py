@@ -214,7 +214,10 @@ class ResultQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultView:
-    """A stored result; ``number`` is its number in the store."""
+    """A stored result; ``number`` is its number in the store.
+
+    ``run`` is the id of its run, whose page links to its reports, if that is in the folder that is shown; else empty.
+    """
 
     number: int
     test: str
@@ -225,6 +228,7 @@ class ResultView:
     verdict: str
     conformant: bool
     folder: str
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

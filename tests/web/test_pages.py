@@ -25,6 +25,7 @@ import snia_pts as pts
 from snia_pts.errors import Interrupted, LabError, NotResumable, UsageError
 from snia_pts.files import data_folder
 from snia_pts.record.locks import lock
+from snia_pts.store.store import Store
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
 from snia_pts.web.api import add_error_answers
@@ -328,6 +329,18 @@ def test_the_page_of_a_run_that_ends_is_not_kept_as_running(folder: Path) -> Non
     detail = source.run("finished")
     assert detail.run.state == "finished"
     assert detail.run.verdict == pts.load(folder / "finished").verdict
+
+
+def test_a_stored_result_links_to_its_run(folder: Path, tmp_path: Path) -> None:
+    """The page of the run has its reports; a run that is elsewhere has no link."""
+    shutil.copytree(folder / "finished", tmp_path / "elsewhere")
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        store.add(folder / "finished")
+    for runs, links in ((folder, ["/runs/finished"]), (tmp_path, [])):
+        with TestClient(make_application(FolderSource(runs, str(tmp_path / "store.sqlite")))) as client:
+            document = page(client, "/results")
+            assert [row.findtext("td[2]") for row in document.findall(".//tbody/tr")] == ["iops"]
+            assert [link.get("href") for link in document.findall(".//tbody//a")] == links
 
 
 def test_a_damaged_run_is_shown_beside_the_others(folder: Path, tmp_path: Path) -> None:

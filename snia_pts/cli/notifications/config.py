@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import ssl
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ...errors import UsageError
-from ...files import open_regular, read_regular, require_author_may_read
+from ...files import read_private, read_regular, require_author_may_read
 from ...spec.toml_file import read_file, spec_error
 from ...units import MIB
 
@@ -143,26 +142,17 @@ def _password(path: Path, file: MailFile, author: int) -> str:
         name, lines = f"password_variable: {file.password_variable!r}", [os.environ.get(file.password_variable, "")]
     elif file.password_file:
         name = f"password_file: {file.password_file!r}"
-        lines = _read_private_lines(path.parent / file.password_file, author)
+        password_path = path.parent / file.password_file
+        try:
+            content = read_private(password_path, _MAX_PASSWORD_BYTES, author)
+        except OSError as error:
+            raise ValueError(f"password_file: {password_path}: {error.strerror or error}") from None
+        lines = content.decode("utf-8", "replace").splitlines()
     else:
         return ""
     if len(lines) != 1 or not lines[0] or not (lines[0].isascii() and lines[0].isprintable()):
         raise ValueError(f"{name}: expected one line of ASCII letters")
     return lines[0]
-
-
-def _read_private_lines(path: Path, owner: int) -> list[str]:
-    """Return the lines of a file of the user ``owner`` that only its owner may read; raises ValueError."""
-    try:
-        with open_regular(path, _MAX_PASSWORD_BYTES) as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid != owner:
-                raise ValueError(f"password_file: {path}: it does not belong to the owner of the mail configuration")
-            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ValueError(f"password_file: {path}: other users may read it (chmod 600 makes it private)")
-            return file.read(_MAX_PASSWORD_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise ValueError(f"password_file: {path}: {error.strerror or error}") from None
 
 
 def _context(path: Path, file: MailFile, author: int) -> ssl.SSLContext:

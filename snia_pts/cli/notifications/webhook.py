@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import ssl
-import stat
 import sys
 import time
 import urllib.error
@@ -30,7 +29,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from ...errors import Interrupted, SniaPtsError, UsageError, stop_error
-from ...files import open_regular
+from ...files import read_private
 from ...lab.observation.telemetry import warning_celsius
 from ...model.measurement import Measurement, Sample
 from ...runner.events import Event, FolderCreated, OnEvent, OutcomeRecorded, TestFinished
@@ -101,20 +100,14 @@ def _public_url(url: str) -> str:
 def _read_secret(path: Path) -> bytes:
     """Return the only line of a file that only this user may read; raises UsageError."""
     try:
-        with open_regular(path) as file:
-            status, content = os.fstat(file.fileno()), file.read(_MAX_SECRET_BYTES + 1)
+        secret = read_private(path, _MAX_SECRET_BYTES + 1, os.geteuid()).removesuffix(b"\n")
     except OSError as error:
-        reason, hint = error.strerror or str(error), "Name a file with one line."
-    else:
-        secret = content.removesuffix(b"\n")
-        if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            reason, hint = "other users may read it, or it belongs to one", "chmod 600 makes it private."
-        elif b"\n" in secret or not _MIN_SECRET_BYTES <= len(secret) <= _MAX_SECRET_BYTES:
-            reason = f"expected one line of {_MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes"
-            hint = "openssl rand -hex 32 makes a secret."
-        else:
-            return secret
-    raise UsageError(detail=f"--webhook-secret {path}: {reason}.", hint=hint)
+        reason, hint = error.strerror or str(error), "Name a file with one line, which only you may read."
+        raise UsageError(detail=f"--webhook-secret {path}: {reason}.", hint=hint) from None
+    if b"\n" in secret or not _MIN_SECRET_BYTES <= len(secret) <= _MAX_SECRET_BYTES:
+        detail = f"--webhook-secret {path}: expected one line of {_MIN_SECRET_BYTES} to {_MAX_SECRET_BYTES} bytes."
+        raise UsageError(detail=detail, hint="openssl rand -hex 32 makes a secret.")
+    return secret
 
 
 @contextmanager
