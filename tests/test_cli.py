@@ -53,7 +53,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
     ("argv", "code", "text"),
     [
         ((), 2, "required"),
-        (("fly",), 2, "'fly': expected one of devices, host"),
+        (("fly",), 2, "'fly': expected one of devices, check, host"),
         (("iosp", "x.img"), 2, "Did you mean iops?"),
         (("profile", "rnu", "etcd-fsync", "x"), 2, "Did you mean run?"),
         (("iops", "x.img", "--siez", "1G"), 2, "Did you mean --size? See snia-pts iops --help."),
