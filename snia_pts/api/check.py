@@ -78,7 +78,9 @@ def check(options: RunOptions) -> TargetCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Engine:
+class FioIdentity:
+    """The fio of this host; empty texts for what is not known."""
+
     name: str = "fio"
     version: str = ""
     io_engine: str = ""
@@ -176,21 +178,21 @@ class _Check:
             if not warning.what.startswith("host: "):  # the settings below have it
                 self._add("test", warning.what, warning.detail, "warning")
 
-    def _engine(self, *, readable: bool) -> _Engine:
+    def _engine(self, *, readable: bool) -> FioIdentity:
         """Return fio's version, and the I/O engine with which it reads the target; add the readings."""
         if not readable:
-            return _Engine()
-        dut, engine = self._dut, _Engine()
+            return FioIdentity()
+        dut, engine = self._dut, FioIdentity()
 
         def read() -> None:
             nonlocal engine
             with temporary_folder() as evidence:
-                engine = _Engine(version=fio_version(evidence))
+                engine = FioIdentity(version=fio_version(evidence))
                 if dut.array is not None or not Path(dut.path).exists():  # the run creates it
                     return
                 engines = io_engines(self._options.engine)
                 usable = choose_io_engine(dut.path, dut.logical_sector_bytes, evidence, engines, engine.version)
-                engine = _Engine(version=engine.version, io_engine=usable)
+                engine = FioIdentity(version=engine.version, io_engine=usable)
 
         if self._accepted("host", "fio", read):
             self._add("host", "fio", f"{engine.version}, {engine.io_engine or 'target not created yet'}")

@@ -84,6 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     _resume(add("resume", help="continue a run that stopped for any reason"))
     _stop(add("stop", help="ask a run to stop after its current point or sample"))
     _status(add("status", help="show the state of runs"))
+    _bundle(add("bundle", help="pack a run and the facts of this host, for a report of a fault"))
     for name in registries.VERBS:
         registries.load(registries.VERBS, name)(add)
     return parser
@@ -116,6 +117,22 @@ def _check(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("options of the run")
     _target_options(options)
     _purge_method(options)
+
+
+def _bundle(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Packs a run, and the facts of this host, into one file: for a report of a fault. assess, report and compare "
+        "read it like a run folder."
+    )
+    parser.set_defaults(verb=_verb("bundle:bundle_run"))
+    parser.add_argument("run", metavar="RUN", type=_path, help="a run folder, or its archive")
+    parser.add_argument("--to", metavar="FILE", type=_path, help="the bundle, FILE.tar.xz (default: RUN-bundle.tar.xz)")
+    parser.add_argument(
+        "--mask",
+        action="store_true",
+        help="replace serial numbers, models, firmware, host, persons, notes, addresses and folders by placeholders, "
+        "and leave out the reports",
+    )
 
 
 def _host(parser: argparse.ArgumentParser) -> None:
