@@ -296,13 +296,14 @@ class Store:
         A unit that was tested with several specifications of the test has a row for each.  Raises as ``spread`` does.
         """
         unit, steady = (RUN.c.serial, RUN.c.spec_sha256), FIGURE.c.steady.label(_STEADY)
-        query: Select[Any] = select(METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, *unit)
-        query = query.add_columns(func.avg(FIGURE.c.value).label("mean"), func.count().label("runs"))
-        query = query.add_columns(steady, func.max(FIGURE.c.value).label(_GREATEST))
+        query: Select[Any] = select(FIGURE.c.metric_id, *unit, func.avg(FIGURE.c.value).label("mean"))
+        query = query.add_columns(func.count().label("runs"), steady, func.max(FIGURE.c.value).label(_GREATEST))
         query = _steady(query, metric).where(RUN.c.model == model, RUN.c.serial != "")
-        query = query.group_by(METRIC.c.id, *unit, FIGURE.c.steady)
+        means = _filtered(query, where).group_by(FIGURE.c.metric_id, *unit, FIGURE.c.steady).subquery()
+        number, serial, spec, *values = means.c
+        named = select(METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit, serial, spec, *values)
         with self._reading() as connection:
-            found = connection.execute(_filtered(query, where).order_by(METRIC.c.id, *unit))
+            found = connection.execute(named.join(METRIC, METRIC.c.id == number).order_by(number, serial, spec))
             names, rows = _without_checks(found)
             if not rows:
                 models = connection.execute(select(RUN.c.model).distinct().order_by(RUN.c.model)).scalars().all()
