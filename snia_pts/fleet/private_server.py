@@ -93,7 +93,7 @@ class PrivateServer:
         self._call("pg_ctl", f"--pgdata={self._data}", "--mode", mode, "stop")
 
     def kill(self) -> None:
-        """Kill the server and its processes (SIGKILL), and wait until they are gone."""
+        """Kill the server and its processes (SIGKILL), and wait at most two minutes for the end of each."""
         with self._process() as process:
             if process is None:
                 return

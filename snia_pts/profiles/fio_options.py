@@ -1,8 +1,8 @@
 """The fio options that a profile may set: options that shape I/O, and name no file, program or address.
 
 The range, duration, block size, threads and queue depth of a workload are keys of the profile, in the terms of the
-standard.  Options on which the results depend (a new seed each time, all response times, the target's path) are set by
-the suite.
+standard.  The suite sets the path of the target, a new seed for each point (unless the profile has ``randrepeat``), and
+that all response times are measured (unless it has ``gtod_reduce``).
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ _REJECTED = {
     "blocksize": "use the workload's block_size",
     "bssplit": "give the shares as the workload's block_size, for example 4 KiB/60:64 KiB/40",
     "bsrange": "give its sizes as shares of the workload's block_size, for example 4 KiB/50:8 KiB/50",
-    "bs_unaligned": "a workload has one block size",
-    "bs_is_seq_rand": "a workload has one block size",
+    "bs_unaligned": "use the workload's block_size",
+    "bs_is_seq_rand": "use the workload's block_size",
     "rw": "use access, read_percent and order",
     "readwrite": "use access, read_percent and order",
     "rwmixread": "use the workload's read_percent",
@@ -109,7 +109,7 @@ _REJECTED = {
     "filename": "the target is given on the command line",
     "directory": "the target is given on the command line",
     "ioscheduler": "use an axis with the key host.scheduler, which sets, verifies and restores it",
-    "fsync_on_close": "end_fsync does the same",
+    "fsync_on_close": "use end_fsync, which syncs once at the end",
     "latency_target": "fio would change the queue depth, which the workload sets",
     "verify": "the suite measures and does not verify data",
     "group_reporting": "the suite always reports all threads together",

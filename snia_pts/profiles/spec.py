@@ -86,7 +86,9 @@ class Workload:
         if self.fio.get("gtod_reduce", 0) in (1, "1") and (
             self.ramp_seconds or self.sample_seconds or self.fio.keys() & {"fsync", "fdatasync", "end_fsync"}
         ):
-            raise ValueError("no ramp_seconds, sample_seconds, fsync or fdatasync with gtod_reduce: they need times")
+            raise ValueError(
+                "no ramp_seconds, sample_seconds, fsync, fdatasync or end_fsync with gtod_reduce: they need times"
+            )
 
     def _require_files(self) -> None:
         """Raise ValueError for several files of a workload that cannot have them."""

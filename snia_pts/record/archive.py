@@ -215,13 +215,13 @@ def remove_packed(folder: Path, archive: Path) -> None:
 
     The journal is removed first, so that a partly removed folder is not taken for a run.  The call can be killed and
     repeated.  Raises FolderKept, before removing anything, if the folder contains something that is not in the archive,
-    or if a batch or suite lists it: resume would repeat that test if the folder were missing.
+    or if it is in the folder of a suite or batch: resume would repeat its test if the folder were missing.
     """
     if not os.path.lexists(folder):
         return
     for name in _LISTS_OF_TESTS:
         if os.path.lexists(folder.parent / name):
-            reason = f"{name} of {folder.parent} lists its test; without it, resume would repeat the test"
+            reason = f"{folder.parent} has a {name}; without the folder, resume would repeat its test"
             raise FolderKept(path=folder, reason=reason, hint=f"Keep it there; the run is in {archive}, too.")
     with keep_folder_open(folder):
         content, packed = folder_content(folder), _compare(folder, archive)

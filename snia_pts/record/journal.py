@@ -48,9 +48,9 @@ _REMEDIES = {
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM and SIGHUP inside the block, whichever thread receives them; they are handled after it.
+    """Keep the handlers of SIGINT, SIGTERM and SIGHUP from interrupting the block.
 
-    Python runs their handlers in the main thread, so in another thread no handler interrupts the block.
+    If the block is in the main thread, they run after it; if it is in another thread, at once, in the main thread.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:

@@ -129,9 +129,9 @@ USUAL = ("rst", "pdf", "html", "xlsx")
 def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
     """Write the report on ``result`` into ``folder``; return the files (or the folder of tables) by format.
 
-    Page formats include their figures, in ``figures/``.  The same result gives the same bytes.  Raises ReportError if a
-    format is unknown, a file cannot be written, or a page differs from its planned layout; existing files are then
-    unchanged.
+    Page formats include their figures, in ``figures/``.  The same result gives the same bytes.  Before it
+    writes, it raises ReportError if a format is unknown, a page differs from its planned layout, or a file of the user
+    is in the way.  If a file cannot be written (ReportError), the files before it are already replaced.
     """
     if unknown := [name for name in formats if name not in known_formats()]:
         raise ReportError(reason=f"unknown format {', '.join(unknown)}; formats: {', '.join(known_formats())}")

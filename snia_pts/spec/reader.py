@@ -282,7 +282,7 @@ def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> I
 
 
 def _latitude(leaf: _Leaf, key: str) -> str:
-    """Return the latitude that the standard leaves the operator; empty if the value is required."""
+    """Return the range that the operator may choose from, or that the value is only recommended; else empty."""
     if leaf.bounds is not None and leaf.binding == "required":
         return f" (the operator may choose {format_value(list(leaf.bounds), key).replace(', ', ' to ')})"
     return f" ({leaf.binding})" if leaf.binding == "recommended" else ""

@@ -21,7 +21,7 @@ from .run_status import RunStatus, State, read_statuses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriveStatus:
-    """The state of a drive of a batch: that of the test that runs, or else of the first that is not finished.
+    """The state of a drive of a batch: that of its test in progress, else of its first unfinished or its last test.
 
     ``process`` is its process, 0 if there is none.  ``most_seconds_left`` is None if the time left is not known, as for
     a simulated drive.
@@ -110,7 +110,7 @@ def _status(
 
 
 def batch_lines(batch: BatchFolder, drives: Sequence[DriveStatus]) -> Iterator[str]:
-    """Yield a line per drive, then the command that continues those that stopped."""
+    """Yield a line per drive, the counts, and the command that continues stopped drives and starts the others."""
     width = max(len(Path(drive.run).name) for drive in drives)
     for drive in drives:
         where = ", ".join(filter(None, (drive.test, drive.position)))

@@ -38,7 +38,7 @@ def run_one(arguments: argparse.Namespace) -> int:
 
 
 def run_or_plan(options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Run, or plan, the test of these options, and print the result; start it on several targets as a batch."""
+    """Run, or plan, the test of these options, and print the result; with --detach, start it as a batch."""
     if arguments.detach or len(arguments.targets) > 1:
         return start_batch((options,), arguments, suite=False)
     if arguments.plan:
@@ -63,7 +63,7 @@ def run_all(arguments: argparse.Namespace) -> int:
 def run_or_plan_all(options: Sequence[RunOptions], arguments: argparse.Namespace) -> int:
     """Run, or plan, the tests of these options one after the other, and print the results.
 
-    Starts them on several targets as a batch.
+    With --detach, starts them as a batch.
     """
     if arguments.detach or len(arguments.targets) > 1:
         return start_batch(options, arguments, suite=True)
