@@ -180,6 +180,7 @@ def test_an_array_is_checked_member_by_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The purge methods and settings of each member have its path; nothing is created."""
+    need_program("mdadm", "mdadm")
     monkeypatch.setattr("snia_pts.arrays.setup.require_driver", lambda _: None)
     with loops(tmp_path, 16 * MIB, 16 * MIB, 16 * MIB) as members:
         target = write_array_file(tmp_path, members)
