@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from http import HTTPStatus
+
 from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,10 +16,12 @@ from .feed import Feed
 from .login import Login
 from .metrics_route import router as metrics_router
 from .pages import PAGE_ROUTES, Pages
+from .problem import problem_response
 from .problem_pages import ProblemPages
 from .snapshots import Snapshots
 from .source import Source
 
+_LOGGER = logging.getLogger(__name__)
 #: Nothing is loaded from elsewhere, nothing in a page is a script, and no page can be framed.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -57,9 +62,36 @@ def make_application(source: Source, access: Access | None = None) -> FastAPI:
         application.include_router(Login(access).router)
         application.include_router(api_router(source, snapshots, feed, access.users))
         application.add_middleware(AccessControl, access=access, routes={**PAGE_ROUTES, **ROUTES})
+    application.add_middleware(UnexpectedErrors)
     application.add_middleware(ProblemPages, page=pages.problem_page)
     application.add_middleware(SafeHeaders)
     return application
+
+
+class UnexpectedErrors:
+    """Answers a request that fails unexpectedly; only the log has the cause."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        started = scope["type"] != "http"
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except Exception:
+            if started:
+                raise
+            _LOGGER.exception("%s %s failed", scope["method"], scope["path"])
+            hint = "The cause is in the log of the server."
+            answer = problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed unexpectedly.", hint)
+            await answer(scope, receive, send)
 
 
 class SafeHeaders:

@@ -303,6 +303,20 @@ def test_a_run_in_progress_is_stopped(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_stopped_run_is_resumed(runs: Path, tmp_path: Path) -> None:
+    """It finishes; a second request is a conflict, meanwhile and afterwards."""
+    shutil.copytree(runs / "stopped", tmp_path / "run")
+    with TestClient(make(tmp_path, tmp_path / "users.json"), base_url=ORIGIN) as client:
+        answer = client.post(f"{PREFIX}/runs/run/resume", json={}, headers=OWN)
+        problem(client.post(f"{PREFIX}/runs/run/resume", json={}, headers=OWN), 409)
+        list(pts.follow(tmp_path / "run"))
+        problem(client.post(f"{PREFIX}/runs/run/resume", json={}, headers=OWN), 409)
+
+    assert (answer.status_code, answer.json()) == (200, {"detail": "it continues"})
+    assert pts.load(tmp_path / "run").ending == "finished"
+
+
+@pytest.mark.long
 def test_a_run_is_submitted_and_followed_to_its_end(client: TestClient, runs: Path) -> None:
     """A program needs nothing but the API: it starts a simulated run, and sees its states until the last one."""
     request = {"test": "iops", "target": "sim:enterprise-nvme"}

@@ -29,7 +29,7 @@ from snia_pts.store.store import Store
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
 from snia_pts.web.api import add_error_answers
-from snia_pts.web.application import CONTENT_SECURITY_POLICY, SafeHeaders, make_application
+from snia_pts.web.application import CONTENT_SECURITY_POLICY, HEADERS, SafeHeaders, make_application
 from snia_pts.web.feed import Feed
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.model import DriveView, Request, Snapshot
@@ -501,6 +501,29 @@ class _Failing(FolderSource):
     def snapshot(self) -> Snapshot:
         """Fail."""
         raise LabError(url="lab", reason="the server does not answer")
+
+
+class _Broken(FolderSource):
+    """A source with a mistake in its code."""
+
+    def snapshot(self) -> Snapshot:
+        """Fail."""
+        raise RuntimeError("private detail")
+
+
+def test_an_unexpected_failure_is_in_the_log_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A browser gets a page, a program a problem document, both with the headers of all answers."""
+    with TestClient(make_application(_Broken(tmp_path))) as client:
+        page, document = (client.get("/", headers={"Accept": kind}) for kind in ("text/html", "application/json"))
+
+    for answer in (page, document):
+        assert answer.status_code == 500
+        assert "private detail" not in answer.text
+        assert "The server failed unexpectedly" in answer.text
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert page.headers["content-type"].startswith("text/html")
+    assert document.headers["content-type"].startswith("application/problem+json")
+    assert caplog.text.count("RuntimeError: private detail") == 2
 
 
 def test_a_source_that_fails_has_a_page(tmp_path: Path) -> None:
