@@ -11,6 +11,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from ..errors import RecordError, SniaPtsError, UsageError
+from ..files import create_file
 from ..lab.fio.probe import fio_version
 from ..lab.host.platform import read_platform
 from ..record.archive import SUFFIX, folder_content, opened, pack
@@ -59,7 +60,8 @@ def bundle(path: str | os.PathLike[str], to: str | os.PathLike[str], *, masked: 
         shutil.copytree(folder.path, copy.path)
         removed = _mask(copy, Path(path)) if masked else ()
         facts = _host_facts(scratch, masked=masked)
-        (copy.path / HOST_NAME).write_text(json.dumps(json_values({**facts, "removed": removed}), indent=1) + "\n")
+        document = json.dumps(json_values({**facts, "removed": removed}), indent=1)
+        create_file(copy.path / HOST_NAME, f"{document}\n".encode())
         return Bundle(path=target, sha256=pack(copy.path, target), removed=removed)
 
 

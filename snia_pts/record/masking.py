@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from ..files import create_file, remove
 from ..model.array import Member
 from ..model.dut import Dut
 from ..results.result import RunFacts
@@ -55,9 +56,9 @@ def mask(folder: RunFolder, facts: RunFacts) -> tuple[str, ...]:
     for path in (path for path in kept if path in (folder.journal, folder.result)):
         text = with_digests.sub(lambda found: digests.get(found[0], found[0]), replace(texts[path]))
         _write(path, text)
-    folder.journal.write_bytes(b"".join(_with_checksums(folder.journal.read_bytes())))
+    create_file(folder.journal, b"".join(_with_checksums(folder.journal.read_bytes())), replace=True)
     for path in removed:
-        path.unlink()
+        remove(path)
     return tuple(str(path.relative_to(folder.path)) for path in removed)
 
 
@@ -68,7 +69,7 @@ def _read(path: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     content = text.encode("utf-8", "surrogateescape")
-    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    create_file(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content, replace=True)
 
 
 def _with_checksums(journal: bytes) -> Iterator[bytes]:
