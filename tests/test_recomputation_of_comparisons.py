@@ -220,9 +220,24 @@ def _cells(again: list[Figure | None]) -> list[Expected]:
         is_marked = not math.isnan(low) and not low <= 0 <= high
         cells += [*_values([other]), _marked(percent) if is_marked else percent]
         if len(again) == 2:
-            cells.append("n/a" if math.isnan(low) else text("{} .. {}", low, high))
+            cells.append(_without_interval(first, other) if math.isnan(low) else text("{} .. {}", low, high))
     known = [number for number in _values(again) if not math.isnan(number)]
     return cells if len(again) == 2 else [*cells, float(np.median(known)), _spread(known)]
+
+
+def _without_interval(first: Figure | None, other: Figure | None) -> Any:
+    """Return the check of the cell of two figures between which there is no interval."""
+    if first is None or other is None:
+        return "n/a"
+    count = min(len(first.rounds), len(other.rounds))
+    reasons = {"no interval"}
+    if 0 < count < 3:
+        reasons = {f"{count} {noun}{'s' if count > 1 else ''}: no interval" for noun in ("round", "repeat")}
+
+    def check_reason(cell: str) -> None:
+        assert cell in reasons
+
+    return check_reason
 
 
 def _marked(percent: float) -> Any:
