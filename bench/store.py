@@ -9,12 +9,11 @@ PostgreSQL server, which does not sync its files, if that is chosen, and prints:
   with other starts, units, firmwares and scattered figures: the size, and the CPU time of this process for the newest
   runs, a trend, a spread, and the judgement of a new run.
 
-Measured on two busy cores: 1000 runs added, 5.2 ms CPU each beyond reading and judging with SQLite, 8.1 to 11.0 ms with
-PostgreSQL; of all again none changed.  With 10 000 runs (1 633 332 figures; 129 MB with SQLite, 268 with PostgreSQL),
-the CPU time of this process with SQLite and with PostgreSQL: 1.7 and 2.0 ms for the newest runs, 8.5 and 4.2 ms for a
-trend, 38.9 and 10.3 ms for a spread of one metric at 56 points over 30 units, 4.1 and 7.6 ms for the judgement of a new
-run.  With about 20 processes on the two cores, SQLite needed 7.9 ms to add a run, and 2.9, 12.4, 71.6 and 5.8 ms for
-the four queries.  At the same bytes a run, 1 M runs need 13 GB with SQLite and 27 GB with PostgreSQL.
+Measured on two busy cores: runs added, 6.2 to 6.6 ms CPU each beyond reading and judging with SQLite, 10.6 to 13.4 ms
+with PostgreSQL; of all again none changed.  With 10 000 runs (1 633 332 figures; 146 MB with SQLite, 341 with
+PostgreSQL), the CPU time of this process with SQLite and with PostgreSQL: 1.1 and 1.5 ms for the newest runs, 10.8 and
+5.0 ms for a trend, 48 and 13 ms for a spread of one metric at 56 points over the units of a model, 3.8 and 6.7 ms for
+the judgement of a new run.  At the same bytes a run, 1 M runs need 15 GB with SQLite and 34 GB with PostgreSQL.
 """
 
 from __future__ import annotations
