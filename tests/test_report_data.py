@@ -30,7 +30,7 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
-from snia_pts.report.writing import forget, replace_files
+from snia_pts.report.writing import remove_report, replace_files
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
@@ -534,7 +534,7 @@ def test_nothing_is_written_through_a_symlink(inside: str, formats: tuple[str, .
     (place / inside).symlink_to(elsewhere)
     with pytest.raises(ReportError, match=f"{inside} is a symlink"):
         write(samples.iops_result(stop_after=60), place, formats)
-    forget(place)
+    remove_report(place)
     assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"mine.csv": "mine", "mine.svg": "mine"}
 
 
@@ -568,7 +568,7 @@ def test_an_earlier_report_is_removed_completely(tmp_path: Path) -> None:
     write(result, tmp_path, ("rst",))
     assert (tmp_path / "report.ocp.jsonl").exists()
     assert (tmp_path / "tables/run.csv").exists()
-    forget(tmp_path)
+    remove_report(tmp_path)
     assert files_in(tmp_path) == dict.fromkeys(KEPT, b"mine")
 
 
@@ -592,7 +592,9 @@ def test_a_file_of_the_user_is_not_replaced(name: str, formats: tuple[str, ...],
 
 
 @pytest.mark.long_but_first
-@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(), folder, ("rst", "csv", "json"))])
+@pytest.mark.parametrize(
+    "again", [remove_report, lambda folder: write(samples.iops_result(), folder, ("rst", "csv", "json"))]
+)
 @pytest.mark.parametrize("name", ["tables/run.csv", "report.rst", "report.json", "SHA256SUMS"])
 def test_a_report_file_that_was_edited_is_kept(name: str, again: Callable[[Path], object], tmp_path: Path) -> None:
     """The next report, or a resume, names the conflicting file before it writes or removes anything."""
@@ -610,7 +612,7 @@ def test_a_conflicting_file_is_reported_before_a_resume(tmp_path: Path) -> None:
     (tmp_path / "report.pdf").write_text("mine")
     before = files_in(tmp_path)
     with pytest.raises(ReportError, match=r"report\.pdf was not written by snia-pts"):
-        forget(tmp_path)
+        remove_report(tmp_path)
     assert files_in(tmp_path) == before
 
 
@@ -629,7 +631,9 @@ def test_other_formats_keep_an_edited_report_and_the_list_of_files(tmp_path: Pat
     subprocess.run(["sha256sum", "--check", "--quiet", "report.sha256"], cwd=tmp_path, check=True)
 
 
-@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))])
+@pytest.mark.parametrize(
+    "again", [remove_report, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))]
+)
 @pytest.mark.parametrize("command", ["sha256sum *.csv >SHA256SUMS", "sha256sum notes.csv >>SHA256SUMS"])
 def test_checksums_of_the_user_do_not_mark_files_as_the_reports(
     command: str, again: Callable[[Path], object], tmp_path: Path
@@ -684,7 +688,7 @@ def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, mo
             write(samples.iops_result(stop_after=120), tmp_path, ("csv",))
     assert len(written) == 3
     write(samples.iops_result(stop_after=200), tmp_path, ("csv",))
-    forget(tmp_path)
+    remove_report(tmp_path)
     assert files_in(tmp_path) == {}
 
 

@@ -31,7 +31,7 @@ from snia_pts.record.result_xml import chunks, differences, result_xml, stored_v
 from snia_pts.results.result import TestResult
 from snia_pts.runner.verification import check_evidence
 from snia_pts.spec import SPEC_TYPES, DemandSpec
-from snia_pts.spec.reader import SPECS, numbers, read_specification
+from snia_pts.spec.reader import SPECS, read_specification, spec_values
 from tests import samples
 from tests.command_line import ROOT
 from tests.drives import special
@@ -308,10 +308,10 @@ def test_the_end_of_a_saturation_is_stored() -> None:
 def test_every_number_of_the_specification_is_stored_once(test: str) -> None:
     """Keys are those of specs/, and a named entry of a list has its name as the key."""
     spec = read_specification(test, "2.0.2", "client").spec
-    selected = [key for key, _ in numbers(spec)]
+    selected = [key for key, _ in spec_values(spec)]
 
     assert len(set(selected)) == len(selected)
-    assert dict(numbers(spec))["setup.active_range_percent"] == "75"
+    assert dict(spec_values(spec))["setup.active_range_percent"] == "75"
     assert ("patterns.oltp.read_percent" in selected) == (test in ("wsat", "dirth"))
     assert ("groups.sequence.AG 2.seconds" in selected) == (test == "xsr")
 

@@ -27,7 +27,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import RecordError
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
-from snia_pts.report import DATA_OUTPUTS, OUTPUTS, places
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, report_paths
 from snia_pts.spec import SPEC_TYPES
 from tests.run_folders.make import HERE, RUNS, add_runs, expected, stored_runs, summarize
 
@@ -156,7 +156,7 @@ def test_a_stored_run_is_reported(
     assert before
     for result, content in before.items():
         assert result.read_bytes() == content
-        assert [path for path in places(result.parent, _FORMATS).values() if not path.exists()] == []
+        assert [path for path in report_paths(result.parent, _FORMATS).values() if not path.exists()] == []
 
 
 @pytest.mark.parametrize("name", stored_runs())

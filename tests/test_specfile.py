@@ -608,7 +608,7 @@ def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
             "setup.active_range_percent: expected a value for the class enterprise",
             "setup.active_range_percent: None: expected a whole number",
             "setup.data_pattern: 'random': expected a table with a value and its clause",
-            "preconditioning.capacities: expected the clause it follows",
+            "preconditioning.capacities: expected the clause of the standard that the value follows",
             "preconditioning.block_size_kib: binding 'perhaps': expected required, recommended or operator",
             "rounds.point_seconds.source: unknown key",
             "rounds.maximum: -1: expected a number of at least 1",

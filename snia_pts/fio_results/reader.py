@@ -1,4 +1,4 @@
-"""Convert the results of fio to a run: its facts, its points as rounds, and warnings about missing information."""
+"""Convert the results of fio to a run: its facts, the repeats of its points as rounds, and warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .document import has_json, read_documents
 from .jobs import JobResult, jobs_of
 from .normal_output import read_normal_output
 from .points import Arrangement, Key, arrange
-from .steady_state import rule
+from .steady_state import steady_state_rule
 
 _MAX_NAMED = 4
 _UNKNOWN = (
@@ -73,7 +73,7 @@ def _device(jobs: Sequence[JobResult], files: Sequence[str]) -> Dut:
     disks = {job.disks: job for job in jobs if job.disks}
     if len(disks) > 1:
         raise _mixture("disks", [" and ".join(names) for names in disks], disks.values(), files)
-    # Jobs without a file name are of the same target if they have the same disk.
+    # Jobs without a file name have the same target as the others if their disk is the same.
     targets = {target: job for job in jobs for target in job.targets or ([] if job.disks else [""])} or {"": jobs[0]}
     folders = {posixpath.dirname(target) for target in targets}
     if len(targets) > 1 and (len(folders) > 1 or folders & {"/dev", ""} or any(":" in target for target in targets)):
@@ -101,7 +101,7 @@ def _mixture(what: str, names: Sequence[str], jobs: Iterable[JobResult], files: 
     first, other = list(jobs)[:2]
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     reason = f"the results are of several {what}: {names[0]} ({files[first.file]}), {names[1]}{more}"
-    return ImportRejected(path=files[other.file], reason=reason, hint="Import the files of each device by themselves.")
+    return ImportRejected(path=files[other.file], reason=reason, hint="Import the files of each device separately.")
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------
@@ -175,12 +175,12 @@ def _warnings(arrangement: Arrangement) -> Iterator[RunWarning]:
     """Yield what the files do not state, and the notes on jobs, each with its points."""
     yield RunWarning(what="state of the device", detail=_STATE)
     yield RunWarning(what="missing in the files", detail=_UNKNOWN)
-    repeats, needed, count = arrangement.spec.repeats, rule().window_rounds, len(arrangement.jobs)
+    repeats, needed, count = arrangement.spec.repeats, steady_state_rule().window_rounds, len(arrangement.jobs)
     if repeats < needed:
         detail = f"not judged: each point was measured {counted(repeats, 'time')}, and a window has {needed} rounds"
         yield RunWarning(what="steady state", detail=detail)
     if repeats > 1:
-        detail = f"each point was measured {repeats} times; these count as rounds of one device, in the order of time"
+        detail = f"each point was measured {repeats} times; these count as rounds of one device, in chronological order"
         yield RunWarning(what="rounds", detail=f"{detail} (the files do not state its serial number)")
     if repeats > 1 and any(side.percentiles_ns for job in _all_jobs(arrangement) for side in (job.read, job.write)):
         yield RunWarning(
@@ -235,13 +235,13 @@ def _steps(arrangement: Arrangement, dut: Dut, imported: Imported) -> Iterator[t
 
 
 def _measurement(job: JobResult, stimulus: Stimulus, imported: Imported) -> Measurement:
-    copy, has_transfers = imported.files[job.file], job.figures is None
+    copy, has_counts = imported.files[job.file], job.figures is None
     is_json = copy.name.endswith(".json")
     return Measurement(
         stimulus=stimulus,
         seed=0,
-        read=job.read if has_transfers else NO_TRANSFERS,
-        write=job.write if has_transfers else NO_TRANSFERS,
+        read=job.read if has_counts else NO_TRANSFERS,
+        write=job.write if has_counts else NO_TRANSFERS,
         timing=UNTIMED,
         evidence=copy.name.removesuffix(".json") if is_json else "",
         evidence_sha256=copy.sha256 if is_json else "",

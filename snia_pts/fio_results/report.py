@@ -15,7 +15,7 @@ from ..report.header import Rows, pattern
 from ..report.pages import Page, Prose
 from ..report.tables import NOT_APPLICABLE, Column, Table, aligned
 from ..units import counted
-from .steady_state import PointSteadyState, rule, steady_states
+from .steady_state import PointSteadyState, steady_state_rule, steady_states
 
 _PERCENTS = (50.0, 90.0, 99.0, *NINES)
 _PERCENTILES = (
@@ -55,15 +55,16 @@ def setup(result: ProfileResult) -> Rows:
 
 def _verdict(judged: list[PointSteadyState]) -> Prose:
     steady = sum(point.determination.steady for point in judged)
-    text = f"{steady} of {counted(len(judged), 'point')} steady in the last {rule().window_rounds} rounds"
+    text = f"{steady} of {counted(len(judged), 'point')} steady in the last {steady_state_rule().window_rounds} rounds"
     return Prose(text=text, kind="good" if steady == len(judged) else "bad")
 
 
 def _steady_page(judged: list[PointSteadyState]) -> Page:
+    rule = steady_state_rule()
     text = (
-        f"By the rule of PTS 2.0.2: the range of the last {rule().window_rounds} rounds is at most "
-        f"{rule().data_excursion_percent:g} % of their average, and their best fit rises or falls by at most "
-        f"{rule().slope_excursion_percent:g} %. Each point is judged by itself, on IOPS of random and MB/s of "
+        f"By the rule of PTS 2.0.2: the range of the last {rule.window_rounds} rounds is at most "
+        f"{rule.data_excursion_percent:g} % of their average, and their best fit rises or falls by at most "
+        f"{rule.slope_excursion_percent:g} %. Each point is judged by itself, on IOPS of random and MB/s of "
         "sequential access. The rounds are the repeats of the points, in the order of the times in the files."
     )
     return Page(title="Steady State", blocks=(_verdict(judged), Prose(text=text), _table(judged)), flows=True)
@@ -92,8 +93,8 @@ def _table(judged: list[PointSteadyState]) -> Table:
         Column(heading="Judged on", width=10),
         Column(heading="Rounds", align="right", width=10),
         Column(heading="Average", align="right", width=12),
-        Column(heading=f"Range (%), at most {rule().data_excursion_percent:g}", align="right", width=12),
-        Column(heading=f"Slope (%), at most {rule().slope_excursion_percent:g}", align="right", width=12),
+        Column(heading=f"Range (%), at most {steady_state_rule().data_excursion_percent:g}", align="right", width=12),
+        Column(heading=f"Slope (%), at most {steady_state_rule().slope_excursion_percent:g}", align="right", width=12),
         Column(heading="Steady", width=10),
     )
     averages = aligned([point.determination.average for point in judged])

@@ -24,7 +24,7 @@ class PointSteadyState:
 
 
 @cache
-def rule() -> SteadyStateRule:
+def steady_state_rule() -> SteadyStateRule:
     """Return the rule of the IOPS test in PTS 2.0.2: window and excursions."""
     spec = read_specification("iops", "2.0.2", "enterprise").spec
     if not isinstance(spec, IopsSpec):
@@ -35,8 +35,8 @@ def rule() -> SteadyStateRule:
 def steady_states(result: TestResult) -> Iterator[PointSteadyState]:
     """Yield the determination of every point with enough rounds."""
     for loop in result.loops:
-        rounds = loop.complete[-rule().window_rounds :]
-        if len(rounds) < rule().window_rounds:
+        rounds = loop.complete[-steady_state_rule().window_rounds :]
+        if len(rounds) < steady_state_rule().window_rounds:
             continue
         measurements = [measured_round.measurements[0] for measured_round in rounds]
         metric: MetricName = "mb_per_second" if measurements[0].stimulus.access == "SEQ" else "iops"
@@ -44,5 +44,5 @@ def steady_states(result: TestResult) -> Iterator[PointSteadyState]:
         yield PointSteadyState(
             point=loop.part,
             metric=metric,
-            determination=determine(values, rule(), first_round=rounds[0].number),
+            determination=determine(values, steady_state_rule(), first_round=rounds[0].number),
         )

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own in a folder, for the lab of one machine; only its user and root can connect."""
+"""A PostgreSQL server for the lab of one machine, in a folder; only the user who runs it and root can connect."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .connection import connection_parameters
 
 #: The superuser of the server, and the name of the database of the lab.
 _ROLE = DATABASE = "lab"
-#: Where Debian and Ubuntu, and the packages of the PostgreSQL project for others, have the programs of a server.
+#: The folders of a server's programs on Debian and Ubuntu, and in the PostgreSQL project's packages for other systems.
 _PROGRAM_FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 _INSTALL = "Install it (Debian, Ubuntu: apt install postgresql; Fedora: dnf install postgresql-server)."
-#: The package of the server makes this user; root starts the server as this one, because it refuses to run as root.
+#: The package of the server makes this user.  The server refuses to run as root, so root starts it as this user.
 _SERVER_USER = "postgres"
-#: The path of a socket has at most 107 bytes, .s.PGSQL.5432 among them, and is a word of the server's options.
+#: The path of the socket, which ends in /.s.PGSQL.5432, may have 107 bytes, and it is one word of the server's options.
 _FOLDER = re.compile(r"/[\w./+-]{1,90}", re.ASCII)
 _PROGRAM_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateServer:
-    """A server with its data and its socket in ``folder``, an absolute path; ``settings`` are further ones."""
+    """A server whose data and socket are in ``folder``, an absolute path; ``settings`` are added to the usual ones."""
 
     folder: Path
     settings: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class PrivateServer:
         """Return the server in a folder, which may not exist yet.  Raises UsageError."""
         path = folder.absolute()
         if not _FOLDER.fullmatch(str(path)):
-            hint = "Give one of at most 90 letters, digits and ./_+-, because a socket is in it."
+            hint = "Give one of at most 90 letters, digits and ./_+-, because the path of its socket is limited."
             raise UsageError(detail=f"{path} cannot be the folder of a server.", hint=hint)
         return cls(path)
 
@@ -66,8 +66,8 @@ class PrivateServer:
             return process is not None
 
     def create(self) -> None:
-        """Create the folder and the data of the server.  Raises HostFailed, RunFolderError, and ToolMissing first."""
-        program("initdb")
+        """Create the folder and the data of the server.  Raises HostFailed, RunFolderError and ToolMissing."""
+        program_path("initdb")
         require_empty(self.folder)
         try:
             require_private(self.folder, parent=True)
@@ -87,9 +87,9 @@ class PrivateServer:
         self._call("pg_ctl", f"--pgdata={self._data}", "--wait", f"--log={self._log}", f"--options={options}", "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop the server: ``fast`` ends its connections, ``immediate`` is a crash with a message."""
+        """Stop the server: ``fast`` ends its connections, ``immediate`` does not shut it down cleanly."""
         if not self.is_running:
-            raise NotRunning(path=str(self.folder), reason="no server of it runs", hint="snia-pts lab up starts it.")
+            raise NotRunning(path=str(self.folder), reason="its server does not run", hint="snia-pts lab up starts it.")
         self._call("pg_ctl", f"--pgdata={self._data}", "--mode", mode, "stop")
 
     def kill(self) -> None:
@@ -135,7 +135,8 @@ class PrivateServer:
     def _process(self) -> Iterator[tuple[int, int] | None]:
         """Yield the number and a pidfd of the server's first process; None if it does not run.
 
-        The file with its number stays after a crash; so it must be a process whose current folder has the data.
+        The number is read from a file that remains after a crash, so the process counts only if its current
+        folder is that of the data.
         """
         handle = None
         with suppress(FileNotFoundError, ProcessLookupError, ValueError, IndexError):
@@ -152,7 +153,7 @@ class PrivateServer:
 
     def _call(self, name: str, *words: str) -> None:
         """Run one of the server's programs, as the server's user.  Raises HostFailed and ToolMissing."""
-        argv: Sequence[str] = ("env", "--chdir=/", str(program(name)), *words)
+        argv: Sequence[str] = ("env", "--chdir=/", str(program_path(name)), *words)
         if os.geteuid() == 0:
             user, group = _server_user()
             argv = ("setpriv", f"--reuid={user}", f"--regid={group}", "--init-groups", "--", *argv)
@@ -168,7 +169,7 @@ class PrivateServer:
         return f"{self._log} has the messages of the server." if self._log.exists() else "Correct this, and try again."
 
 
-def program(name: str) -> Path:
+def program_path(name: str) -> Path:
     """Return the path of a program of the newest server that is installed; raises ToolMissing."""
     found = [path for folder in _PROGRAM_FOLDERS for path in Path("/").glob(f"{folder.removeprefix('/')}/{name}")]
     if found:

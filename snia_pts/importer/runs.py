@@ -138,7 +138,7 @@ def recognise(files: Sequence[SourceFile]) -> str:
     if len(set(names)) > 1:
         other = next(file for file, name in zip(files, names, strict=True) if name != names[0])
         reason = f"it is a result of another tool than {files[0].name}"
-        raise ImportRejected(path=other.name, reason=reason, hint="Import the files of each tool by themselves.")
+        raise ImportRejected(path=other.name, reason=reason, hint="Import the files of each tool separately.")
     return names[0]
 
 

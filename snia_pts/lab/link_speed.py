@@ -13,7 +13,7 @@ from .inventory import pci_function, read_link
 
 #: The assumed minimum write speed of a drive for sequential streams; the real one is unknown before a measurement.
 _MIN_MB_PER_SECOND = 500.0
-#: The assumed link if it is unknown: the fastest one with a known line code.
+#: The link that is assumed for a drive whose link is unknown: the fastest one with a known line code.
 _DEFAULT_LINK = ("pcie-5", 4)
 _GBIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?G")
 

@@ -10,7 +10,7 @@ import shtab
 from ..cli.parser import BASIC, TESTS, build_parser
 from ..lab.simulated.preset import preset_names
 from ..profiles.reader import builtin_profiles
-from ..spec.reader import numbers, read_specification
+from ..spec.reader import read_specification, spec_values
 from .pages import page_paths
 
 _TARGETS = {"bash": "_snia_pts_targets", "zsh": "_snia_pts_targets", "fish": "(_snia_pts_targets)"}
@@ -110,4 +110,4 @@ def _values(metavar: str, verbs: tuple[str, ...]) -> Iterator[str]:
 
 def _keys(test: str) -> Iterator[str]:
     spec = read_specification(test, "2.0.2", "enterprise").spec
-    yield from (f"{key}=" for key in dict.fromkeys(key for key, _ in numbers(spec)))
+    yield from (f"{key}=" for key in dict.fromkeys(key for key, _ in spec_values(spec)))

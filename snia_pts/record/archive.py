@@ -39,7 +39,7 @@ _CHUNK_BYTES = MIB
 _MAX_FILES, _MAX_BYTES, _MAX_HEADER_BYTES, _MEMORY_BYTES = 100_000, 64 * GIB, MIB, 128 * MIB
 #: Space that unpacking leaves free on the disk of temporary files.
 _RESERVE_BYTES = 256 * MIB
-#: Files in which ``record.suite`` and ``batch`` list the tests in the subfolders of a folder.
+#: Files that list the tests in the subfolders of their folder; ``record.suite`` and ``batch`` write them.
 _LISTS_OF_TESTS = ("suite.json", "batch.json")
 _HINT = "Restore it from a backup; its SHA-256 is in the store."
 _SPACE_HINT = "Free space for temporary files, or name another folder in the environment variable TMPDIR."
@@ -228,7 +228,9 @@ def remove_packed(folder: Path, archive: Path) -> None:
         for relative_path, _ in content:
             if not packed.get(relative_path):
                 reason = f"{relative_path} differs from the archive, or the archive does not contain it"
-                raise FolderKept(path=folder, reason=reason, hint=f"Keep or remove it; the run is in {archive}.")
+                raise FolderKept(
+                    path=folder, reason=reason, hint=f"Keep or remove {relative_path}; the run is in {archive}."
+                )
         subfolders = [folder / relative_path for relative_path, status in content if stat.S_ISDIR(status.st_mode)]
         for relative_path, status in content:
             if not stat.S_ISDIR(status.st_mode):

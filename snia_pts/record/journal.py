@@ -69,13 +69,13 @@ def _deferred() -> Iterator[None]:
         for number in _STOP_SIGNALS:
             handler = signal.getsignal(number)
             if handler not in (None, signal.SIG_IGN):
-                stack.callback(signal.signal, number, handler)  # also if a handler raises an exception meanwhile
+                stack.callback(signal.signal, number, handler)  # even if a deferred handler raises an exception
                 signal.signal(number, lambda number, _frame: received.append(number))
         yield
 
 
 class Journal:
-    """Appends entries; each is on stable storage when ``append`` returns, unless the journal is not ``durable``."""
+    """Appends entries; if ``durable``, each is on stable storage when ``append`` returns."""
 
     def __init__(self, path: Path, *, durable: bool = True, existing: bool = False) -> None:
         """Create a journal, or lock an ``existing`` one, which accepts entries only after ``continue_after``.
@@ -162,7 +162,7 @@ class Journal:
         if added < 0:
             raise OSError(errno.ENODATA, f"another process cut {counted(-added, 'byte')} from the journal")
         if added:
-            reason = f"another process added {counted(added, 'byte')} to the journal, which are removed again"
+            reason = f"another process added {counted(added, 'byte')} to the journal; the suite removes them"
             raise OSError(errno.EBUSY, reason)
 
     def close(self) -> None:

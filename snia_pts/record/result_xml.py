@@ -48,7 +48,7 @@ from ..results.limit_checks import judgements
 from ..results.result import Gap, Loop, Sampling, TestResult
 from ..results.warnings import run_warnings
 from ..spec import DemandSpec, Tracked
-from ..spec.reader import numbers
+from ..spec.reader import spec_values
 from ..text import printable
 
 FORMAT = 1
@@ -252,7 +252,7 @@ def _about(root: Element, about: Annotations) -> None:
 
 def _specification(root: Element, result: TestResult) -> None:
     element = _element(root, "specification", specification_attributes(result))
-    for key, value in numbers(result.facts.spec):
+    for key, value in spec_values(result.facts.spec):
         _element(element, "number", {"key": key, "value": value})
 
 

@@ -30,12 +30,12 @@ _LOGGER = logging.getLogger(__name__)
 #: Hint if files of a new report cannot be written.
 _NEW_FILES_HINT = "Name another folder with --out, remove what is in the way, or make room on the disk."
 #: The formats of every figure, both vector.
-FIGURE_FORMS = ("svg", "pdf")
+FIGURE_FORMATS = ("svg", "pdf")
 
 
 @dataclass(slots=True, kw_only=True)
 class RenderContext:
-    """The input of all page formats: the report, its RST, its figures by format and name; parsed once."""
+    """The input of all page formats: the report, its RST, which is parsed once, and its figures by format and name."""
 
     report: Report
     text: str
@@ -150,7 +150,7 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     replace_files(folder, files)
     if files:
         _LOGGER.info("report files written to %s: %s", folder, ", ".join(files))
-    return places(folder, formats)
+    return report_paths(folder, formats)
 
 
 def known_formats() -> tuple[str, ...]:
@@ -170,18 +170,18 @@ def _further_output(name: str, result: TestResult) -> bytes:
     return content
 
 
-def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
+def report_paths(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
     """Return the path of a report in ``folder`` by format: a file, or a folder of tables."""
     return {name: folder / _PATHS.get(name, f"report.{name}") for name in formats}
 
 
-def forget(folder: Path) -> None:
-    """Remove every file of an earlier report, because it is out of date, and no file of the user.
+def remove_report(folder: Path) -> None:
+    """Remove every file of an outdated report, but no file of the user.
 
     Raises ReportError before anything is removed if a file of the report was changed, because the next report could not
     replace it; and RunFolderError if a file cannot be removed.
     """
-    names = [path.name for path in places(folder, known_formats()).values() if path.name != _PATHS["csv"]]
+    names = [path.name for path in report_paths(folder, known_formats()).values() if path.name != _PATHS["csv"]]
     subfolders = [list_path(folder, f"{subfolder}/file") for subfolder in ("figures", _PATHS["csv"])]
     try:
         own = written(list_path(folder, "report"), (*names, CHECKSUMS_FILE))
@@ -199,7 +199,7 @@ def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str
     with isolated():
         from .figures.render import draw  # matplotlib reads its configuration when it is imported
 
-        figures = draw(report, FIGURE_FORMS)
+        figures = draw(report, FIGURE_FORMATS)
         context = prepare(report, figures)
         files = {f"{stem}.{name}": OUTPUTS[name](context) for name in OUTPUTS if name in formats}
     for form, drawn in figures.items():
@@ -220,9 +220,10 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
 
     With ``new``, none of them may exist, and if one cannot be written, all are removed again.
 
-    Each folder has a list of what was written there: other files of a report are removed from subfolders, those of the
-    user are neither replaced nor removed.  Raises ReportError, before anything is written, if a file of the user is in
-    the way or a subfolder is a symlink; and RunFolderError if root runs this and others may change the folder.
+    Each folder has a list of the files written there.  Listed files that are not in ``files`` are removed from the
+    subfolders; a file of the user is neither replaced nor removed.  Raises ReportError if a file cannot
+    be written, and, before any file is written, if a file of the user is in the way or a subfolder is a symlink; raises
+    RunFolderError if root runs this and others may change the folder.
     """
     require_private(folder)
     try:

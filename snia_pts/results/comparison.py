@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ..model.description import display_value
 from ..spec import Deviation, Spec, WriteSaturationSpec
 from ..spec.base import HOST
-from ..spec.reader import numbers
+from ..spec.reader import spec_values
 from ..units import counted, exact_capacity
 from .key_figures import Better, KeyFigure, key_figures, loop_points
 from .result import TestResult
@@ -383,10 +383,10 @@ def _numbers(result: TestResult) -> Iterator[tuple[str, str]]:
     """
     spec = result.facts.spec
     if spec.is_standard:
-        yield from numbers(spec)
+        yield from spec_values(spec)
         return
     yield spec.test, spec.name
-    yield from (entry for entry in numbers(spec) if entry[0].partition(".")[0] not in spec.uncompared)
+    yield from (entry for entry in spec_values(spec) if entry[0].partition(".")[0] not in spec.uncompared)
     for key, values in spec.compared_axes.items():
         if not key.startswith(HOST):
             yield f"axis {key}", ", ".join(map(str, values))

@@ -12,7 +12,7 @@ from ..model.description import NAMES, STATED, operator_value
 from ..model.measurement import Measurement
 from ..model.telemetry import IOSTAT_COLUMNS
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
-from ..spec.reader import numbers
+from ..spec.reader import spec_values
 from .attributes import (
     Row,
     Value,
@@ -159,7 +159,7 @@ def all_tables(result: TestResult) -> Iterator[DataTable]:
         name="specification",
         title="Parameters of the specification",
         fields=("key", "value"),
-        rows=tuple(numbers(result.facts.spec)),
+        rows=tuple(spec_values(result.facts.spec)),
     )
     yield _table("features", f"Device features, {STATED}", map(asdict, result.facts.about.features))
     yield _table("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations))

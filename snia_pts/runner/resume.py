@@ -33,7 +33,7 @@ from ..record.locks import WAIT
 from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, parse_time, read_journal_state
 from ..report import USUAL
-from ..report.writing import forget
+from ..report.writing import remove_report
 from ..results.interruption import CONTENT_CHANGE, ResumePolicy
 from ..results.result import RunFacts, TestResult
 from ..units import counted
@@ -320,7 +320,7 @@ def _resume_claimed(
         end_warnings=lambda: (*context.end_warnings(), *caller.end_warnings()),
         durable=context.durable,
         stop=caller.stop,
-        before_first_entry=lambda: forget(folder.path),  # the existing report is outdated once the run resumes
+        before_first_entry=lambda: remove_report(folder.path),  # the existing report is outdated once the run resumes
     )
 
 

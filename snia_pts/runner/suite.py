@@ -20,7 +20,7 @@ from ..record.journal_reader import JournalReader
 from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, store
 from ..record.suite import SuiteFolder
-from ..report import USUAL, places, write
+from ..report import USUAL, report_paths, write
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..results.interruption import ResumePolicy
@@ -225,7 +225,7 @@ def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[Re
         resume_plan = inspect_run(run, plan.policy) if run else None
         if run and resume_plan and resume_plan.finished:
             target.set_clock(resume_plan.stopped)
-            outputs = (run.result, *places(run.path, plan.formats).values())
+            outputs = (run.result, *report_paths(run.path, plan.formats).values())
             if not all(path.exists() for path in outputs):  # a crash before they were written
                 with run.opened():
                     result = store(run)

@@ -31,7 +31,7 @@ _IDENTITY = {field.name for field in fields(TestSpec)}
 class Specification:
     """A validated specification and its differences from the standard.
 
-    ``source`` is the path of the file of a specification that is not part of the standard; comparisons ignore it.
+    ``source`` is the path of the operator's specification file; comparisons ignore it.
     """
 
     spec: Spec
@@ -85,8 +85,8 @@ def read_specification(
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
     differences = tuple(_differences(standard, chosen, values))
     settings = tuple(difference for difference in differences if isinstance(difference, OperatorSetting))
-    numeric = (difference for difference in differences if isinstance(difference, Deviation))
-    deviations = (*numeric, *departures, *_custom_file(standard, chosen))
+    value_deviations = (difference for difference in differences if isinstance(difference, Deviation))
+    deviations = (*value_deviations, *departures, *_custom_file(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations, settings=settings)
 
 
@@ -123,7 +123,10 @@ def _value(spec: Spec, key: str) -> Any:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split ``KEY=VALUE`` and parse VALUE as TOML; raises UsageError if the key or the value is missing."""
+    """Split ``KEY=VALUE`` and parse VALUE as TOML, or keep it as text if it is not TOML.
+
+    Raises UsageError if the key or the value is missing.
+    """
     key, equals, value = text.partition("=")
     if not key.strip() or not equals or not value.strip():
         raise UsageError(detail=f"--set {text}: not KEY=VALUE.", hint="For example --set rounds.maximum=7.")
@@ -205,7 +208,7 @@ def _leaf(entry: Mapping[str, Any], key: str, test_class: TestClass, mistakes: l
     elif "value" not in entry and test_class not in entry:
         mistakes.append(f"{key}: expected a value for the class {test_class}")
     if not isinstance(entry.get("clause"), str) or not entry["clause"].strip():
-        mistakes.append(f"{key}: expected the clause it follows")
+        mistakes.append(f"{key}: expected the clause of the standard that the value follows")
     binding = entry.get("binding", "required")
     if binding not in ("required", "recommended", "operator"):
         mistakes.append(f"{key}: binding {binding!r}: expected required, recommended or operator")
@@ -328,23 +331,26 @@ def _custom_file(standard: _File, chosen: _File) -> Iterable[Deviation]:
         )
 
 
-def numbers(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield every number of a specification with its dotted key; the key of a list entry with a name contains it."""
-    for number_field in fields(spec):
-        item = getattr(spec, number_field.name)
+def spec_values(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield every value of a specification with its dotted key, except texts at the top level.
+
+    The key of an entry of a list contains the name of the entry, if it has one.
+    """
+    for spec_field in fields(spec):
+        item = getattr(spec, spec_field.name)
         if not isinstance(item, str):
-            yield from _numbers(item, number_field.name)
+            yield from _values(item, spec_field.name)
 
 
-def _numbers(value: Any, key: str, excluded: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the numbers in ``value``, except the field ``excluded``, which is already in the key."""
+def _values(value: Any, key: str, excluded: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values in ``value``, except the field ``excluded``, which is already in the key."""
     if is_dataclass(value):
         for value_field in fields(value):
             if value_field.name != excluded:
-                yield from _numbers(getattr(value, value_field.name), f"{key}.{value_field.name}")
+                yield from _values(getattr(value, value_field.name), f"{key}.{value_field.name}")
     elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
         for entry in value:
-            yield from _numbers(entry, f"{key}.{entry.name}", "name")
+            yield from _values(entry, f"{key}.{entry.name}", "name")
     elif value is not None:
         yield key, format_value(_toml_value(value))
 
@@ -360,7 +366,8 @@ def _toml_value(value: Any) -> Any:
 def format_value(value: Any, key: str = "") -> str:
     """Return a specification value as text: lists with commas, tables in words.
 
-    The last word of ``key`` determines the unit of a number: ``4 KiB 67 %`` is a table with ``kib`` and ``percent``.
+    The unit of a number follows from the last word of its key: a table with the keys ``kib`` and ``percent`` gives
+    ``4 KiB 67 %``.
     """
     if isinstance(value, Mapping):
         return (

@@ -88,7 +88,7 @@ def _require_one_device(results: Sequence[TestResult], name: str) -> None:
         (dut.model, dut.serial, dut.name, dut.capacity_bytes) for dut in (result.facts.dut for result in results)
     }
     if len(devices) > 1:
-        hint = "Export the runs of each device by themselves."
+        hint = "Export the runs of each device separately."
         raise NotExportable(path=name, reason=f"its runs are of {len(devices)} devices", hint=hint)
 
 

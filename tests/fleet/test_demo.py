@@ -119,7 +119,7 @@ def test_without_a_server_the_message_says_how_to_install_it(
     monkeypatch.setattr(private_server, "_PROGRAM_FOLDERS", (f"{tmp_path}/*/bin",))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolMissing):
-        private_server.program("initdb")
+        private_server.program_path("initdb")
     assert main(["lab", "up", str(server_folder)]) == ToolMissing.exit_code
     message = capsys.readouterr().err
     assert "A PostgreSQL server is needed and was not found." in message

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import ToolMissing
-from snia_pts.fleet.private_server import PrivateServer, program
+from snia_pts.fleet.private_server import PrivateServer, program_path
 
 Server = PrivateServer
 _SETTINGS = ("fsync=off", "shared_buffers=16MB", "max_connections=40")
@@ -21,7 +21,7 @@ _SETTINGS = ("fsync=off", "shared_buffers=16MB", "max_connections=40")
 def programs() -> Path:
     """Return the folder of the server's programs; skips the test if there is none."""
     try:
-        return program("initdb").parent
+        return program_path("initdb").parent
     except ToolMissing:
         pytest.skip("PostgreSQL is not installed (apt install postgresql)")
 

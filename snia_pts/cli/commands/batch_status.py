@@ -45,7 +45,7 @@ def drive_statuses(batch: BatchFolder) -> Iterator[DriveStatus]:
         try:
             yield _drive_status(batch, drive, is_starting=is_starting)
         except RecordError as error:
-            yield _status(batch, drive, "unreadable", detail=f"{error} {error.full_hint}".strip())
+            yield _build_status(batch, drive, "unreadable", detail=f"{error} {error.full_hint}".strip())
 
 
 def _drive_status(batch: BatchFolder, drive: BatchDrive, *, is_starting: bool) -> DriveStatus:
@@ -54,13 +54,13 @@ def _drive_status(batch: BatchFolder, drive: BatchDrive, *, is_starting: bool) -
     if not runs:
         state: State = "starting" if alive else "not started"
         reason = "waits until another drive is finished" if is_starting else batch.last_message(drive)
-        return _status(batch, drive, state, detail="" if alive else reason, left=sum(drive.longest_seconds))
+        return _build_status(batch, drive, state, detail="" if alive else reason, left=sum(drive.longest_seconds))
     run = _current(runs)
     left = sum(seconds for seconds, test in zip(drive.longest_seconds, runs, strict=False) if test.state != "finished")
     if alive:
-        return _status(batch, drive, "running", run, left=max(0.0, left - _elapsed_seconds(batch, drive, run)))
-    state = "stopped" if run.state == "not started" else run.state  # an earlier test of the drive has begun
-    return _status(batch, drive, state, run, detail=_detail(runs, run), left=left)
+        return _build_status(batch, drive, "running", run, left=max(0.0, left - _elapsed_seconds(batch, drive, run)))
+    state = "stopped" if run.state == "not started" else run.state  # the drive has begun its tests
+    return _build_status(batch, drive, state, run, detail=_detail(runs, run), left=left)
 
 
 def _current(runs: Sequence[RunStatus]) -> RunStatus:
@@ -85,7 +85,7 @@ def _elapsed_seconds(batch: BatchFolder, drive: BatchDrive, run: RunStatus) -> f
     return max(0.0, (datetime.now().astimezone() - started).total_seconds())
 
 
-def _status(
+def _build_status(
     batch: BatchFolder,
     drive: BatchDrive,
     state: State,
@@ -94,7 +94,7 @@ def _status(
     detail: str = "",
     left: float | None = None,
 ) -> DriveStatus:
-    unknown = state == "finished" or drive.target.startswith(SIMULATED)  # whose time is virtual
+    unknown = state == "finished" or drive.target.startswith(SIMULATED)  # a simulated drive's time is virtual
     process = batch.process(drive) if state in ("running", "starting") else None
     return DriveStatus(
         run=str(batch.run_path(drive)),

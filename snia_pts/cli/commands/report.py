@@ -14,7 +14,7 @@ from ...record.archive import is_archive
 from ...record.folder import RunFolder, writable_path
 from ...record.journal_reader import JournalReader
 from ...record.suite import SuiteFolder
-from ...report import OUTPUTS, known_formats, places
+from ...report import OUTPUTS, known_formats, report_paths
 from ...report.suite import write as write_summary
 from ...runner.plugins import load_plugins, missing_parts
 from ...runner.setup import require_formats
@@ -42,7 +42,7 @@ def report(arguments: argparse.Namespace) -> int:
     formats = require_formats(formats_of(arguments), arguments.plugin)
     for folder in folders:
         written = recreate_report(folder, formats, override, _print_differences)
-        _list_older_formats(folder.path, places(folder.path, known_formats()), formats)
+        _list_older_formats(folder.path, report_paths(folder.path, known_formats()), formats)
         print_lines(map(str, written.values()))
     if suite:
         with suite.as_run_folder.opened(), naming_folder(suite.path):

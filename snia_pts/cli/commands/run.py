@@ -81,7 +81,7 @@ def run_or_plan_all(options: Sequence[RunOptions], arguments: argparse.Namespace
 
 @contextmanager
 def operator_session(arguments: argparse.Namespace) -> Iterator[tuple[Caller, Notification]]:
-    """Show a run on the terminal, store it, and mail or send its result; yield the caller of the run, and the mail."""
+    """Show a run on the terminal, store it, and mail or send its result; yield its Caller, and the mail."""
     with notify_on_exit(load_mail_config(arguments), arguments.afterwards) as notification:
         terminal = Terminal(arguments.progress, notification)
         with (
@@ -111,7 +111,7 @@ def show_run(finished: FinishedRun) -> int:
 
 
 def show_suite(finished: FinishedSuite, notification: Notification) -> int:
-    """Print the results of several tests; raises ReportError for a report that failed, LimitsMissed."""
+    """Print the results of several tests; raises ReportError if a report failed, and LimitsMissed."""
     notification.verdict = finished.overview.verdict
     with _printing(finished.folder.path):
         print_lines(overview_lines(finished.overview))

@@ -22,7 +22,7 @@ from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
 from ...results.warnings import run_warnings
 from ...spec import default_of
-from ...spec.reader import numbers
+from ...spec.reader import spec_values
 from ...text import one_line
 from ..sections.summary import limit_text, shortcomings, verdict
 
@@ -94,7 +94,7 @@ def _start(result: TestResult) -> dict[str, object]:
         "pts": facts.spec.pts,
         "class": facts.test_class,
         **({} if facts.seed is None else {"seed": str(facts.seed)}),
-        **dict(numbers(facts.spec)),
+        **dict(spec_values(facts.spec)),
     }
     software = (
         ("suite", "snia-pts", platform.suite_version, "APPLICATION"),
