@@ -116,6 +116,43 @@ def test_a_run_whose_judgement_would_change_is_not_masked(
     assert not (tmp_path / "x.tar.xz").exists()
 
 
+IDENTIFIERS = """\
+  "eui64":"002538b1c2d3e4f5",
+  "nguid":"0025388100112233002538b1c2d3e4f5",
+Logical Unit WWN Device Identifier: 5002538540123456
+  "wwn": {
+    "naa": 5,
+    "oui": 9528,
+    "id": 61350412345
+  },
+wwid eui.0025385600000001, subnqn "nqn.2014-08.org.nvmexpress:uuid:4c4c4544-0042-3010-8052-b4c04f463232"
+"""
+
+
+def test_identifiers_in_the_answers_of_a_drive_are_masked(tmp_path: Path) -> None:
+    """As nvme-cli, hdparm, smartctl and the kernel print them, in the output of a recorded program."""
+    run = unpacked("drive", tmp_path)
+    (run / "evidence" / "99999-identify.process.json").write_text(json.dumps({"stdout": IDENTIFIERS}))
+
+    made = bundle(run, tmp_path / "fault.tar.xz", masked=True)
+
+    text = contents(made.path)["evidence/99999-identify.process.json"]
+    assert [found for found in re.findall(r"[0-9a-f-]{8,}", IDENTIFIERS) if found in text] == []
+    assert text.count("id-") == 5
+    assert '"nguid' in json.loads(text)["stdout"]
+
+
+def test_a_damaged_compressed_file_is_not_masked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says what is damaged; without --mask it is bundled."""
+    run = unpacked("drive", tmp_path)
+    (sampled,) = sorted((run / "evidence").glob("*.json.gz"))[:1]
+    sampled.write_bytes(sampled.read_bytes()[:20])
+
+    assert main(["bundle", str(run), "--to", str(tmp_path / "x.tar.xz"), "--mask"]) == 14
+    assert "it cannot be masked (it cannot be decompressed" in capsys.readouterr().err
+    assert main(["bundle", str(run), "--to", str(tmp_path / "x.tar.xz")]) == 0
+
+
 def test_a_damaged_run_is_bundled_as_it_is(tmp_path: Path) -> None:
     """A fault may have damaged it; its journal is that of the run."""
     run = unpacked("iops", tmp_path)

@@ -18,10 +18,9 @@ from ..record.archive import SUFFIX, folder_content, opened, pack
 from ..record.folder import RunFolder
 from ..record.masking import mask
 from ..results.key_figures import key_figures
-from ..results.result import TestResult
 from ..temporary import temporary_folder
 from ..text import json_values
-from .assessment import assess_run
+from .assessment import Assessment, assess_run
 from .check import FioIdentity
 from .hosts import host
 from .run import load
@@ -68,31 +67,35 @@ def bundle(path: str | os.PathLike[str], to: str | os.PathLike[str], *, masked: 
 def _mask(copy: RunFolder, path: Path) -> tuple[str, ...]:
     """Mask a copy of the run at ``path``; raises RecordError if its judgement is then another one."""
     before = assess_run(load(copy.path))
-    removed = mask(copy, before.run.result.facts)
     try:
+        removed = mask(copy, before.run.result.facts)
         after = assess_run(load(copy.path))
     except RecordError as error:
-        raise RecordError(path=path, reason=f"masked, it is damaged ({error.reason})", hint=_NOT_MASKED) from None
-    if len(after.differences) != len(before.differences) or _judged(after.run.result) != _judged(before.run.result):
+        raise RecordError(path=path, reason=f"it cannot be masked ({error.reason})", hint=_NOT_MASKED) from None
+    if _judgement(after) != _judgement(before):
         raise RecordError(path=path, reason="masked, it is judged differently", hint=_NOT_MASKED)
     return removed
 
 
-def _judged(result: TestResult) -> str:
-    return repr((result.ending, key_figures(result)))
+def _judgement(assessment: Assessment) -> str:
+    """Return the end and the figures of a run, and the number of differences, whose texts may be masked; nan is nan."""
+    result = assessment.run.result
+    return repr((result.ending, key_figures(result), len(assessment.differences)))
 
 
 def _host_facts(scratch: Path, *, masked: bool) -> dict[str, object]:
     """Return the facts of this host: platform, settings, and the versions of the Python packages."""
+    version = problem = ""
     try:
         version = fio_version(scratch)
     except SniaPtsError as error:
-        version = str(error)
+        problem = str(error)
     platform = read_platform(FioIdentity(version=version))
     packages = {item.name: item.version for item in distributions()}
     return {
         "format": 1,
         "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "fio": problem or version,
         "platform": asdict(replace(platform, hostname="") if masked else platform),
         "settings": [asdict(setting) for setting in host()],
         "packages": dict(sorted(packages.items())),

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from ..errors import RecordError
 from ..files import create_file, remove
 from ..model.array import Member
 from ..model.dut import Dut
@@ -24,38 +25,40 @@ _FOLDER = re.compile(
     r"(?<![\w./<*])(/(?!(?:bin|dev|etc|lib|proc|run|sbin|sys|usr)/)[^\s\"'<>:,;()\\]*[^\s\"'<>:,;()\\/])/"
 )
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w+.-])[a-z][a-z0-9+]*://[^\s\"'<>\\]+")
-#: An identifier of a drive in the text that distinguishes it from another one of its name.
-_IDENTIFIER = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f-]{7,}")
-#: Shorter texts, and numbers, are only replaced where they are a whole value.
-_MIN_LETTERS = 4
+#: Identifiers in ``Dut.instance``, and in the answers of a drive as nvme-cli, hdparm and the kernel print them.
+_INSTANCE = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f-]{7,}")
+_IDENTIFIER = re.compile(
+    r"(?i)(?:nguid|eui64|eui|naa|uuid|wwid|unique id|identifier)[\s\\\".:=]+(?:0x)?([0-9a-f-]{9,36})\b"
+)
+#: The name of a drive in the JSON of smartctl: it consists of numbers.
+_WWN = re.compile(r'(\\*"wwn\\*"\s*:\s*)\{[^{}]*\}')
+#: Shorter texts, and numbers, are only replaced where they are a whole value; longer numbers of drives also elsewhere.
+_MIN_LETTERS, _MIN_DIGITS = 4, 8
 _NUMBER = re.compile(r"[\d.,-]+")
-#: The first two letters of the placeholders of serial numbers and identifiers, which a name joins to others with "_".
-_IN_NAMES = ("se", "id")
+#: A word that may also be the name of a key or an element.
+_NAME = re.compile(r"[a-z_]+")
 
 
 def mask(folder: RunFolder, facts: RunFacts) -> tuple[str, ...]:
     """Mask the files of a copy of a run folder in place, and remove those that cannot be masked; return their names.
 
     The journal keeps valid checksums, and the digests of the evidence are those of the masked files.  Reports are
-    removed: they can be made from the masked run.  Raises OSError.
+    removed: they can be made from the masked run.  Raises RecordError if a compressed file is damaged, and OSError.
     """
-    kept, removed = list[Path](), list[Path]()
-    for path in sorted(path for path in folder.path.rglob("*") if path.is_file()):
-        is_text = path.suffix in _SUFFIXES or path.name.endswith(".json.gz")
-        of_run = path in (folder.journal, folder.result, folder.log) or folder.evidence in path.parents
-        (kept if of_run and (is_text or path in (folder.journal, folder.result)) else removed).append(path)
-    texts = {path: _read(path) for path in kept}
-    placeholders = _placeholders(facts, texts.values())
-    replace = _replacer(placeholders)
+    late = [path for path in (folder.journal, folder.result) if path.exists()]  # they have the digests of the others
+    texts, removed = [folder.log] if folder.log.exists() else [], list[Path]()
+    for path in sorted(path for path in folder.path.rglob("*") if path.is_file() and path not in (*late, folder.log)):
+        is_text = folder.evidence in path.parents and (path.suffix in _SUFFIXES or path.name.endswith(".json.gz"))
+        (texts if is_text else removed).append(path)
+    replace = _replacer(*_placeholders(facts, map(_read, (*texts, *late))))
     digests: dict[str, str] = {}
-    for path in (path for path in kept if path not in (folder.journal, folder.result)):
+    for path in texts:
         before = path.read_bytes()
-        _write(path, replace(texts[path]))
+        _write(path, replace(_read(path)))
         digests[sha256(before).hexdigest()] = sha256(path.read_bytes()).hexdigest()
-    with_digests = re.compile(r"\b[0-9a-f]{64}\b")
-    for path in (path for path in kept if path in (folder.journal, folder.result)):
-        text = with_digests.sub(lambda found: digests.get(found[0], found[0]), replace(texts[path]))
-        _write(path, text)
+    digest = re.compile(r"\b[0-9a-f]{64}\b")
+    for path in late:
+        _write(path, digest.sub(lambda found: digests.get(found[0], found[0]), replace(_read(path))))
     create_file(folder.journal, b"".join(_with_checksums(folder.journal.read_bytes())), replace=True)
     for path in removed:
         remove(path)
@@ -64,7 +67,12 @@ def mask(folder: RunFolder, facts: RunFacts) -> tuple[str, ...]:
 
 def _read(path: Path) -> str:
     content = path.read_bytes()
-    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8", "surrogateescape")
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise RecordError(path=path.name, reason=f"it cannot be decompressed ({error})") from None
+    return content.decode("utf-8", "surrogateescape")
 
 
 def _write(path: Path, text: str) -> None:
@@ -84,19 +92,19 @@ def _with_checksums(journal: bytes) -> Iterator[bytes]:
         yield line(checksum, payload)
 
 
-def _placeholders(facts: RunFacts, texts: Iterable[str]) -> dict[str, str]:
-    """Return the placeholder of each text that identifies something."""
+def _placeholders(facts: RunFacts, texts: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the placeholders of the identifiers of drives, and those of all other texts that identify something."""
     drives: list[Dut | Member] = [facts.dut, *(facts.dut.array.members if facts.dut.array else ())]
     about = facts.about
-    folders, addresses = set[str](), set[str]()
+    identifiers, folders, addresses = set(_INSTANCE.findall(facts.dut.instance or "")), set[str](), set[str]()
     for text in texts:
+        identifiers.update(found for found in _IDENTIFIER.findall(text) if found.strip("0-"))
         folders.update(_FOLDER.findall(text))
     for word in facts.command_line:
         addresses.update(_ADDRESS.findall(word))
     signers = (about.sign_off.approved_by, about.sign_off.auditor) if about.sign_off else ()
-    kinds: Mapping[str, Iterable[str]] = {
-        "serial": (*(drive.serial for drive in drives), about.serial),
-        "id": _IDENTIFIER.findall(facts.dut.instance or ""),
+    of_drives = {"serial": (*(drive.serial for drive in drives), about.serial), "id": sorted(identifiers)}
+    others: Mapping[str, Iterable[str]] = {
         "model": (*(drive.model for drive in drives), about.model, about.vendor),
         "firmware": (*(drive.firmware for drive in drives), about.firmware),
         "host": (facts.platform.hostname,),
@@ -104,27 +112,29 @@ def _placeholders(facts: RunFacts, texts: Iterable[str]) -> dict[str, str]:
         "note": (*about.notes, about.hba, *(feature.value for feature in about.features)),
         "address": sorted(addresses),
         "/path": sorted(folders),
-        "logo": (about.logo,),
     }
-    found: dict[str, str] = {}
-    for kind, values in kinds.items():
-        for number, value in enumerate(dict.fromkeys(filter(None, values)), start=1):
-            found.setdefault(value, f"{kind}-{number}" if kind != "logo" else "")
-    return found
+    return _numbered(of_drives), {**_numbered(others), **({about.logo: ""} if about.logo else {})}
 
 
-def _replacer(placeholders: Mapping[str, str]) -> Callable[[str], str]:
+def _numbered(kinds: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    return {
+        value: f"{kind}-{number}"
+        for kind, values in kinds.items()
+        for number, value in enumerate(dict.fromkeys(filter(None, values)), start=1)
+    }
+
+
+def _replacer(identifiers: Mapping[str, str], others: Mapping[str, str]) -> Callable[[str], str]:
     """Return the function that replaces all texts, also as JSON and XML write them; the longest first."""
+    placeholders = {**others, **identifiers}
     written: dict[str, str] = {}
     patterns: list[str] = []
     for value in sorted(placeholders, key=len, reverse=True):
         for form in _forms(value):
             written[form] = placeholders[value]
-            patterns.append(
-                _pattern(value, form, letters="A-Za-z0-9" if placeholders[value][:2] in _IN_NAMES else r"\w")
-            )
-    pattern = re.compile("|".join(patterns))
-    return lambda text: pattern.sub(lambda found: written[found[0]], text) if patterns else text
+            patterns.append(_pattern(value, re.escape(form), anywhere=value in identifiers))
+    pattern = re.compile("|".join(patterns) or r"(?!)")
+    return lambda text: _WWN.sub(r"\1{}", pattern.sub(lambda found: written[found[0]], text))
 
 
 def _forms(value: str) -> set[str]:
@@ -133,8 +143,12 @@ def _forms(value: str) -> set[str]:
     return {value, *in_json, escape(value, {'"': "&quot;"})}
 
 
-def _pattern(value: str, form: str, letters: str) -> str:
-    """Return the pattern of a text where it is a value, or a word of one, but not the name of a key or an element."""
-    if len(value) < _MIN_LETTERS or _NUMBER.fullmatch(value):
-        return rf"(?<=[\"'>=]){re.escape(form)}(?=[\"'<\n])(?!\" *:)"
-    return rf"(?<![{letters}<])(?<!</){re.escape(form)}(?![{letters}])(?!\" *:| *=)"
+def _pattern(value: str, form: str, *, anywhere: bool) -> str:
+    """Return the pattern of a text: ``anywhere``, or where it is a word, and not the name of a key or an element."""
+    not_key = r"(?!\" *:| *=)" if _NAME.fullmatch(value) else ""
+    is_number = _NUMBER.fullmatch(value) is not None
+    if len(value) < _MIN_LETTERS or (is_number and not (anywhere and len(value) >= _MIN_DIGITS)):
+        return rf"(?<=[\"'>=]){form}(?=[\"'<\n]){not_key}"
+    if anywhere and not is_number and not not_key:
+        return form
+    return rf"(?<![\w<])(?<!</){form}(?!\w){not_key}"

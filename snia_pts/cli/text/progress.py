@@ -34,11 +34,13 @@ class _Course:
         self._position = -1
 
     def start(self, step: Step) -> None:
-        """Go to the next planned step like ``step``; a step that the course does not have takes no time in it."""
-        planned = enumerate(self.estimate.steps)
-        its = (step.kind, step.part, step.label)
-        found = (place for place, one in planned if place > self._position and (one.kind, one.part, one.label) == its)
-        self._position = next(found, self._position)
+        """Go to the next planned step like ``step``; one that the course does not have counts as the step before it."""
+        sought = (step.kind, step.part, step.label)
+        for position in range(self._position + 1, len(self.estimate.steps)):
+            planned = self.estimate.steps[position]
+            if (planned.kind, planned.part, planned.label) == sought:
+                self._position = position
+                return
 
     def seconds_left(self, step_seconds: float) -> float:
         """Return the remaining time if the current step began ``step_seconds`` ago."""
