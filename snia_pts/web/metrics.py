@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from .model import RunView, Snapshot
 
-#: The media type of the text format that ``exposition`` returns.
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: The series of a run that has ended vanish after this time.
 _KEPT_SECONDS = 3600.0
 #: The maximum number of results per run.
@@ -19,117 +19,109 @@ _MAX_RESULTS = 6
 
 def exposition(snapshot: Snapshot) -> bytes:
     """Return the metrics of a snapshot in the text format of Prometheus."""
-    families = (*_drives(snapshot), *_runs(snapshot), *_queue_and_hosts(snapshot), _free_space(snapshot))
-    return "".join(line for family in families for line in family.lines()).encode()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(snapshot))
+    return generate_latest(registry)
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """The samples of one metric; they are written directly, because prometheus_client needs ten times as long."""
+class _Collector:
+    """Collects the metrics of one snapshot."""
 
-    name: str
-    text: str
-    kind: str = "gauge"
-    samples: list[str] = field(default_factory=list)
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._now = datetime.fromisoformat(snapshot.time)
+        runs = {run.id: run for run in snapshot.runs}
+        #: Of each drive its run in progress, or its last one if it ended a short time ago.
+        self._runs = [
+            (drive.id, run) for drive in snapshot.drives if (run := runs.get(drive.run)) and self._is_recent(run)
+        ]
 
-    def add(self, labels: str, value: float) -> None:
-        """Add a sample; ``labels`` are those of ``_labels``."""
-        self.samples.append(f"{self.name}{{{labels}}} {float(value)}\n")
+    def _is_recent(self, run: RunView) -> bool:
+        if run.state in ("starting", "running", "lost") or not run.updated:
+            return True
+        return (self._now - datetime.fromisoformat(run.updated)).total_seconds() < _KEPT_SECONDS
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the text format."""
-        yield f"# HELP {self.name} {self.text}\n# TYPE {self.name} {self.kind}\n"
-        yield from self.samples
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        yield from self._drives()
+        yield from self._run_states()
+        yield from self._run_values()
+        yield from self._queue_and_hosts()
+        yield self._free_space()
 
+    def _drives(self) -> Iterator[Metric]:
+        info = InfoMetricFamily("snia_pts_drive", "A drive; its label is its serial number.", labels=["drive"])
+        state = _gauge("snia_pts_drive_state", "1 for the state of a drive.", "drive", "state")
+        celsius = _gauge("snia_pts_drive_temperature_celsius", "The last temperature in a run in progress.", "drive")
+        text = "The temperature at which a drive warns (WCTEMP)."
+        warning = _gauge("snia_pts_drive_warning_temperature_celsius", text, "drive")
+        for drive in self._snapshot.drives:
+            info.add_metric([drive.id], {"model": drive.model, "host": drive.host, "kind": drive.kind})
+            state.add_metric([drive.id, drive.state], 1)
+            if drive.celsius is not None and drive.state == "running":
+                celsius.add_metric([drive.id], drive.celsius)
+            if drive.warning_celsius is not None:
+                warning.add_metric([drive.id], drive.warning_celsius)
+        yield from (info, state, celsius, warning)
 
-def _labels(**values: str) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in values.items())
+    def _run_states(self) -> Iterator[Metric]:
+        info = InfoMetricFamily("snia_pts_run", "The run of a drive.", labels=["drive"])
+        state = _gauge("snia_pts_run_state", "1 for the state of the run of a drive.", "drive", "state")
+        for drive, run in self._runs:
+            info.add_metric([drive], {"run": run.id, "test": run.test})
+            state.add_metric([drive, run.state], 1)
+        yield from (info, state)
 
+    def _run_values(self) -> Iterator[Metric]:
+        progress = _gauge("snia_pts_run_progress_ratio", "Progress, relative to the longest possible run.", "drive")
+        left = _gauge("snia_pts_run_remaining_seconds", "The bounds of the remaining time.", "drive", "bound")
+        number = _gauge("snia_pts_run_round", "The round in progress, or the last one.", "drive")
+        last = _gauge("snia_pts_run_last_step_timestamp_seconds", "Time of the last entry of the journal.", "drive")
+        longest = _gauge("snia_pts_run_longest_step_seconds", "The longest step of the plan of a run.", "drive")
+        written = CounterMetricFamily("snia_pts_run_write_bytes", "Bytes that the run has written.", labels=["drive"])
+        iops = _gauge("snia_pts_result_iops", "The tracked variables in IOPS, of the last round.", "drive", "at")
+        for drive, run in self._runs:
+            live = run.live
+            if run.updated:
+                last.add_metric([drive], datetime.fromisoformat(run.updated).timestamp())
+            if live is None:
+                continue
+            written.add_metric([drive], live.written_bytes)
+            bounds = () if run.virtual else (("least", live.least_seconds_left), ("most", live.most_seconds_left))
+            for bound, seconds in bounds:
+                if seconds is not None:
+                    left.add_metric([drive, bound], seconds)
+            for gauge, value in (
+                (progress, live.progress),
+                (number, live.round_number),
+                (longest, live.longest_step_seconds),
+            ):
+                if value is not None:
+                    gauge.add_metric([drive], value)
+            for variable in [one for one in live.variables if one.metric == "iops"][:_MAX_RESULTS]:
+                at = " ".join(filter(None, (variable.series, variable.variable)))
+                if variable.values and (result := variable.values[-1]) is not None:
+                    iops.add_metric([drive, at], result)
+        yield from (progress, left, number, last, longest, written, iops)
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    def _queue_and_hosts(self) -> Iterator[Metric]:
+        queue = _gauge("snia_pts_queue_jobs", "The runs in the queue of a lab, by drive and state.", "drive", "state")
+        for (drive, state), count in Counter((job.drive_id, job.state) for job in self._snapshot.queue).items():
+            queue.add_metric([drive, state], count)
+        seen = _gauge("snia_pts_agent_last_seen_timestamp_seconds", "Time of the last call of an agent.", "host")
+        build = InfoMetricFamily("snia_pts_agent_build", "The version of an agent.", labels=["host"])
+        for host in self._snapshot.hosts:
+            build.add_metric([host.name], {"version": host.version})
+            if host.seconds_ago is not None:
+                seen.add_metric([host.name], self._now.timestamp() - host.seconds_ago)
+        yield from (queue, seen, build)
 
-
-def _drives(snapshot: Snapshot) -> tuple[_Family, ...]:
-    info = _Family("snia_pts_drive_info", "A drive; its label is its serial number.")
-    state = _Family("snia_pts_drive_state", "1 for the state of a drive.")
-    celsius = _Family("snia_pts_drive_temperature_celsius", "The last temperature in a run in progress.")
-    warning = _Family("snia_pts_drive_warning_temperature_celsius", "The temperature at which a drive warns (WCTEMP).")
-    for drive in snapshot.drives:
-        label = _labels(drive=drive.id)
-        info.add(f"{label},{_labels(model=drive.model, host=drive.host, kind=drive.kind)}", 1)
-        state.add(f'{label},state="{drive.state}"', 1)
-        if drive.celsius is not None and drive.state == "running":
-            celsius.add(label, drive.celsius)
-        if drive.warning_celsius is not None:
-            warning.add(label, drive.warning_celsius)
-    return info, state, celsius, warning
-
-
-def _runs(snapshot: Snapshot) -> tuple[_Family, ...]:
-    """Return the metrics of the run of each drive: that in progress, or the last one if it ended a short time ago."""
-    info = _Family("snia_pts_run_info", "The run of a drive.")
-    state = _Family("snia_pts_run_state", "1 for the state of the run of a drive.")
-    progress = _Family("snia_pts_run_progress_ratio", "Progress, relative to the longest possible run.")
-    left = _Family("snia_pts_run_remaining_seconds", "The bounds of the remaining time.")
-    number = _Family("snia_pts_run_round", "The round in progress, or the last one.")
-    last = _Family("snia_pts_run_last_step_timestamp_seconds", "Time of the last entry of the journal.")
-    longest = _Family("snia_pts_run_longest_step_seconds", "The longest step of the plan of a run.")
-    written = _Family("snia_pts_run_write_bytes_total", "Bytes that the run has written.", "counter")
-    iops = _Family("snia_pts_result_iops", "The tracked variables in IOPS, of the last round.")
-    runs, now = {run.id: run for run in snapshot.runs}, datetime.fromisoformat(snapshot.time)
-    for drive in snapshot.drives:
-        run = runs.get(drive.run)
-        if run is None or not _is_recent(run, now):
-            continue
-        label, live = _labels(drive=drive.id), run.live
-        info.add(f"{label},{_labels(run=run.id, test=run.test)}", 1)
-        state.add(f'{label},state="{run.state}"', 1)
-        if run.updated:
-            last.add(label, datetime.fromisoformat(run.updated).timestamp())
-        if live is None:
-            continue
-        written.add(label, live.written_bytes)
-        bounds = () if run.virtual else (("least", live.least_seconds_left), ("most", live.most_seconds_left))
-        for bound, seconds in bounds:
-            if seconds is not None:
-                left.add(f'{label},bound="{bound}"', seconds)
-        for family, value in (
-            (progress, live.progress),
-            (number, live.round_number),
-            (longest, live.longest_step_seconds),
-        ):
-            if value is not None:
-                family.add(label, value)
-        for variable in [one for one in live.variables if one.metric == "iops"][:_MAX_RESULTS]:
-            at = " ".join(filter(None, (variable.series, variable.variable)))
-            if variable.values and (result := variable.values[-1]) is not None:
-                iops.add(f"{label},{_labels(at=at)}", result)
-    return info, state, progress, left, number, last, longest, written, iops
-
-
-def _is_recent(run: RunView, now: datetime) -> bool:
-    if run.state in ("starting", "running", "lost") or not run.updated:
-        return True
-    return (now - datetime.fromisoformat(run.updated)).total_seconds() < _KEPT_SECONDS
-
-
-def _queue_and_hosts(snapshot: Snapshot) -> tuple[_Family, ...]:
-    queue = _Family("snia_pts_queue_jobs", "The runs in the queue of a lab, by drive and state.")
-    for (drive, state), count in Counter((job.drive_id, job.state) for job in snapshot.queue).items():
-        queue.add(_labels(drive=drive, state=state), count)
-    seen = _Family("snia_pts_agent_last_seen_timestamp_seconds", "Time of the last call of an agent.")
-    build = _Family("snia_pts_agent_build_info", "The version of an agent.")
-    now = datetime.fromisoformat(snapshot.time).timestamp()
-    for host in snapshot.hosts:
-        build.add(_labels(host=host.name, version=host.version), 1)
-        if host.seconds_ago is not None:
-            seen.add(_labels(host=host.name), now - host.seconds_ago)
-    return queue, seen, build
+    def _free_space(self) -> Metric:
+        free = _gauge("snia_pts_folder_free_bytes", "The free space for the runs in the folder.")
+        if self._snapshot.free_bytes is not None:
+            free.add_metric([], self._snapshot.free_bytes)
+        return free
 
 
-def _free_space(snapshot: Snapshot) -> _Family:
-    free = _Family("snia_pts_folder_free_bytes", "The free space for the runs in the folder.")
-    if snapshot.free_bytes is not None:
-        free.add("", snapshot.free_bytes)
-    return free
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=labels)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 
-from .metrics import MEDIA_TYPE, exposition
+from .metrics import exposition
 
 router = APIRouter()
 
@@ -12,4 +13,4 @@ router = APIRouter()
 @router.get("/metrics", include_in_schema=False)
 def metrics(request: Request) -> Response:
     """Return the metrics of the application's source for Prometheus."""
-    return Response(exposition(request.app.state.snapshots.current()), headers={"Content-Type": MEDIA_TYPE})
+    return Response(exposition(request.app.state.snapshots.current()), media_type=CONTENT_TYPE_LATEST)
