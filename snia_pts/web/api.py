@@ -204,25 +204,25 @@ def _add_reading(router: APIRouter, source: Source, snapshots: Snapshots, feed: 
 def _add_changing(router: APIRouter, source: Source, snapshots: Snapshots) -> None:
     @router.post("/runs", status_code=HTTPStatus.CREATED, summary="Start a run, or add it to the queue")
     def submit(request: RunRequest, response: Response) -> Submitted:
-        run_id = snapshots.after(lambda: source.submit(request))
+        run_id = snapshots.apply(lambda: source.submit(request))
         response.headers["Location"] = f"{PREFIX}/runs/{run_id}"
         return Submitted(id=run_id)
 
     @router.post("/runs/{run_id}/stop", summary="Stop a run after its current point or sample")
     def stop(run_id: RunId, request: StopRequest) -> Message:
-        return Message(detail=snapshots.after(lambda: source.stop(run_id, at_once=request.at_once)))
+        return Message(detail=snapshots.apply(lambda: source.stop(run_id, at_once=request.at_once)))
 
     @router.post("/runs/{run_id}/resume", summary="Resume a stopped run")
     def resume(run_id: RunId, request: ResumeRequest) -> Message:
-        return Message(detail=snapshots.after(lambda: source.resume(run_id, serial=request.serial)))
+        return Message(detail=snapshots.apply(lambda: source.resume(run_id, serial=request.serial)))
 
     @router.post("/drives/{drive_id}/hold", summary="Start nothing new on a drive of a lab")
     def hold(drive_id: DriveId, request: HoldRequest) -> Message:
-        return Message(detail=snapshots.after(lambda: source.hold(drive_id, request.reason)))
+        return Message(detail=snapshots.apply(lambda: source.hold(drive_id, request.reason)))
 
     @router.post("/drives/{drive_id}/release", summary="End the hold of a drive of a lab")
     def release(drive_id: DriveId) -> Message:
-        return Message(detail=snapshots.after(lambda: source.release(drive_id)))
+        return Message(detail=snapshots.apply(lambda: source.release(drive_id)))
 
 
 def _add_access(router: APIRouter, users: UserFile) -> None:

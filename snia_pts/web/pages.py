@@ -263,7 +263,7 @@ class Pages:
 
     async def _change(self, change: Callable[[], str]) -> Response:
         """Perform a change, and send the browser to the page that ``change`` returns."""
-        page = await asyncio.to_thread(self._snapshots.after, change)
+        page = await asyncio.to_thread(self._snapshots.apply, change)
         return RedirectResponse(page, HTTPStatus.SEE_OTHER)
 
     def _static(self, name: str) -> Response:

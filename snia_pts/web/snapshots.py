@@ -37,7 +37,7 @@ class Snapshots:
         with self._lock:
             return self._read()
 
-    def after(self, change: Callable[[], _Result]) -> _Result:
+    def apply(self, change: Callable[[], _Result]) -> _Result:
         """Perform a change of the source, so that each later snapshot has it; return the change's result."""
         try:
             return change()

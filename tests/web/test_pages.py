@@ -442,10 +442,10 @@ def test_pages_and_metrics_share_a_snapshot_until_something_changes() -> None:
     snapshots = Snapshots(source)  # type: ignore[arg-type]
     assert [snapshots.current().time for _ in range(3)] == ["1", "1", "1"]
     assert (snapshots.read().time, snapshots.current().time) == ("2", "2")
-    assert snapshots.after(lambda: "stopped") == "stopped"
+    assert snapshots.apply(lambda: "stopped") == "stopped"
     assert snapshots.current().time == "3"
     with pytest.raises(NotResumable):
-        snapshots.after(_refuse)
+        snapshots.apply(_refuse)
     assert snapshots.current().time == "4"
 
 
