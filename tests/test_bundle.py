@@ -13,7 +13,7 @@ import pytest
 from snia_pts.api.assessment import assess
 from snia_pts.api.bundle import HOST_NAME, bundle
 from snia_pts.cli.main import main
-from snia_pts.record.folder import RunFolder
+from snia_pts.record.folder import RunFolder, default_name
 from snia_pts.record.masking import mask
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import RunFacts
@@ -140,6 +140,24 @@ def test_identifiers_in_the_answers_of_a_drive_are_masked(tmp_path: Path) -> Non
     assert [found for found in re.findall(r"[0-9a-f-]{8,}", IDENTIFIERS) if found in text] == []
     assert text.count("id-") == 5
     assert '"nguid' in json.loads(text)["stdout"]
+
+
+def test_the_name_of_the_run_folder_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a drive has its model, with hyphens; the name of the bundle has neither."""
+    monkeypatch.chdir(tmp_path)
+    model = "Simulated enterprise NVMe SSD, 1 DWPD"
+    run = f"runs/{default_name('latency', model, '2026-01-30')}"
+    words = ["--set", "rounds.maximum=5", "--progress", "none", "--to", "none", "--run-dir", run]
+    assert main(["latency", "sim:enterprise-nvme", "--seed", "1", *words]) in (0, 10)
+
+    assert main(["bundle", run, "--mask"]) == 0
+
+    found = contents(tmp_path / "masked-bundle.tar.xz")
+    texts = "\n".join(text for name, text in found.items() if name != HOST_NAME)
+    assert "latency-model-1-" in texts
+    assert "NVMe-SSD" not in texts
+    with tarfile.open(tmp_path / "masked-bundle.tar.xz") as archive:
+        assert {name.partition("/")[0] for name in archive.getnames()} == {"masked-bundle"}
 
 
 def test_a_damaged_compressed_file_is_not_masked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,7 +126,12 @@ def _bundle(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(verb=_verb("bundle:bundle_run"))
     parser.add_argument("run", metavar="RUN", type=_path, help="a run folder, or its archive")
-    parser.add_argument("--to", metavar="FILE", type=_path, help="the bundle, FILE.tar.xz (default: RUN-bundle.tar.xz)")
+    parser.add_argument(
+        "--to",
+        metavar="FILE",
+        type=_path,
+        help="the bundle (default: RUN-bundle.tar.xz, with --mask masked-bundle.tar.xz)",
+    )
     parser.add_argument(
         "--mask",
         action="store_true",

@@ -304,6 +304,10 @@ def without_start_entry(journal: Path) -> RecordError:
 
 def default_name(test: str, subject: str, started: str) -> str:
     """Return a run folder's name: the test, the drive's model or the file name, the start time."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", subject).strip("-.") or "target"
     stamp = re.sub(r"[^0-9T]", "", started[:19])
-    return f"{test}-{safe[:60]}-{stamp}"
+    return f"{test}-{name_part(subject) or 'target'}-{stamp}"
+
+
+def name_part(subject: str) -> str:
+    """Return a text as it is written in the name of a run folder; empty if it has no letter or digit."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", subject).strip("-.")[:60]

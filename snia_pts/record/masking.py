@@ -17,7 +17,7 @@ from ..model.array import Member
 from ..model.dut import Dut
 from ..results.result import RunFacts
 from .entries import AFTER, BEFORE, line
-from .folder import RunFolder
+from .folder import RunFolder, name_part
 
 _SUFFIXES = (".csv", ".fio", ".json", ".log", ".txt")
 #: A path below a folder that a user named; its last component stays, for example the name of a file of evidence.
@@ -138,9 +138,10 @@ def _replacer(identifiers: Mapping[str, str], others: Mapping[str, str]) -> Call
 
 
 def _forms(value: str) -> set[str]:
-    """Return a text as it is written in a log, in JSON and in XML."""
+    """Return a text as it is written in a log, in JSON, in XML, and in the name of a run folder."""
     in_json = (json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
-    return {value, *in_json, escape(value, {'"': "&quot;"})}
+    in_name = name_part(value)
+    return {value, *in_json, escape(value, {'"': "&quot;"}), *([in_name] if len(in_name) >= _MIN_LETTERS else [])}
 
 
 def _pattern(value: str, form: str, *, anywhere: bool) -> str:

@@ -13,7 +13,8 @@ from ..text.lines import print_lines
 
 def bundle_run(arguments: argparse.Namespace) -> int:
     """Write the bundle of a run, and print its name and what is not in it."""
-    to = arguments.to or f"{arguments.run.resolve().name.removesuffix(SUFFIX)}-bundle{SUFFIX}"
+    name = "masked" if arguments.mask else arguments.run.resolve().name.removesuffix(SUFFIX)  # it may have the model
+    to = arguments.to or f"{name}-bundle{SUFFIX}"
     try:
         made = bundle(arguments.run, to, masked=arguments.mask)
     except OSError as error:
