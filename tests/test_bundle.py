@@ -125,6 +125,7 @@ Logical Unit WWN Device Identifier: 5002538540123456
     "oui": 9528,
     "id": 61350412345
   },
+HOME=/home/anna
 wwid eui.0025385600000001, subnqn "nqn.2014-08.org.nvmexpress:uuid:4c4c4544-0042-3010-8052-b4c04f463232"
 """
 
@@ -139,6 +140,7 @@ def test_identifiers_in_the_answers_of_a_drive_are_masked(tmp_path: Path) -> Non
     text = contents(made.path)["evidence/99999-identify.process.json"]
     assert [found for found in re.findall(r"[0-9a-f-]{8,}", IDENTIFIERS) if found in text] == []
     assert text.count("id-") == 5
+    assert "anna" not in text
     assert '"nguid' in json.loads(text)["stdout"]
 
 

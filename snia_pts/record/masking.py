@@ -24,6 +24,7 @@ _SUFFIXES = (".csv", ".fio", ".json", ".log", ".txt")
 _FOLDER = re.compile(
     r"(?<![\w./<*])(/(?!(?:bin|dev|etc|lib|proc|run|sbin|sys|usr)/)[^\s\"'<>:,;()\\]*[^\s\"'<>:,;()\\/])/"
 )
+_HOME = re.compile(r"/home/[^\s\"'<>:,;()\\/]+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w+.-])[a-z][a-z0-9+]*://[^\s\"'<>\\]+")
 #: Identifiers in ``Dut.instance``, and in the answers of a drive as nvme-cli, hdparm and the kernel print them.
 _INSTANCE = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f-]{7,}")
@@ -99,7 +100,7 @@ def _placeholders(facts: RunFacts, texts: Iterable[str]) -> tuple[dict[str, str]
     identifiers, folders, addresses = set(_INSTANCE.findall(facts.dut.instance or "")), set[str](), set[str]()
     for text in texts:
         identifiers.update(found for found in _IDENTIFIER.findall(text) if found.strip("0-"))
-        folders.update(_FOLDER.findall(text))
+        folders.update(_FOLDER.findall(text), _HOME.findall(text))
     for word in facts.command_line:
         addresses.update(_ADDRESS.findall(word))
     signers = (about.sign_off.approved_by, about.sign_off.auditor) if about.sign_off else ()
