@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -74,23 +75,22 @@ def commands(block: str) -> Iterator[str]:
             yield re.split(r" {3,}(?=[a-z#])| {2,}#| +&& | > (?=[~/])", match[1])[0].replace(" ...", "")
 
 
-def all_commands() -> list[str]:
-    """Return every command of the documents that is in a block without output."""
-    found = [
-        command for page in PLAIN_PAGES for _, block in blocks(page) if "$ " not in block for command in commands(block)
-    ]
-    return sorted(set(found))
-
-
-def files() -> list[tuple[Path, str]]:
-    """Return every TOML file of the documents with its page."""
-    return [(page, block) for page in PLAIN_PAGES for _, block in blocks(page) if block.startswith("format = 1")]
+def commands_of(page: Path) -> list[str]:
+    """Return the commands of a page that are in blocks without output."""
+    return [command for _, block in blocks(page) if "$ " not in block for command in commands(block)]
 
 
 @pytest.mark.long_but_first
-@pytest.mark.parametrize("command", all_commands())
-def test_commands_are_accepted(command: str) -> None:
+@pytest.mark.parametrize("page", PLAIN_PAGES, ids=attrgetter("name"))
+def test_commands_are_accepted(page: Path) -> None:
     """The parser accepts a command; a test with these options has a plan for a simulated drive."""
+    for command in commands_of(page):
+        accept(command)
+
+
+@cache
+def accept(command: str) -> None:
+    """Parse a command, and make the plan of a test."""
     arguments = shlex.split(command.replace("VALUE", "1"))
     build_parser().parse_args(arguments)
     if arguments[0] in PLANNABLE and not any(word.startswith(("sim:", "array:")) for word in arguments):
@@ -112,7 +112,7 @@ def planned(arguments: Sequence[str]) -> Iterator[str]:
 
 def test_the_trial_of_all_tests_under_pts_1_1_is_the_one_without_histograms(capsys: pytest.CaptureFixture[str]) -> None:
     """docs/usage.rst says which keys to omit: with them the trial is refused, without them it has a plan."""
-    (trial,) = [command for command in all_commands() if command.startswith("all trial.img ")]
+    (trial,) = [line for line in commands_of(ROOT / "docs" / "usage.rst") if line.startswith("all trial.img ")]
     verb, target, plan, *settings = planned(shlex.split(trial))
     shared = (verb, target, plan, "--pts", "1.1")
     assert main([*shared, *settings]) == 3
@@ -185,7 +185,7 @@ def examples(block: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", SESSIONS, ids=attrgetter("name"))
 def test_sessions_give_the_output_they_show(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that a page shows by name are written; its commands and its Python give the output that it shows."""
     folder = tmp_path / "session"
@@ -204,7 +204,7 @@ def test_sessions_give_the_output_they_show(page: Path, tmp_path: Path, monkeypa
             session.run_python(block)
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=attrgetter("name"))
 def test_python_examples_are_true(page: Path) -> None:
     """Each ``>>>`` of a page gives what the page shows."""
     failures, _ = doctest.testfile(str(page), module_relative=False, optionflags=OPTIONS)
@@ -212,15 +212,22 @@ def test_python_examples_are_true(page: Path) -> None:
     assert failures == 0
 
 
-@pytest.mark.parametrize(("page", "block"), files(), ids=lambda value: getattr(value, "name", ""))
-def test_files_are_valid(page: Path, block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PLAIN_PAGES if re.search(r"^ +format = 1", page.read_text(), re.MULTILINE)],
+    ids=attrgetter("name"),
+)
+def test_files_are_valid(page: Path, tmp_path: Path) -> None:
     """Each TOML file that a page shows is one that the suite accepts."""
-    if page.name in PROFILES:
-        (tmp_path / "example.toml").write_text(block)
-        assert read_profile(str(tmp_path / "example.toml")).deviations == ()
-    else:
-        kind = Campaign if "[[test]]" in block else FILES[page.name]
-        assert validate(kind, tomllib.loads(block))[1] == []
+    files = [block for _, block in blocks(page) if block.startswith("format = 1")]
+    assert files
+    for file in files:
+        if page.name in PROFILES:
+            (tmp_path / "example.toml").write_text(file)
+            assert read_profile(str(tmp_path / "example.toml")).deviations == ()
+        else:
+            kind = Campaign if "[[test]]" in file else FILES[page.name]
+            assert validate(kind, tomllib.loads(file))[1] == []
 
 
 @pytest.mark.long
