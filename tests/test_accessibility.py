@@ -77,6 +77,7 @@ def test_headings_are_in_order(name: str) -> None:
     assert all(text for _, text in headings)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", PAGES)
 def test_everything_that_is_not_text_has_a_name(name: str) -> None:
     """Images and interactive figures have a description, links have a text, and form fields would have a label."""

@@ -53,6 +53,7 @@ def test_values_that_are_not_finite_are_not_steady() -> None:
     assert (state.steady, state.evaluable) == (False, False)
 
 
+@pytest.mark.long
 @given(parts=st.lists(BINS, min_size=1, max_size=4))
 def test_merged_response_times_are_those_of_all_ios(parts: list[dict[int, int]]) -> None:
     """Counts, average, maximum and median are those of all I/Os in one list."""

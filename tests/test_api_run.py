@@ -272,6 +272,7 @@ def test_runs_are_compared(folder: Path, stored_run: Path, tmp_path: Path) -> No
         comparison.write_report(tmp_path / "out")
 
 
+@pytest.mark.long
 def test_runs_of_different_tests_are_not_compared(stored_run: Path, tmp_path: Path) -> None:
     """Runs of two tests, and a single run."""
     samples.store_run(tmp_path / "iops")

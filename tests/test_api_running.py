@@ -35,6 +35,7 @@ def test_a_plan_states_the_cost_and_touches_nothing(tmp_path: Path, monkeypatch:
     assert re.fullmatch(r"TestEstimate\(IOPS on Simulated .*: .+ to .+, at most .+ written\)", repr(estimate))
 
 
+@pytest.mark.long
 def test_a_run_in_a_thread_is_the_stored_run(tmp_path: Path) -> None:
     """A run in another thread gives its events there, and the run that ``load`` gives."""
     runs: list[pts.Run] = []
@@ -65,6 +66,7 @@ def test_texts_and_lists_are_accepted_for_paths_and_tuples(tmp_path: Path) -> No
     assert options == replace(OPTIONS, seed=None, formats=("csv",), run_folder=tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_stopped_run_is_resumed(tmp_path: Path) -> None:
     """Another thread stops the run; ``resume`` continues it from its journal alone."""
     stop = Event()

@@ -138,6 +138,7 @@ def test_report_libraries_are_not_loaded_during_a_test() -> None:
     assert "xml.etree.ElementTree" in loaded  # the end of a run needs it
 
 
+@pytest.mark.long
 def test_the_agent_of_a_lab_loads_nothing_that_only_its_runs_need() -> None:
     """It attaches to its runs within seconds of its start, so it loads no reports, no laboratories and no numpy."""
     program = (

@@ -334,6 +334,7 @@ def test_an_invalid_restore_record_is_ignored(place: str) -> None:
     assert settings_list.find("array", place) is None
 
 
+@pytest.mark.long
 def test_the_restore_record_of_a_killed_run_is_used(stage: Stage) -> None:
     """The next run, or host --restore with the folder, takes the array apart; a run in progress keeps its own."""
     for name in ("var/lib", "proc/sys/kernel/random"):
@@ -834,6 +835,7 @@ def test_members_of_a_controller_stay_the_same(stage: Stage) -> None:
         pass
 
 
+@pytest.mark.long
 def test_the_run_waits_for_the_initialization(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until no operation is in progress and the controller reports it as consistent; if not optimal, it failed."""
     idle = (Rule(when=("init",), says=operation("Not in progress")), Rule(when=("bgi",), says=operation("-", "BGI")))
@@ -1087,6 +1089,7 @@ def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: 
     assert names_of_arrays() == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("driver")
 def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
     """The plan knows its size, and that it is not a drive, before anything is created."""

@@ -144,6 +144,7 @@ def test_identifiers_in_the_answers_of_a_drive_are_masked(tmp_path: Path) -> Non
     assert '"nguid' in json.loads(text)["stdout"]
 
 
+@pytest.mark.long
 def test_the_name_of_the_run_folder_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of a drive has its model, with hyphens; the name of the bundle has neither."""
     monkeypatch.chdir(tmp_path)

@@ -214,6 +214,7 @@ def test_the_output_of_every_version_of_nvme_cli_is_parsed(nvme: Drive, value: s
 # -- purges ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_cache_that_a_purge_reset_is_set_again(nvme: Drive) -> None:
     """Some drives are back at their default: the state is read, set again, and reported as a warning."""
     with nvme.run(cache := nvme.cache()):

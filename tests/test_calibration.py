@@ -152,6 +152,7 @@ def test_fio_reports_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
     assert 0.3 * counted < reported < 1.05 * counted + 0.02
 
 
+@pytest.mark.long
 def test_a_slow_drive_is_not_host_limited(tmp_path: Path) -> None:
     """A drive of some thousand IOPS limits its own results, even if its simulation keeps a CPU busy."""
     stimuli = [stimulus(0), stimulus(100, thread_count=1, queue_depth=1), stimulus(65, queue_depth=16)]
@@ -172,6 +173,7 @@ def used_by_others() -> float:
     return used - sum(os.times()[:4])  # of this process, and of its children that have ended
 
 
+@pytest.mark.long
 def test_a_file_in_memory_is_host_limited(tmp_path: Path) -> None:
     """On a file in memory, threads for all CPUs do not wait for a drive."""
     stimuli = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]

@@ -80,6 +80,7 @@ def test_a_target_that_is_none_is_one_sentence(
     assert len(err.splitlines()) <= 3  # a mistake in a file has a line of its own
 
 
+@pytest.mark.long
 def test_a_foreign_file_is_refused_as_by_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is that of ``--plan``; with --overwrite, or for a new file, there is none, and no file appears."""
     file = tmp_path / "disk.img"
@@ -99,6 +100,7 @@ def test_a_foreign_file_is_refused_as_by_a_run(tmp_path: Path, capsys: pytest.Ca
     assert file.read_bytes() == bytes(16 * MIB)
 
 
+@pytest.mark.long
 def test_every_refusal_is_listed_and_the_first_gives_the_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +117,7 @@ def test_every_refusal_is_listed_and_the_first_gives_the_code(
     assert [(name, number) for name, _, number in refusals(document)] == [("programs", 4), ("use and content", 8)]
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_drive_is_checked_and_not_written(drive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Purge methods, fio's version and I/O engine, and the settings of the host are read; every byte stays."""
@@ -150,6 +153,7 @@ def test_no_call_opens_the_drive_for_writing(drive: Path, tmp_path: Path) -> Non
     assert [name for name in requests if re.search("DISCARD|ZEROOUT|SECURE|ROSET|RRPART|_SET|_CLR|SG_IO", name)] == []
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize(("read_only", "code"), [(False, 8), (True, 10)])
 def test_a_drive_with_data_or_without_writes_is_refused(
@@ -165,6 +169,7 @@ def test_a_drive_with_data_or_without_writes_is_refused(
         assert content(drive) == before
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_mounted_drive_names_its_user(drive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The mount point is in the reason, and --discard-data does not allow it."""
@@ -175,6 +180,7 @@ def test_a_mounted_drive_names_its_user(drive: Path, tmp_path: Path, capsys: pyt
             assert (code, refusals(document)) == (7, [("use and content", f"it is mounted at {place}", 7)])
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_array_is_checked_member_by_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -192,6 +198,7 @@ def test_an_array_is_checked_member_by_member(
         assert [content(member) for member in members] == before
 
 
+@pytest.mark.long
 def test_the_health_log_is_listed(tmp_path: Path) -> None:
     """Each value with its unit; a state that the drive warns of is a warning, a log without an answer is named."""
     values = (("Data Units Written", 5.12e12, "bytes", "host written"), ("Composite Temperature", 41, "°C", ""))

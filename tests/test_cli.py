@@ -433,6 +433,7 @@ def test_assess_tells_forged_and_missing_evidence(stored: RunFolder, capsys: pyt
     assert f"{second.name}: the file is missing" in out
 
 
+@pytest.mark.long
 def test_a_missing_result_is_made_again(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """report makes result.xml from the journal where it is gone, byte for byte, if there is to be no more than that."""
     before = stored.result.read_bytes()

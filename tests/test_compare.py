@@ -460,6 +460,7 @@ def test_every_kind_of_figure_shows_all_runs(profile: ProfileSpec) -> None:
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_equal_runs_are_all_visible_in_the_order_of_their_letters() -> None:
     """Lines that coincide become narrower from below to above; the legend has the letters in order, with names."""
     runs = entries(*[samples.iops_result()] * 3)
@@ -509,6 +510,7 @@ def test_a_comparison_has_the_dates_of_each_run() -> None:
     assert "2026-12-01 08:00:00 UTC - 2026-12-01 09:30:00 UTC" in table.rows[1]
 
 
+@pytest.mark.long
 def test_every_form_says_that_two_repeats_have_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Terminal, JSON and report have the same phrase; no form has a number."""
     for name in "AB":

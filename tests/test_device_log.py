@@ -196,6 +196,7 @@ def test_idle_times_are_as_asked_to_a_hundredth(bench: Bench) -> None:
         assert timings == pytest.approx(idle, abs=0.01 * asked)
 
 
+@pytest.mark.long
 def test_threads_start_at_one_moment(bench: Bench) -> None:
     """The first I/Os of four threads arrive together, in a point and where samples are taken; the suite says so."""
     request = stimulus(access="SEQ", thread_count=4, seconds=0.6)
@@ -210,6 +211,7 @@ def test_threads_start_at_one_moment(bench: Bench) -> None:
         assert "threads apart" not in dict(engine_deviations([replace(point, stimulus=replace(request, seconds=6.0))]))
 
 
+@pytest.mark.long
 def test_threads_that_start_apart_are_noticed(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If one of two threads is slowed on purpose, the reported spread is that of the drive's log, with a warning."""
     delayed = f"{THREAD_READY} && {{ mkdir {tmp_path / 'one'} 2>/dev/null && sleep 0.25; true; }}"
@@ -231,6 +233,7 @@ def started_apart_ms(bench: Bench, point: Measurement) -> float:
 # -- counts -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("read_percent", "threads", "depth"), [(0, 2, 4), (100, 1, 1), (50, 1, 8)])
 def test_after_a_ramp_the_ios_that_ended_in_the_measured_time_are_counted(
     bench: Bench, read_percent: int, threads: int, depth: int
@@ -253,6 +256,7 @@ def test_after_a_ramp_the_ios_that_ended_in_the_measured_time_are_counted(
     assert point.iops == pytest.approx(len(measured) / seconds, rel=0.05)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("access", "read_percent", "depth"), [("SEQ", 0, 1), ("RND", 0, 8), ("RND", 100, 1)])
 @pytest.mark.parametrize("passes", [1, 4, 80])
 def test_a_rate_is_that_of_the_drive_or_none(
@@ -295,6 +299,7 @@ def test_a_sample_shorter_than_the_clock_resolves_has_no_rate(bench: Bench) -> N
     assert all(sample.iops == pytest.approx(sample.ios / sample.seconds) for sample in long)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("threads", [1, 3])
 def test_write_saturation_ends_at_its_amount(bench: Bench, threads: int) -> None:
     """The samples are together what the drive saw: the amount, rounded up to a block of each thread."""

@@ -229,6 +229,7 @@ def photos(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_real_device_is_listed(photos: Path, tmp_path: Path) -> None:
     """A loop device is listed with its content and mount point; nothing on it changes."""
@@ -246,6 +247,7 @@ def test_a_real_device_is_listed(photos: Path, tmp_path: Path) -> None:
         assert line.endswith(f"no: it is mounted at {place}")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("verb", ["devices", "iops", "host"])
 def test_a_host_without_sysfs_is_no_host_without_drives(verb: str, tmp_path: Path) -> None:
@@ -260,6 +262,7 @@ def test_a_host_without_sysfs_is_no_host_without_drives(verb: str, tmp_path: Pat
     assert not list(tmp_path.glob("runs/*"))
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_real_terminal_is_filled_and_not_overrun(photos: Path, columns: int) -> None:
@@ -293,6 +296,7 @@ def test_a_run_refuses_somebodys_data(photos: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("runs/*"))
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_discarding_is_still_confirmed(photos: Path, tmp_path: Path) -> None:
     """With --discard-data the operator is shown what is on the drive, and asked as ever."""

@@ -86,6 +86,7 @@ def test_every_buffering_device_beneath_a_btrfs_is_reported(tmp_path: Path) -> N
                 assert value_and_remedy(upper)[0] == f"buffered by {'; '.join([upper.name, *remedies])}"
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.device
 def test_a_plan_and_the_host_verb_warn_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,6 +164,7 @@ def test_an_idle_time_off_by_more_than_a_hundredth_is_a_warning(asked: float, me
     assert bool(list(inexact_idle_times([(asked, asked), (asked, measured)]))) == warned
 
 
+@pytest.mark.long
 def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None:
     """How many, and the worst; pauses that nobody asked for are none, and idle times are no pauses."""
     result = samples.result_of("hir")

@@ -73,6 +73,7 @@ def test_a_profile_of_the_page_runs_on_fio(command: str, tmp_path: Path) -> None
     assert any((tmp_path / "run" / "evidence").glob("*.iostat.csv")) == has_device
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("command", OTHERS)
 def test_other_commands_of_the_page_are_accepted(command: str) -> None:
     """They need a drive, a run, or a host with governors, or take minutes; the options of all are known.

@@ -144,6 +144,7 @@ def test_sync_calls_of_real_fio_are_accepted(
     assert measurement.sync.calls >= measurement.write.ios // int(sync[1]) - 4
 
 
+@pytest.mark.long
 def test_each_round_touches_new_lbas(tmp_path: Path, evidence: Path) -> None:
     """The allocated size of a sparse file grows with each round, because no round repeats the LBAs of another."""
     # One pass at random leaves 1/e of the blocks out, the next 1/e of those: 63, 86 and 95 % of the room are taken.
@@ -163,6 +164,7 @@ def measure_paced(laboratory: FioEngine, request: Stimulus, rounds: int) -> Iter
         yield from laboratory.measure([request])
 
 
+@pytest.mark.long
 def test_the_seed_of_a_run_decides_every_lba(tmp_path: Path, evidence: Path) -> None:
     """Two runs of one seed write the same blocks in the same rounds; a run of another seed writes elsewhere."""
     # A range that one thread goes over once in blocks of 4 KiB: as many I/Os each time, whatever the speed.
@@ -279,6 +281,7 @@ def test_every_kind_of_point_is_measured(
     assert (point.read.ios > 0, point.write.ios > 0) == (read_percent > 0, read_percent < 100)
 
 
+@pytest.mark.long
 def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
     """The first stimulus has no gap; each later one has the suite's own time and the idle time of the device."""
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
@@ -375,6 +378,7 @@ def test_no_fio_starts_after_a_failed_one(tmp_path: Path, evidence: Path) -> Non
     assert [path.name[:5] for path in evidence.glob("*.fio")] == ["00001"]
 
 
+@pytest.mark.long
 def test_a_point_with_fewer_threads_than_requested_is_rejected(tmp_path: Path, evidence: Path) -> None:
     """If a waiting thread is lost, fio reports success, but the point is rejected; the previous one is kept."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure([stimulus(seconds=1.5), stimulus(seconds=0.3)])
@@ -470,6 +474,7 @@ def test_a_fio_that_starts_other_threads_than_requested_is_not_restarted(
     assert fio_processes(evidence) == []
 
 
+@pytest.mark.long
 def test_no_thread_is_interrupted_when_another_ends(tmp_path: Path, evidence: Path) -> None:
     """SIGCHLD is blocked in every thread of fio: it would interrupt a wait for I/O, and leave I/Os uncounted."""
     lines: list[str] = []
@@ -525,6 +530,7 @@ def test_refilled_buffers_are_recorded(tmp_path: Path, evidence: Path) -> None:
     assert engine(tmp_path / "x.img", evidence).io_engine == "libaio, random buffers scrambled"
 
 
+@pytest.mark.long
 def test_fixed_buffers_change_nothing_of_the_stimulus(tmp_path: Path, evidence: Path) -> None:
     """One seed gives one set of offsets, and no sector twice; fio scrambles by the time, so the bytes differ."""
     places = []
@@ -752,6 +758,7 @@ def the_job(answer: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.long
 def test_all_output_of_fio_is_stored(tmp_path: Path, evidence: Path) -> None:
     """The evidence of samples is the whole output of fio, compressed; the final answer is beside it."""
     samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(stimulus(seconds=0.9), 0.3))
@@ -1057,6 +1064,7 @@ def test_a_suspension_between_rounds_ends_the_run(tmp_path: Path, evidence: Path
     assert not (evidence / "00002-rnd-4096b-r0.process.json").exists()
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("sample_seconds", [None, 0.2])
 def test_a_suspension_during_a_point_ends_the_run(tmp_path: Path, evidence: Path, sample_seconds: float | None) -> None:
     """The point is rejected and its fio ended at once, although fio itself noticed nothing."""

@@ -289,6 +289,7 @@ def test_root_writes_through_no_symlink_of_another_user(
     assert {path: path.stat().st_mtime_ns for path in (folder.path, *folder.path.rglob("*"))} == before
 
 
+@pytest.mark.long
 def test_files_in_use_are_recorded_later(tmp_path: Path) -> None:
     """The entry of a measurement has its own files, not those of the next one; the rest is in the last entry."""
     measurement = next(iter(killing.reference("iops", tmp_path / "run").result.measurements))
@@ -306,6 +307,7 @@ def test_files_in_use_are_recorded_later(tmp_path: Path) -> None:
     assert ledger.digest_remaining() == {}
 
 
+@pytest.mark.long
 def test_the_files_of_a_rejected_attempt_are_in_its_measurements_entry(tmp_path: Path) -> None:
     """A file of a rejected attempt is digested with the measurement that replaced it, and compared later."""
     result = killing.reference("iops", tmp_path / "run").result

@@ -133,6 +133,7 @@ def test_firmware_check(runs: tuple[Path, ...]) -> None:
     assert run_example("firmware_check.py", slow, first, 10).startswith("no figure is more than 10 % worse")
 
 
+@pytest.mark.long
 def test_steady_state_of_csv(tmp_path: Path) -> None:
     """It finds the steady window; too few rounds are a message."""
     file = tmp_path / "rounds.csv"

@@ -116,6 +116,7 @@ def percentile(bins: list[tuple[int, int]], percent: float) -> int:
     raise AssertionError("the bins hold too few I/Os")
 
 
+@pytest.mark.long
 def test_sigterm_leaves_text_before_a_whole_answer(tmp_path: Path) -> None:
     """A fio that is stopped writes a line before its JSON, which looks like success but for the exit code."""
     target = filled(tmp_path / "x")
@@ -157,6 +158,7 @@ def test_by_default_every_start_repeats_the_same_lbas(tmp_path: Path) -> None:
     assert written(tmp_path, "a") == written(tmp_path, "b")
 
 
+@pytest.mark.long
 def test_a_seed_is_a_place(tmp_path: Path) -> None:
     """The same seed gives the same LBAs; another one others, whether it differs in its first bits or its last."""
     seed = random.Random(1).getrandbits(61) | 1 << 61
@@ -276,6 +278,7 @@ def ios_of_a_mix(folder: Path, *options: str) -> list[tuple[int, int]]:
     return [(int(word[3]), int(word[4])) for word in words if word[2:3] == ["read"]]
 
 
+@pytest.mark.long
 def test_a_mix_of_sizes_is_kept_to(tmp_path: Path) -> None:
     """Each size has its share of the I/Os, no I/O reaches over the end, and all are aligned to the smallest size."""
     found = ios_of_a_mix(tmp_path)
@@ -359,6 +362,7 @@ def test_a_range_of_sizes_is_a_mix_of_equal_shares(sizes: str, tmp_path: Path) -
     assert shares["norandommap=0"] == pytest.approx([41, 27, 19, 13], abs=2)
 
 
+@pytest.mark.long
 def test_a_mix_of_sizes_can_be_aligned_to_pages(tmp_path: Path) -> None:
     """With blockalign every I/O of a mix, of the small sizes too, begins on a page, all over the range."""
     found = ios_of_a_mix(tmp_path, f"--blockalign={BLOCK}")
@@ -369,6 +373,7 @@ def test_a_mix_of_sizes_can_be_aligned_to_pages(tmp_path: Path) -> None:
     assert len({offset for offset, _ in found}) > 0.99 * (ODD_BYTES // BLOCK)
 
 
+@pytest.mark.long
 def test_a_skew_shares_out_the_accesses(tmp_path: Path) -> None:
     """Of the accesses 50 % go to the first 5 % of the range, 30 % to the next 15 %, 20 % to the rest."""
     found = ios_of_a_mix(tmp_path, f"--blockalign={BLOCK}", "--random_distribution=zoned:50/5:30/15:20/80")
@@ -428,6 +433,7 @@ def write_runtime_ms(output: IO[str]) -> int:
     return runtime
 
 
+@pytest.mark.long
 def test_running_totals_of_a_thread_that_just_ended_are_too_long(tmp_path: Path) -> None:
     """Asked while a thread's exec_postrun runs, fio counts its time until then; the final answer may keep that."""
     command = ["fio", "--name=x", "--output-format=json+", "--exec_postrun=sleep 1 #", *OPTIONS]
@@ -459,6 +465,7 @@ def test_ungrouped_jobs_are_the_group_to_the_last_io(tmp_path: Path) -> None:
     assert counts[2] > 1.5 * counts[0]
 
 
+@pytest.mark.long
 def test_running_totals_only_grow(tmp_path: Path) -> None:
     """No counter of one moment is above that of a later one, though those of one moment differ by a few I/Os."""
     found = status(tmp_path, "--rw=randrw", "--numjobs=2", "--runtime=1", interval="100ms")
@@ -622,6 +629,7 @@ def test_options_are_looked_at_without_io(tmp_path: Path) -> None:
     assert data_map(target) == ()
 
 
+@pytest.mark.long
 def test_a_flush_at_the_end_is_in_the_time(tmp_path: Path) -> None:
     """The time of the writes holds the flush of end_fsync, and that of fsync_on_close too."""
     target = filled(tmp_path / "x", 64 * MIB)

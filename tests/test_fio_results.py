@@ -521,6 +521,7 @@ def changed(name: str, *path: str | int, value: object) -> bytes:
 _READ = ("jobs", 0, "read")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
@@ -674,6 +675,7 @@ def test_a_mutated_file_gives_a_run_or_a_message(data: st.DataObject) -> None:
         key_figures(result_of(imported(json.dumps(document, indent=1).encode())))
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(name=st.sampled_from(["normal", "normal-several", "text-before"]), data=st.data())
 def test_mutated_text_gives_a_run_or_a_message(name: str, data: st.DataObject) -> None:

@@ -50,6 +50,7 @@ def test_a_resumed_run_has_the_events_that_it_had_when_it_ran(policy: str, outco
     assert followed[position + 1 :] == [event for event in direct[start:] if isinstance(event, STORED)]
 
 
+@pytest.mark.long
 def test_an_incomplete_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
     """While the run writes a line, its start is not an entry."""
     pts.run(replace(OPTIONS, run_folder=tmp_path / "run"))
@@ -66,6 +67,7 @@ def test_an_incomplete_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
     assert len(list(follow_entries(journal, is_writing))) == whole.count(b"\n")
 
 
+@pytest.mark.long
 def test_an_altered_journal_is_a_record_error(tmp_path: Path) -> None:
     """A damaged line, another first entry, a folder and a missing file are errors; a torn last line is not."""
     pts.run(replace(OPTIONS, run_folder=tmp_path / "run"))

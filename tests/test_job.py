@@ -155,6 +155,7 @@ def test_a_job_survives_the_death_of_its_caller(tmp_path: Path) -> None:
     assert pts.load(tmp_path / "run").result.ending == "finished"
 
 
+@pytest.mark.long
 def test_a_run_is_followed_before_its_first_step(tmp_path: Path) -> None:
     """A run that is being prepared has no journal yet: ``follow`` waits for it, and ends if the process ends."""
     content = (pts.run(replace(OPTIONS, run_folder=tmp_path / "finished")).path / "journal.jsonl").read_bytes()

@@ -74,6 +74,7 @@ def target(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_fio_that_uses_the_page_cache_is_refused(
     target: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_reads_of_a_file_with_holes_are_not_compared(target: Path, tmp_path: Pat
     assert measured(fresh, evidence, stimulus(read_percent=50, block_size_bytes=MIB))
 
 
+@pytest.mark.long
 def test_reads_through_the_page_cache_are_refused(
     target: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

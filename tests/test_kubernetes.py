@@ -98,6 +98,7 @@ def test_the_command_of_the_job_runs_and_returns_its_verdict(
     assert list((tmp_path / "volume").iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_image_can_be_built_from_what_it_copies(tmp_path: Path) -> None:
     """These files are enough to build the wheel; the entry point is the program that it installs."""
     copied = [words[1:] for words in instructions() if words[0] == "COPY"]

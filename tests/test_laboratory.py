@@ -244,6 +244,7 @@ def test_lost_ios_are_allowed_if_no_histogram_is_reported(
     assert engine.allowed == [allowed]
 
 
+@pytest.mark.long
 def test_real_points_continue_after_one_lost_count(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,6 +442,7 @@ def test_other_errors_are_raised_unchanged(target: Target, tmp_path: Path, stopp
         list(laboratory(target, Scripted(stopped), tmp_path).perform(ROUND))
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_unwritten_pages_do_not_prevent_a_purge(tmp_path: Path) -> None:
     """After writes through the page cache, as profiles do them, a claimed drive can still be discarded."""

@@ -54,6 +54,7 @@ def test_a_run_keeps_its_log(tmp_path: Path) -> None:
     assert [type(handler) for handler in PACKAGE.handlers] == [logging.NullHandler]
 
 
+@pytest.mark.long
 def test_a_resumed_run_appends_to_its_log(tmp_path: Path) -> None:
     """The stop and its reason are in the log; resuming appends where it resumes, and rounds are logged once."""
     stop, folder = StopEvent(), tmp_path / "run"

@@ -71,6 +71,7 @@ def test_a_page_is_shown_in_a_pager_on_a_terminal(
     assert shown == [(ROOT / "docs" / "purge.rst").read_text(encoding="utf-8")]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", TESTS)
 def test_specifications_are_printed_as_they_are(test: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each version of each test is a TOML file of that test and version."""

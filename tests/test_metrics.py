@@ -131,6 +131,7 @@ def test_virtual_time_is_no_metric() -> None:
     assert not any(key[0] == "snia_pts_run_remaining_seconds" for key in found)
 
 
+@pytest.mark.long
 def test_a_folder_is_written_for_the_node_exporter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file is replaced, readable for others, and what the route gives; a missing folder is an error."""
     store_run(tmp_path / "runs/run")

@@ -62,6 +62,7 @@ def test_two_targets_on_one_disk_detect_each_other(files: tuple[Path, Path]) -> 
         assert not any(line.startswith(name) for line in later.other_runs.find())
 
 
+@pytest.mark.long
 def test_two_targets_of_one_process_detect_each_other(files: tuple[Path, Path]) -> None:
     """A program may run two tests in threads."""
     one, other = files

@@ -112,6 +112,7 @@ def test_the_settings_of_the_host_are_listed() -> None:
     assert "sets the host" not in text_of(profiles.spec())
 
 
+@pytest.mark.long
 def test_an_unbounded_time_is_a_minimum(capsys: pytest.CaptureFixture[str]) -> None:
     """A profile that ends after a number of I/Os takes as long as they do: its longest time is given as a minimum."""
     words = ("profile", "run", "etcd-fsync", "x.img", "--size", "32M", "--plan")
@@ -138,6 +139,7 @@ limit = [
 """
 
 
+@pytest.mark.long
 def test_a_plan_lists_the_given_limits(capsys: pytest.CaptureFixture[str]) -> None:
     """All are counted and those of this test listed; without limits the plan does not mention them."""
     Path("limits.toml").write_text(LIMITS)

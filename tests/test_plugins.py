@@ -208,6 +208,7 @@ def test_a_job_loads_its_plugins(tmp_path: Path) -> None:
     assert "brief" not in registries.OUTPUTS
 
 
+@pytest.mark.long
 def test_a_notification_that_fails_is_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run still finishes."""
     monkeypatch.delenv("SNIA_PTS_WEBHOOK", raising=False)
@@ -276,6 +277,7 @@ def test_a_plugin_of_an_earlier_run_must_be_named_again(tmp_path: Path) -> None:
         pts.plan(pts.RunOptions(test="iops", target=str(tmp_path / "file"), size_bytes=1 << 24, purge="shred"))
 
 
+@pytest.mark.long
 def test_a_journal_never_names_what_is_loaded(tmp_path: Path) -> None:
     """The stored options have no plugins; the facts list them."""
     pts.run(replace(OPTIONS, plugins=(str(EXAMPLES / "brief.py"),), run_folder=tmp_path / "run"))
@@ -354,6 +356,7 @@ def test_two_plugins_of_one_name_are_refused(tmp_path: Path) -> None:
         load_plugins([plugin(tmp_path / "a", "", "brief.py")])
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("body", ["def make(result): return 'text'", "def make(result): raise KeyError('x')"])
 def test_a_format_that_fails_costs_no_result(body: str, tmp_path: Path) -> None:
     """The error is that of a report; the run is finished."""

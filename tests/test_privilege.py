@@ -130,6 +130,7 @@ def test_a_run_without_read_permission_is_reported(
     assert "as the owner of the run" in output.out + output.err
 
 
+@pytest.mark.long_but_first
 @pytest.mark.root
 @pytest.mark.parametrize("link", ["file", "folder"])
 @pytest.mark.parametrize("verb", ["run", "plan"])

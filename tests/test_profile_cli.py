@@ -111,6 +111,7 @@ def test_points_of_a_file_matrix_last_long_enough_for_a_rate(tmp_path: Path) -> 
     assert rated == set(lasted)
 
 
+@pytest.mark.long
 def test_a_copy_of_the_user_runs_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy's changes and its own name are used."""
     monkeypatch.chdir(tmp_path)
@@ -509,6 +510,7 @@ def test_a_plan_lists_the_points_and_creates_nothing(tmp_path: Path, capsys: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """They are listed by name and title, and shown as in their file."""
     assert main(["profile", "list"]) == 0

@@ -190,6 +190,7 @@ def test_the_percentage_and_the_end_are_those_of_the_plan(folder: RunFolder) -> 
     assert "of the longest test" not in rounds[-1], "the last round ends the test"
 
 
+@pytest.mark.long
 def test_the_minimum_remaining_time_includes_the_certain_round(folder: RunFolder) -> None:
     """After five rounds that are not steady, at least one more follows: the minimum is the time of a whole round."""
     text = run_output(folder, "log", steady=False)
@@ -217,6 +218,7 @@ def test_samples_used_as_rounds_are_evaluated(folder: RunFolder) -> None:
     assert "not steady: IOPS data" in rounds[4]
 
 
+@pytest.mark.long
 def test_a_continuous_stimulus_prints_its_samples(folder: RunFolder) -> None:
     """On a terminal the line has the current sample, the IOPS of the last one, and the time left of the stimulus."""
     text = run_output(folder, "line", "xsr", [])

@@ -138,6 +138,7 @@ def test_a_partial_purge_is_detected(
     assert f"reported success, but {expected} blocks" in message
 
 
+@pytest.mark.long
 def test_a_command_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the last line of the tool's output."""
     false_method(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
@@ -211,6 +212,7 @@ def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             Purger(requested="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
 
 
+@pytest.mark.long
 def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
     """Omitting the purge is a deviation, and no byte is written."""
     target = filled(tmp_path / "x.img", SIZE)
@@ -371,6 +373,7 @@ def test_a_failed_purge_is_not_proven(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(seen) == reads
 
 
+@pytest.mark.long
 def test_a_purge_that_never_started_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a device could not be prepared, no block was written, and none is reported as erased."""
 
@@ -434,6 +437,7 @@ def test_an_overwrite_reaches_every_byte(tmp_path: Path, size: int) -> None:
     assert [deviation.actual for deviation in purge.deviations] == ["overwrite with zeros"]
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_overwrite_reaches_every_sector(tmp_path: Path) -> None:
     """This holds for a device whose size is not a multiple of a mebibyte, too."""

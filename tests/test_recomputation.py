@@ -332,6 +332,7 @@ def test_every_table_is_recomputed(run: Path) -> None:
     assert not unknown_tables(run)
 
 
+@pytest.mark.long
 def test_printed_cells_are_those_of_the_record(run: Path) -> None:
     """Each cell of each table is the recomputed figure within half of its last digit, and no row is missing."""
     check_cells(run)

@@ -182,6 +182,7 @@ def test_every_table_is_recomputed(run: Path) -> None:
     assert not unknown_tables(run)
 
 
+@pytest.mark.long
 def test_printed_figures_are_those_of_the_record(run: Path) -> None:
     """Each cell and each sentence has the recomputed figure within half of its last digit."""
     check_cells(run)

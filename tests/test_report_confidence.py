@@ -173,6 +173,7 @@ def test_no_labels_overlap_at_any_marker_positions(shape: str) -> None:
         assert sum(word.startswith(f"{marker.name}\n") for word in words) == 1
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("place", range(3))
 def test_labels_never_overlap_in_a_complete_run(place: int) -> None:
     """The three histograms of a full-length run are readable."""

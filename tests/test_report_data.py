@@ -173,6 +173,7 @@ def test_every_formula_gives_the_suites_number(name: str) -> None:
     assert formulas or name == "stopped at once"
 
 
+@pytest.mark.long
 def test_the_verdict_is_calculated_from_the_counts() -> None:
     """A changed count in the sheet of measurements changes the determination: all steps between are formulas."""
     content = xlsx.make(samples.iops_result())
@@ -272,6 +273,7 @@ def test_the_summary_calculates_the_limits() -> None:
     assert after.value("Summary", "B4") == 1
 
 
+@pytest.mark.long
 def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
     """It states the verdict with its rounds, the conformance, the limits, and the key figures of the tracked points."""
     result = with_limits()
@@ -292,6 +294,7 @@ def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
         assert book.value("Summary", f"B{row}") == pytest.approx(values[texts[f"A{row}"], "iops"])
 
 
+@pytest.mark.long
 def test_headings_precede_the_names_of_result_xml() -> None:
     """The first row of a table has a heading for readers with the unit, the second the name of the column."""
     texts = Book(xlsx.make(samples.iops_result())).texts("Points")
@@ -301,6 +304,7 @@ def test_headings_precede_the_names_of_result_xml() -> None:
     assert names["mb_per_second"] == "Throughput (MB/s)"
 
 
+@pytest.mark.long
 def test_a_wrapped_row_is_as_high_as_its_text() -> None:
     """Programs that do not adapt heights when they open a file overprint no row."""
     command = ["snia-pts", *["--word"] * 40]
@@ -349,6 +353,7 @@ def test_no_chart_has_a_single_point() -> None:
     }
 
 
+@pytest.mark.long
 def test_texts_of_devices_stay_texts() -> None:
     """A model that would be a formula or a link in a spreadsheet is a text cell, in CSV with an apostrophe."""
     result = samples.result_of("iops", device=samples.dut(model=HOSTILE), operator=HOSTILE, command_line=["=1+1"])
@@ -523,6 +528,7 @@ def test_parts_with_unusual_names_have_their_own_sheets_and_files() -> None:
     assert sum(name.startswith(("Samples", "Sheet")) for name in book.names) == 3
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("inside", "formats"), [("tables", ("csv",)), ("figures", ("rst",))])
 def test_nothing_is_written_through_a_symlink(inside: str, formats: tuple[str, ...], tmp_path: Path) -> None:
     """A symlinked folder in the run folder is refused, and its target is unchanged."""

@@ -153,6 +153,7 @@ def test_demand_intensity_shows_the_means_the_ceiling_and_the_operating_points()
     assert figure.axes[0].get_yscale() == "log"
 
 
+@pytest.mark.long
 def test_the_legend_of_thread_counts_is_ascending() -> None:
     """This holds in all figures, for any values."""
     result = result_of("composite")

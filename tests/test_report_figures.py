@@ -224,6 +224,7 @@ def test_the_window_of_all_block_sizes_has_their_excursions() -> None:
         assert row[2:4] == state.percent_texts(decimals=2)
 
 
+@pytest.mark.long
 def test_only_an_axis_that_does_not_start_at_zero_is_noted() -> None:
     """The caption of a steady window has the note; that of a window with values near zero does not."""
     note = "Y axis does not start at zero."
@@ -300,6 +301,7 @@ def test_the_highest_corner_hides_no_column(corner: tuple[int, int]) -> None:
         check(columns_3d.columns(values, across, deep, heading="IOPS"))
 
 
+@pytest.mark.long
 def test_few_columns_have_their_values_on_top() -> None:
     """Nine columns are labelled, also those behind others, with the mark of a host-limited one; 56 are not."""
     sides = [figures.Side(title="", keys=(1, 2, 3), labels=("a", "b", "c")) for _ in range(2)]

@@ -104,6 +104,7 @@ def test_the_first_page_marks_host_limited_figures(test: str, limited: bool) -> 
     assert any(line.startswith("  \N{DAGGER} Limited by the host") for line in result_lines(result)) is limited
 
 
+@pytest.mark.long
 def test_a_figure_marks_host_limited_points() -> None:
     """Columns and surface have a mark for each host-limited point, and the caption explains it."""
     for test, name, count in (("iops", "matrix-3d", 8), ("dirth", "demand-variation-surface", 3)):

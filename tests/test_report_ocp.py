@@ -108,6 +108,7 @@ def test_a_point_without_ios_has_no_response_time() -> None:
     assert "average_response_ms" not in starts
 
 
+@pytest.mark.long
 def test_key_figures_have_their_limits() -> None:
     """Limits include the tolerance: each bound has a validator, each limit a diagnosis, and the run a result."""
     result = samples.result_of("iops")
@@ -131,6 +132,7 @@ def test_key_figures_have_their_limits() -> None:
         assert lines(outcome)[-1]["testRunArtifact"]["testRunEnd"]["result"] == passed
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("how", "end"),
     [

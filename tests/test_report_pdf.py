@@ -166,6 +166,7 @@ def test_the_header_is_in_the_document_once() -> None:
     assert len({form.idnum for forms in shown for form in forms.values()}) == 1 + len(shown) + titles
 
 
+@pytest.mark.long
 def test_a_report_of_one_page_has_a_page_number() -> None:
     """A report of a single page ends with the line "1 of 1"."""
     report = building.build(KINDS["purge only"])
@@ -240,6 +241,7 @@ def test_tables_that_do_not_fit_below_a_full_header_have_a_short_one() -> None:
     assert ["SNIA SSS TWG" in text for text in texts] == [True, False, True]
 
 
+@pytest.mark.long
 def test_a_continued_section_has_a_short_header_with_its_title() -> None:
     """Its other pages have test, model, serial number, title and page number, and room for more rows."""
     table = Table(
@@ -286,6 +288,7 @@ def test_many_deviations_continue_on_the_next_page() -> None:
     assert text.count("Required by the standard") >= 2
 
 
+@pytest.mark.long
 def test_only_headings_are_repeated_on_the_next_page() -> None:
     """The first row of a table without headings appears once; headings are repeated on the next pages."""
     rows = tuple((f"name {number}", f"value {number}") for number in range(160))
@@ -320,6 +323,7 @@ def test_a_very_long_text_is_cut_in_the_pdf(field: str) -> None:
         assert long.strip() in rst.render(report)
 
 
+@pytest.mark.long
 def test_the_pdf_metadata_has_no_control_characters() -> None:
     """Control characters in author and title become U+FFFD, and a line break becomes a space."""
     result = samples.iops_result(
@@ -381,6 +385,7 @@ def with_figure(report: Report, figure: Figure) -> Report:
     return dataclasses.replace(report, pages=(*report.pages, page))
 
 
+@pytest.mark.long
 def test_a_figure_larger_than_the_page_is_an_error() -> None:
     """A figure that does not fit on a page in its planned size is refused, not shrunk."""
     report = building.build(KINDS["stopped"])
@@ -389,6 +394,7 @@ def test_a_figure_larger_than_the_page_is_an_error() -> None:
         make(with_figure(report, figure))
 
 
+@pytest.mark.long
 def test_a_page_that_takes_two_pdf_pages_is_an_error() -> None:
     """A page with two figures that need two PDF pages is refused."""
     report = building.build(KINDS["stopped"])
@@ -409,6 +415,7 @@ def test_a_figure_drawn_in_the_wrong_size_is_an_error() -> None:
         make(with_figure(report, figure))
 
 
+@pytest.mark.long
 def test_an_empty_figure_is_an_error() -> None:
     """A figure whose drawing has no commands is refused."""
     report = building.build(KINDS["stopped"])
@@ -485,6 +492,7 @@ def test_a_warning_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     assert logger.handlers == before
 
 
+@pytest.mark.long
 def test_rst2pdf_is_unchanged_afterwards() -> None:
     """After a report reportlab's settings are restored, and rst2pdf handles docutils' nodes with its own handlers."""
     from docutils import nodes

@@ -175,6 +175,7 @@ def test_a_run_without_a_window_has_no_percentiles_page(test: str) -> None:
         assert TITLE not in {page.title for page in build(result).pages}
 
 
+@pytest.mark.long
 def test_percentiles_over_iops_have_a_panel_for_reads_and_one_for_writes() -> None:
     """Each panel has each point at its IOPS, with the percentile of its reads, or of its writes; all share a scale."""
     result = samples.result_of("dirth")

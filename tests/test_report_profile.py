@@ -280,6 +280,7 @@ def test_the_header_names_other_data_and_the_page_cache() -> None:
         assert header(result, "Page cache") == (cache or "used by 1 of 3 points; emptied before cold workloads")
 
 
+@pytest.mark.long
 def test_points_that_measure_memory_or_a_limit_have_a_warning() -> None:
     """The causes are the page cache and a limited rate; profiles that use the page cache on purpose have it, too."""
 
@@ -568,6 +569,7 @@ def test_tables_fit_a_terminal() -> None:
         assert any("may well be: 0002" in line for line in lines)
 
 
+@pytest.mark.long
 def test_the_facts_of_a_profile_fit_a_terminal_of_80_columns() -> None:
     """A long description is wrapped within its column, and no line of a table is wrapped a second time."""
     lines = list(result_lines(profiles.result(profiles.shipped("hdd-iops", seconds=1)), 80))

@@ -326,6 +326,7 @@ def test_the_latency_window_is_in_milliseconds() -> None:
     assert plot(result, "window-rnd-4kib-rw0")["Average response time"] == pytest.approx(tracked)
 
 
+@pytest.mark.long
 def test_convergence_plots_have_average_and_maximum_of_every_round() -> None:
     """Each block size of 100 % writes has a line with the values of all rounds in ms."""
     result = result_of("LAT")
@@ -420,6 +421,7 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
 
 
+@pytest.mark.long
 def test_the_provenance_separates_requested_from_other_idle_times() -> None:
     """Each wait state of host idle recovery has its own row; gaps between points exclude the requested idle times."""
     result = samples.result_of("hir")
@@ -455,6 +457,7 @@ def test_idle_times_with_io_of_other_programs_are_not_reported_as_idle() -> None
     assert groups == ["1"]
 
 
+@pytest.mark.long
 def test_the_provenance_has_the_number_of_engine_starts() -> None:
     """The procedure has the number of fio starts of each continuous stimulus; a test without one has no such row."""
     result = samples.result_of("hir")

@@ -173,6 +173,7 @@ def test_pts_1_1_has_one_window_page() -> None:
     assert windows == ["IOPS Steady State Measurement Window - RND/4KiB RW0"]
 
 
+@pytest.mark.long
 def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
     """The verdict, the header, the windows' titles and blocks, and the tables' titles have NOT ACHIEVED."""
     result = samples.iops_result(steady=False)
@@ -240,6 +241,7 @@ def test_deviations_come_first_and_undo_conformance() -> None:
     assert "PTS conformant: no deviation" in words(build(samples.iops_result()).pages[0])
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "hir", "composite"])
 def test_a_run_that_is_not_steady_has_nothing_green_on_its_summary(test: str) -> None:
     """A run without deviations that was never steady states both, and neither line is green."""
@@ -262,6 +264,7 @@ def test_write_saturation_without_steady_state_has_one_verdict_everywhere() -> N
     assert [case.get("name") for case in suite.iterfind("testcase")] == ["the run finishes"]
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_no_table_is_in_a_report_twice(test: str) -> None:
     """The figures of the first page are not printed again on a later one."""

@@ -350,6 +350,7 @@ def test_a_dead_drive_has_a_report(test: str) -> None:
             check(figure.draw())
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", CONTINUOUS)
 @pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
 def test_header_blocks_have_ten_rows(test: str, pts: str) -> None:
@@ -531,6 +532,7 @@ def test_an_unsteady_baseline_is_marked() -> None:
         assert {f"% of {prefix}baseline", f"Return to {prefix}baseline"} <= set(headings)
 
 
+@pytest.mark.long
 def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
     """Each wait state has its requested and its measured idle time, and IOPS next to the baseline."""
     result = samples.result_of("hir")

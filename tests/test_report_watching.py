@@ -238,6 +238,7 @@ def test_a_sampled_point_is_drawn_once() -> None:
         assert all(60 * (piece[-1][0] - piece[0][0]) < 10.1 for piece in pieces)
 
 
+@pytest.mark.long
 def test_times_of_an_interruption_are_omitted() -> None:
     """After a reboot of the host its clock starts at 0; the plot continues at the interruption."""
     result = watched(samples.result_of("iops", rounds=7))

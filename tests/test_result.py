@@ -165,6 +165,7 @@ def written_bytes(steps: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
 behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.12])) | st.just(unsteady)
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.sampled_from(EVERY), behaviours, st.floats(0, 1), st.sampled_from(ENDINGS), st.sampled_from([10**9, ENDLESS]))
 def test_any_beginning_of_a_run_is_a_result(
@@ -193,6 +194,7 @@ def beginning(run: ProcedureRun, outcomes: int) -> Iterator[tuple[Step, Sequence
         outcomes = max(0, outcomes - len(item))
 
 
+@pytest.mark.long
 @whole_runs
 @given(st.sampled_from(EVERY), behaviours)
 def test_written_bytes_of_a_complete_run(entry: tuple[str, str, TestClass], iops: Behaviour) -> None:
@@ -267,6 +269,7 @@ def test_a_step_without_an_outcome() -> None:
 # -- samples that stand for rounds -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @given(
     st.sampled_from([("wsat", "stimulus"), ("hir", "PC"), ("dirth", "PC")]),
     st.lists(st.integers(1, 200), min_size=1, max_size=6),

@@ -136,6 +136,7 @@ def test_a_determination_names_its_tracked_variable() -> None:
     assert (loop.get("thread_count"), loop.get("queue_depth")) == ("32", "32")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", TESTS)
 def test_time_lines_are_exact(test: str) -> None:
     """Every sample of every time line, and every measurement of a continuous stimulus, is stored to the last bit."""

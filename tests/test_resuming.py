@@ -102,6 +102,7 @@ def test_a_test_without_rounds_restarts_and_gives_the_same(test: str, references
     assert result.written_bytes == reference.result.written_bytes
 
 
+@pytest.mark.long
 def test_a_round_continues_with_its_next_point_and_counts_for_no_window(references: Any, tmp_path: Path) -> None:
     """Rounds up to the interrupted one are kept and shown; the window comes after them."""
     reference, home = references("iops")
@@ -358,6 +359,7 @@ def test_a_resume_entry_that_keeps_too_many_steps_is_refused(kept: int, referenc
 # -- asked to stop ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("test", ["iops", "wsat"])
 def test_a_run_with_a_stop_request_ends_after_its_point(test: str, references: Any, tmp_path: Path) -> None:
     """The current point or sample is kept; the run ends as stopped by the operator, and can be resumed."""
@@ -383,6 +385,7 @@ def test_a_run_with_a_stop_request_ends_after_its_point(test: str, references: A
     assert killing.resume_killed(folder, "rule").ending == "finished"
 
 
+@pytest.mark.long
 def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(references: Any, tmp_path: Path) -> None:
     """The values read at the stop stay in the result, beside those read at the end."""
     reference, _ = references("iops")
@@ -495,6 +498,7 @@ def test_an_append_only_journal_can_be_resumed(
             subprocess.run(["chattr", "-a", place / "journal.jsonl"], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_report_that_cannot_be_removed_prevents_the_resume(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -532,6 +536,7 @@ def test_a_finished_run_is_not_resumed(finished: Path, capsys: pytest.CaptureFix
     assert "it is finished" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Measurements of two drives are never in one result."""
     place = cut(finished, tmp_path / "run")
@@ -579,6 +584,7 @@ def test_the_command_line_in_a_journal_is_not_read(references: Any, tmp_path: Pa
     assert resumed_options(facts, tmp_path, ResumeOptions()).test == "iops"
 
 
+@pytest.mark.long
 def test_status_of_one_run_and_of_many(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For one run its state and the command to resume it; for a folder a line for each run and other folder."""
     place = cut(finished, tmp_path / "stopped")
@@ -602,6 +608,7 @@ def test_status_of_one_run_and_of_many(finished: Path, tmp_path: Path, capsys: p
     assert [entry["virtual"] for entry in output] == [False, True, True]
 
 
+@pytest.mark.long
 def test_an_unreadable_test_hides_no_other(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Among several tests, one whose journal is not a file has its own message."""
     suite = tmp_path / "all"
@@ -616,6 +623,7 @@ def test_an_unreadable_test_hides_no_other(finished: Path, tmp_path: Path, capsy
     assert "latency" in output[1]["detail"]
 
 
+@pytest.mark.long
 def test_status_prints_paths_for_a_shell(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

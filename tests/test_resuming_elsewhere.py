@@ -384,6 +384,7 @@ def test_a_resume_that_is_stopped_at_once_adds_nothing(tmp_path: Path, monkeypat
 # -- a drive that does not answer -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_drive_that_does_not_answer_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run whose drive returns I/O errors cannot be resumed: the drive failed, and no data is mentioned."""
     image = tmp_path / "drive.img"

@@ -172,6 +172,7 @@ def test_a_stored_run_is_compared(name: str, tmp_path: Path, capsys: pytest.Capt
         assert {figure["differences"][1]["percent"] for figure in document["figures"]} <= {0.0, None}
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", ["array", "imported", "iops"])
 def test_a_changed_byte_in_the_evidence_is_an_error(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

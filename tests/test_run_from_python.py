@@ -29,6 +29,7 @@ OPTIONS = RunOptions(
 )
 
 
+@pytest.mark.long
 def test_a_run_emits_typed_events(tmp_path: Path) -> None:
     """The events name the folder, the plan, each outcome and round, and the result, in this order."""
     events: list[Event] = []
@@ -144,6 +145,7 @@ def test_a_suite_that_is_moved_is_found_at_its_new_path(tmp_path: Path) -> None:
     assert [result.ending for result in resume_suite(suite, ResumeOptions(), Caller()).results] == ["finished"] * 2
 
 
+@pytest.mark.long
 def test_the_new_file_of_a_run_that_was_moved_stays(tmp_path: Path) -> None:
     """The run can be resumed, so its target is not removed."""
     folder, target = tmp_path / "run", tmp_path / "new.img"

@@ -168,6 +168,7 @@ def test_a_mounted_device_is_refused(tmp_path: Path, link: bool) -> None:
             refused(tmp_path / "link" if link else path, TargetBusy, f"mounted at {place}")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device mounted only in a container is refused with its mount point.
@@ -244,6 +245,7 @@ def test_a_brief_open_is_no_use(device: Path) -> None:
     assert other.returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_device_open_by_another_node_is_refused(device: Path, tmp_path: Path) -> None:
     """A program in a container has the same device open by another node; it is found by its device number."""
@@ -316,6 +318,7 @@ def test_an_unbound_device_is_refused(tmp_path: Path) -> None:
             raise AssertionError("it was claimed")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
     """A disk with an unused partition still holds data of somebody; a partition itself is not a whole drive."""
@@ -500,6 +503,7 @@ def test_a_member_of_a_larger_volume_is_refused(tmp_path: Path, write: Callable[
             refused(path, TargetBusy, f"marked as a member of {whole}", discard_data=discard_data)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_external_journal_is_refused(tmp_path: Path) -> None:
     """The file system of the journal is on another drive."""
@@ -693,6 +697,7 @@ def test_a_member_in_a_disklabel_within_a_partition_is_refused(tmp_path: Path, k
         require_searched(path, tmp_path, rf"{path.name} partition (5|1 partition 1) \(nothing recognised\)", 3 * MIB)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_disk_of_aix_is_refused(tmp_path: Path) -> None:
     """libblkid recognises its signature, but none of its contents."""
@@ -714,6 +719,7 @@ def test_a_disk_of_ultrix_is_searched(tmp_path: Path) -> None:
         require_searched(path, tmp_path, reason, 2 * MIB)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_member_in_a_table_for_another_sector_size_is_refused(tmp_path: Path) -> None:
     """A drive has one if it was moved out of a USB bridge with larger sectors."""
@@ -764,6 +770,7 @@ def test_logical_partitions_are_listed_once(tmp_path: Path, known: bool) -> None
         assert names == ["dos partition table", *(f"{path.name}{between}{number}" for number in (1, 5, 6))]
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_member_with_a_second_signature_is_refused(tmp_path: Path) -> None:
     """In a partition that the kernel has not read, a file system that was not wiped does not hide a member."""
@@ -851,6 +858,7 @@ def test_a_target_that_is_not_confirmed_leaves_no_new_file(
     assert not run.exists()
 
 
+@pytest.mark.long
 def test_a_new_file_is_marked_as_the_suites(tmp_path: Path) -> None:
     """A new file has its size and mode 0600, and is accepted again without --overwrite."""
     path = tmp_path / "new.img"
@@ -865,6 +873,7 @@ def test_a_new_file_is_marked_as_the_suites(tmp_path: Path) -> None:
         assert target.dut.capacity_bytes == target.resized().dut.capacity_bytes == 2 * MIB == path.stat().st_size
 
 
+@pytest.mark.long
 def test_a_file_of_the_user_is_refused(tmp_path: Path) -> None:
     """A file that the suite did not create is refused, also by symlink or with a size, and keeps its size."""
     path = filled(tmp_path / "data.img")
@@ -988,6 +997,7 @@ def test_an_invalid_mark_is_no_mark(tmp_path: Path) -> None:
     refused_as_user_file(path, "did not create it")
 
 
+@pytest.mark.long
 def test_random_data_and_zeros_are_the_suites(suite_file: Path) -> None:
     """Another run accepts what a run leaves behind."""
     with claimed(suite_file):
@@ -1092,6 +1102,7 @@ def test_a_file_larger_than_the_free_space_is_refused(tmp_path: Path) -> None:
         raise AssertionError("it was claimed")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_loop_device_larger_than_the_free_space_is_refused(tmp_path: Path) -> None:
     """Its file would fill the file system below, so that other programs could no longer write."""
@@ -1619,6 +1630,7 @@ def test_outstanding_io_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert notices == ["it has"]
 
 
+@pytest.mark.long
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     """Claimed, refused and failed targets leave no open descriptor behind."""
     path = filled(tmp_path / "x.img")
@@ -1671,6 +1683,7 @@ def test_the_operator_sees_the_content(tmp_path: Path) -> None:
     assert (tmp_path / "00000-wipefs.process.json").exists()
 
 
+@pytest.mark.long
 def test_a_smaller_size_does_not_truncate_a_user_file(tmp_path: Path) -> None:
     """--overwrite with a smaller --size is refused, also by --plan, because the run may still be refused later."""
     path = filled(tmp_path / "x.img", 2 * MIB)
@@ -1714,6 +1727,7 @@ def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Pat
             require_as_confirmed(target, Contents())
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_another_file_system_of_the_same_name_is_not_the_one_that_was_confirmed(tmp_path: Path) -> None:
     """The operator sees kind and name; the UUIDs are compared too."""
@@ -1769,6 +1783,7 @@ def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen
             require_as_confirmed(target, Contents())
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_file_system_behind_the_cache_of_a_loop_device_is_seen(tmp_path: Path) -> None:
     """A loop device on a loop device reads through the cache of the lower one, which may be older than its file."""

@@ -80,6 +80,7 @@ def sampled(course: Sequence[Totals], maximum: int) -> list[Sample]:
     return [*cut, *sampler.finish(course[-1])]
 
 
+@pytest.mark.long
 @given(running_totals(), st.integers(1, 10))
 def test_the_sum_of_the_samples_is_the_final_totals(course: tuple[list[Totals], object], maximum: int) -> None:
     """For any running totals, the sum of all samples equals the final totals in I/Os, bytes and milliseconds."""
@@ -98,6 +99,7 @@ def test_the_sum_of_the_samples_is_the_final_totals(course: tuple[list[Totals], 
         assert after.ended_seconds == pytest.approx(before.ended_seconds + after.seconds)
 
 
+@pytest.mark.long
 @given(running_totals())
 def test_no_sample_has_an_impossible_value(course: tuple[list[Totals], object]) -> None:
     """No value is negative, no average or percentile exceeds the sample's maximum, and that not the stimulus's."""
@@ -110,6 +112,7 @@ def test_no_sample_has_an_impossible_value(course: tuple[list[Totals], object]) 
             assert nines is None or 0 <= nines <= sample.maximum_response_us
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.lists(st.integers(1, 10**9)), st.lists(st.integers(1, 10**9))), min_size=1, max_size=6))
 def test_response_times_of_a_sample_are_those_of_its_own_ios(new: list[tuple[Times, Times]]) -> None:
     """Average and maximum response time are those of the sample's own I/Os, reads and writes together.

@@ -119,6 +119,7 @@ DEMANDS = [(threads, depth) for threads in (1, 2, 4) for depth in (1, 2, 4)]
 ROUNDS = st.lists(st.lists(st.integers(900, 1000), min_size=5, max_size=5), min_size=9, max_size=9)
 
 
+@pytest.mark.long
 @given(ROUNDS, st.lists(st.sampled_from([0.5, 4.0, 6.0]), min_size=8, max_size=8))
 def test_the_operating_points_of_any_loop_agree(rounds: list[list[int]], art_ms: list[float]) -> None:
     """Targets, candidates and alternatives of any IOPS are the same."""

@@ -59,6 +59,7 @@ def test_a_complete_test_runs_on_a_simulated_drive(
         assert MARK in (tmp_path / "run" / f"report.{form}").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     """Two runs with one seed agree in every measurement."""
     for name in ("one", "two"):
@@ -67,6 +68,7 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
     assert list(map(numbers, one.measurements)) == list(map(numbers, two.measurements))
 
 
+@pytest.mark.long
 def test_a_preset_file_of_the_user_is_accepted(tmp_path: Path) -> None:
     """A copied preset with a changed capacity gives a drive of that capacity."""
     text = (PRESETS / "optane.toml").read_text(encoding="utf-8")
@@ -98,6 +100,7 @@ def test_unknown_presets_and_options_for_real_targets_are_refused(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_plan_needs_no_drive(capsys: pytest.CaptureFixture[str]) -> None:
     """The plan of all tests on a simulated drive prints the capacity of its preset."""
     assert main(["all", "sim:enterprise-nvme", "--advanced", "--plan"]) == 0

@@ -221,6 +221,7 @@ def test_a_purge_restores_the_fob_speed(name: str) -> None:
     assert purged == pytest.approx(fob, rel=0.05)
 
 
+@pytest.mark.long
 def test_reads_of_an_unwritten_drive_are_too_fast() -> None:
     """Reads of unwritten data do not reach the medium: without preconditioning they are more than twice as fast."""
     fresh, worn = SimulatedDrive(read_preset("enterprise-nvme"), 1), preconditioned("enterprise-nvme")
@@ -228,6 +229,7 @@ def test_reads_of_an_unwritten_drive_are_too_fast() -> None:
     assert iops(run(fresh, request)) > 2 * iops(run(worn, request))
 
 
+@pytest.mark.long
 def test_idle_time_lets_writes_recover() -> None:
     """After idle time a steady drive writes faster, until the space that it freed is used up."""
     drive = preconditioned("enterprise-nvme")
@@ -255,6 +257,7 @@ def test_the_temperature_follows_the_load() -> None:
     assert math.isnan(SimulatedDrive(read_preset("enterprise-nvme"), 1).celsius)
 
 
+@pytest.mark.long
 def test_the_drive_counts_what_it_writes_on_its_media() -> None:
     """In steady state it counts as many bytes per byte of the host as its write amplification, which the FTL counts."""
     drive = preconditioned("enterprise-nvme-sensors")
@@ -289,6 +292,7 @@ def run_on(drive: SimulatedDrive, request: Stimulus, seconds: float) -> float:
     return (done.read.transferred_bytes + done.write.transferred_bytes) / done.seconds
 
 
+@pytest.mark.long
 def test_writes_below_the_mapping_unit_are_slower() -> None:
     """A write below the mapping unit is a read-modify-write: 512 bytes have less than half the IOPS of 4 KiB."""
     drive = preconditioned("enterprise-nvme")

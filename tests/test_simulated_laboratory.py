@@ -104,6 +104,7 @@ def test_throttling_is_visible_in_the_time_line(tmp_path: Path) -> None:
     assert throttled.iops[minute] == pytest.approx(0.5 * line.iops[0], rel=0.15)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_journal(tmp_path: Path) -> None:
     """The journals of two runs with one seed are identical except for the end entry."""
     preset = read_preset("client-qlc")

@@ -114,6 +114,7 @@ def test_an_array_is_as_fast_as_its_members_together(tmp_path: Path) -> None:
     assert found.source == "the links of its members: SATA 6 Gb/s, PCIe 3.0 x4"
 
 
+@pytest.mark.long
 def test_the_operators_speed_is_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """--assume sets all speeds; without it a plan states its assumption and the source."""
     path = str(tmp_path / "x.img")

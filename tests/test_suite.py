@@ -64,6 +64,7 @@ def test_a_suite_folder_is_recognised(tmp_path: Path) -> None:
     assert found.run_folder("wsat") is not None
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("damage", ["truncated", "empty", "removed"])
 def test_a_test_whose_journal_lost_its_first_line_is_damaged(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -155,6 +156,7 @@ def test_each_test_has_its_own_seed(seed: int) -> None:
 # -- the summary -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_test_has_key_figures() -> None:
     """Each test's line in the summary has the figure for which the test is run, in its unit."""
     wanted = {
@@ -184,6 +186,7 @@ def test_a_stopped_test_has_its_figures_so_far(test: str, count: int) -> None:
     assert not line.achieved
 
 
+@pytest.mark.long
 def test_the_verdict_is_one_sentence() -> None:
     """It has how many tests finished, what stopped, what was not steady, and what was not run."""
     result_overview = overview(
@@ -213,6 +216,7 @@ def test_a_saturation_that_ended_by_time_is_achieved() -> None:
     assert not result_overview.lines[0].verdict.startswith("STEADY")
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("test", "steady"), [("latency", True), ("latency", False), ("hir", False), ("wsat", True), ("xsr", True)]
 )

@@ -648,6 +648,7 @@ def test_a_loop_device_on_a_free_device_is_claimed(tmp_path: Path) -> None:
             os.close(os.open(free, os.O_RDONLY | os.O_EXCL))
 
 
+@pytest.mark.long
 def test_a_run_in_a_pid_namespace_does_not_refuse_its_own_descriptor(tmp_path: Path) -> None:
     """If /proc is that of the outer PID namespace, it has another number for the process than the process itself."""
     need_root()
@@ -663,6 +664,7 @@ def test_a_run_in_a_pid_namespace_does_not_refuse_its_own_descriptor(tmp_path: P
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_files_that_only_look_the_same_are_claimed(tmp_path: Path) -> None:
     """An open file of the same name, or with the same inode on another file system, does not matter."""
     need_root()
@@ -1045,6 +1047,7 @@ def test_processes_hidden_by_proc_are_reported(hidepid: str) -> None:
         assert answer.stdout.strip() == hides
 
 
+@pytest.mark.long
 def test_root_without_ptrace_reports_what_it_cannot_see() -> None:
     """In containers root may list the descriptors of other users' processes, but not follow them."""
     need_root()

@@ -456,6 +456,7 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
     assert 0 < vitals.cpu_percent < vitals.busiest_cpu_percent + 1 <= 101  # the kernel counts totals and parts in ticks
 
 
+@pytest.mark.long
 def test_reads_of_another_program_while_the_drive_is_idle_are_counted(tmp_path: Path) -> None:
     """The first reading is that of a purge; without one, the time before a point is unknown."""
 

@@ -225,6 +225,7 @@ def test_the_slides_file_is_read() -> None:
     assert result.facts.dut.model == result.facts.started == ""
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("kind", "name"), [("iops", "hdd-iops"), ("tp", "hdd-throughput")])
 def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None:
     """Tests by zones become runs of the profiles that measure zones; each value is at its zone, mix and size."""
@@ -418,6 +419,7 @@ def test_key_figures_are_those_of_the_file() -> None:
     assert {"iops", "average_response_ms", "written_gb"} <= metrics["wsat"]
 
 
+@pytest.mark.long
 def test_the_reads_and_writes_of_a_mixed_zone_are_unknown() -> None:
     """A hard disk's file has only their sum: tables, key figures and terminal have no 0 for each of them."""
     (run,) = made(tkperf_files.hdd("iops")).values()
@@ -730,6 +732,7 @@ def test_import_and_export_lose_nothing(name: str, tmp_path: Path, capsys: pytes
         assert one == other
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("name", tkperf_written.NAMES)
 def test_files_of_tkperfs_own_writer_are_written_again(name: str) -> None:
     """Also without the copy of the file: each matrix is equal to the byte, and each claim that TKperf made is ours.
@@ -783,6 +786,7 @@ def test_both_tests_of_a_disk_become_one_folder_and_one_file_again(
     assert "not in the file: HDD Throughput: command line, other than of HDD IOPS" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_runs_of_two_devices_are_not_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of TKperf has one description of a device, so it would have the wrong device for one run."""
     for name, content in (("a", ssd("iops")), ("b", ssd("lat", description=tkperf_files.NVME))):
@@ -793,6 +797,7 @@ def test_runs_of_two_devices_are_not_one_file(tmp_path: Path, capsys: pytest.Cap
     assert "its runs are of 2 devices" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_folder_of_files_is_a_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each file becomes a run with its own name; two with the same name are refused before anything is written."""
     folder, place = tmp_path / "files", tmp_path / "runs"
@@ -852,6 +857,7 @@ def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "tkperf.xml: its SHA-256 differs from the one in the journal" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_run_of_an_unknown_importer_cannot_be_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

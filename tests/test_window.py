@@ -110,6 +110,7 @@ def test_every_30th_minute_is_a_round(count: int) -> None:
     assert [sampled.sample.number for sampled in rounds] == [sampled.minute for sampled in rounds]
 
 
+@pytest.mark.long
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(0, 500))
 def test_the_rule_gives_the_first_sample_and_the_stride(first: int, stride: int, count: int) -> None:
     """The rule's first sample and stride select the rounds; `samples` gives the fewest samples for N rounds."""

@@ -146,6 +146,7 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return found
 
 
+@pytest.mark.long
 def test_no_power_failure_lets_a_run_start_twice(recorder: Recorder) -> None:
     """At each sync of the first start and of a resume, with all that a disk may keep or lose of what was not synced."""
     runs = HostRuns(recorder.configuration)

@@ -234,6 +234,7 @@ def upload(*changes: dict[str, Any], **document: Any) -> Upload:
     return Upload(run_id=uuid4(), digest=sha256(content).hexdigest(), manifest=content)
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("hostile", "reason"),
     [
@@ -291,6 +292,7 @@ def test_the_files_of_a_manifest_have_a_limit_together() -> None:
         parse_manifest(upload({**large, "path": "a"}, {**large, "path": "b"}))
 
 
+@pytest.mark.long
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(paths=st.lists(st.text(alphabet="aA./\\\0ä\u0308\u200f~-", max_size=12), max_size=4))
 def test_no_path_leaves_the_folder(paths: list[str], tmp_path: Path) -> None:
@@ -362,6 +364,7 @@ def _killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "rmtree", counted(shutil.rmtree))
 
 
+@pytest.mark.long
 def test_a_call_that_is_killed_anywhere_leaves_the_old_folder_or_the_new_one(
     hosts: TestLab, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_report_takes_hostile_texts(name: str, rng: Random, tmp_path: Path) ->
     check_hostile_input(name, rng, tmp_path)
 
 
+@pytest.mark.long
 def test_an_unchanged_input_survives_its_form() -> None:
     """The parts of a form, written again, have the same parts."""
     for form, corpus in ((TOML, corpora.specifications()), (WORDS, corpora.command_lines())):

@@ -165,6 +165,7 @@ def sanitizing(stage: Stage, end: str = DONE) -> None:
     )
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("name", "option"),
     [
@@ -190,6 +191,7 @@ def test_sanitize_without_a_success_status_fails(stage: Stage) -> None:
         stage.purge()
 
 
+@pytest.mark.long
 def test_a_sanitize_that_does_not_end_times_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sanitize that exceeds its time limit fails; the message has the last progress that the drive reported."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.3)

@@ -90,6 +90,7 @@ def purge_of(run: Path) -> dict[str, str]:
     return {str(key): str(value) for key, value in element.attrib.items()}
 
 
+@pytest.mark.long
 def test_an_unproven_purge_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     """A purge that leaves data has its own exit code; nothing is measured."""
     assert main(("iops", "x.img", *SHORT, "--purge-command", "true {device}", "--run-dir", "run")) == 11
@@ -118,6 +119,7 @@ def test_a_run_with_an_unproven_purge_reports_it(capsys: pytest.CaptureFixture[s
     assert etree.parse("run/result.xml").xpath("string(//@conformant)") == "false"
 
 
+@pytest.mark.long
 def test_a_purge_command_is_not_run_by_a_shell(capsys: pytest.CaptureFixture[str]) -> None:
     """The command is split into words as a shell splits it; ``;`` is an ordinary argument."""
     argv = ("--purge-command", "fallocate -p -l 8MiB '{device}' ; touch shell", "--run-dir", "run")
@@ -126,6 +128,7 @@ def test_a_purge_command_is_not_run_by_a_shell(capsys: pytest.CaptureFixture[str
     assert not Path("shell").exists()
 
 
+@pytest.mark.long
 def test_a_command_that_truncates_the_target_is_a_failed_purge(capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is that of a failed purge, not that of a refused target."""
     argv = ("--purge-command", "truncate -s 0 {device}", "--run-dir", "run")

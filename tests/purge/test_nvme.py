@@ -252,6 +252,7 @@ def sanitizing(stage: Stage, *, end: int = 1, erases: bool = True, first: int = 
     )
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(("name", "action"), [("auto", 2), ("nvme-sanitize-block", 2), ("nvme-sanitize-crypto", 4)])
 def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, action: int) -> None:
     """The suite polls the sanitize log until the drive reports the end, then checks that the data is gone."""
@@ -278,6 +279,7 @@ def test_a_sanitize_without_a_success_status_fails(stage: Stage, end: int, log_s
         stage.purge("nvme-sanitize-block")
 
 
+@pytest.mark.long
 def test_a_sanitize_that_does_not_end_times_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the drive stays at 1 % until the timeout, the purge fails and says that the sanitize may still be running."""
     monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.3)

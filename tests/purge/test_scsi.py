@@ -74,6 +74,7 @@ def test_the_purge_waits_until_the_drive_is_ready(stage: Stage, name: str, comma
     assert stage.state == "ready"
 
 
+@pytest.mark.long
 def test_a_format_that_keeps_the_data_fails(stage: Stage) -> None:
     """A purge fails if the drive reports success but keeps the data, as QEMU's scsi-hd does."""
     busy(stage, erases=False)

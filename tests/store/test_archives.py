@@ -392,6 +392,7 @@ def load_or_refuse(path: Path) -> None:
         pts.load(path)
 
 
+@pytest.mark.long
 @_settings
 @given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=9), st.booleans())
 def test_a_damaged_archive(packed_run: bytes, tmp_path: Path, damages: list[tuple[int, int]], plain: bool) -> None:

@@ -74,6 +74,7 @@ def test_every_revision_has_dumps() -> None:
     assert {path.name for path in HERE.glob("*.sql")} == expected
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize("revision", revisions())
 def test_a_store_of_an_earlier_revision_is_upgraded(url: str, revision: str, runs: Path) -> None:
     """Its rows stay to the bit, its tables are those of a new store, and it takes and finds runs."""

@@ -137,6 +137,7 @@ def test_a_store_is_rebuilt_from_the_run_folders(store: Store, runs: Path, tmp_p
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_tables_are_exported(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As CSV and Parquet, with the same values; existing files are kept."""
     at = ["--store", str(tmp_path / "store.sqlite")]
@@ -154,6 +155,7 @@ def test_tables_are_exported(runs: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert main(["store", "export", "--to", "xlsx", "--out", str(tmp_path / "other"), *at]) == UsageError.exit_code
 
 
+@pytest.mark.long
 def test_the_verbs(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """sql, drives and rebuild print a table, or JSON."""
     at = ["--store", str(tmp_path / "store.sqlite")]

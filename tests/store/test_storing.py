@@ -46,6 +46,7 @@ def test_a_run_that_misses_its_limits_is_stored(tmp_path: Path) -> None:
         assert store.run(1)["limits"].columns["met"] == (False,)
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_is_stored_and_replaced_by_its_resumption(monkeypatch: pytest.MonkeyPatch) -> None:
     """So a store lacks no run that has a folder."""
     show = Terminal.on_event
@@ -64,6 +65,7 @@ def test_a_run_that_was_stopped_is_stored_and_replaced_by_its_resumption(monkeyp
         assert store.runs().columns["ending"] == ("finished",)
 
 
+@pytest.mark.long
 def test_a_failure_to_store_is_told_and_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +96,7 @@ def test_all_tests_are_stored(tmp_path: Path) -> None:
         assert len(store.runs()) == len(list((tmp_path / "run").rglob("journal.jsonl"))) > 1
 
 
+@pytest.mark.long
 def test_a_mistake_is_found_before_the_run(tmp_path: Path) -> None:
     """An invalid URL, a password that the journal would keep, a library that is not installed."""
     assert run("--store", "mysql://host/name") == UsageError.exit_code

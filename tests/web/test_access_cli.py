@@ -128,6 +128,7 @@ def test_without_tls_only_a_local_address_is_served(capsys: pytest.CaptureFixtur
     assert "--certificate and --key" in message
 
 
+@pytest.mark.long_but_first
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -289,6 +289,7 @@ def test_vendored_files_are_those_of_their_digests() -> None:
     assert "MIT" in (PACKAGE / "vendor" / "uPlot.LICENSE").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_a_source_follows_a_run_and_finds_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a run is measured, each snapshot has its rounds so far; suites and batches are searched, symlinks not."""
     monkeypatch.setattr("snia_pts.web.folder_source._SEARCH_SECONDS", 0)
