@@ -34,11 +34,12 @@ from ..units import counted
 from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
+from .host_service import RemoteRuns
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
 from .sending import ResultSender
-from .state_folder import RunState, lock_file, make_private_folder
+from .state_folder import RunState, lock_file, lock_present_file, make_private_folder
 
 _HEARTBEAT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
@@ -72,7 +73,9 @@ class _RunRow:
 class Agent:
     """The agent of a host.  ``say`` is called with a message for each event."""
 
-    def __init__(self, configuration: AgentConfiguration, runs: HostRuns, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, configuration: AgentConfiguration, runs: HostRuns | RemoteRuns, say: Callable[[str], None]
+    ) -> None:
         self._configuration = configuration
         self._parameters = {**connection_parameters(configuration.database), "application_name": "snia-pts agent"}
         self._runs = runs
@@ -323,13 +326,19 @@ class Agent:
 
 
 @contextmanager
-def lock_state_folder(state_folder: Path) -> Iterator[None]:
-    """Lock a state folder against other agents; raises AgentRunning."""
-    make_private_folder(state_folder)
-    path = state_folder / "agent"
-    descriptor = lock_file(path)
+def locked_host(configuration: AgentConfiguration) -> Iterator[None]:
+    """Lock a host against other agents; raises AgentRunning.
+
+    An agent without rights on drives cannot write to the state folder; it locks the configuration.
+    """
+    path = configuration.state_folder if configuration.host_service is None else configuration.path
+    if configuration.host_service is None:
+        make_private_folder(path)
+        descriptor = lock_file(path / "agent")
+    else:
+        descriptor = lock_present_file(path)
     if descriptor is None:
-        raise AgentRunning(path=state_folder)
+        raise AgentRunning(path=path)
     try:
         yield
     finally:

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..cli.main import run_reported
 from ..lab.process.detached import close_order
-from .agent import Agent, lock_state_folder
+from .agent import Agent, locked_host
 from .configuration import read_configuration
+from .host_service import RemoteRuns
 from .run_state import HostRuns
 
 
@@ -29,8 +30,10 @@ def run_detached(order: Mapping[str, Any]) -> None:
 
 def _serve(path: Path) -> int:
     configuration = read_configuration(path)
-    with lock_state_folder(configuration.state_folder):
-        asyncio.run(Agent(configuration, HostRuns(configuration), _say).serve())
+    service = configuration.host_service
+    runs = HostRuns(configuration) if service is None else RemoteRuns(service)
+    with locked_host(configuration):
+        asyncio.run(Agent(configuration, runs, _say).serve())
     return 0
 
 

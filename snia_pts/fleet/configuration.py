@@ -61,13 +61,15 @@ class AgentFile:
     purges: tuple[Name, ...] = ("auto",)
     side_by_side: Annotated[int, Ge(1), Le(_MAX_SIDE_BY_SIDE)] | None = None
     units: Units | None = None
+    host_service: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfiguration:
     """The configuration of a host, from the file at ``path``; ``drives`` by their serial numbers.
 
-    ``state_folder`` has the state of each run on this host, ``run_folder`` the run folders.
+    ``state_folder`` has the state of each run on this host, ``run_folder`` the run folders.  ``host_service`` is the
+    socket of the service that starts runs for an agent without rights on drives; None if the agent starts them itself.
     """
 
     path: Path
@@ -79,6 +81,7 @@ class AgentConfiguration:
     purges: tuple[str, ...]
     side_by_side: int
     units: Units
+    host_service: Path | None = None
 
     def drive(self, request: RunRequest) -> AgentDrive:
         """Return the drive of a request; raises RequestRefused if this host may not perform it."""
@@ -119,14 +122,15 @@ def read_configuration(path: Path) -> AgentConfiguration:
         purges=file.purges,
         side_by_side=file.side_by_side or default_side_by_side(),
         units=file.units or ("systemd" if _SYSTEMD.is_dir() else "process"),
+        host_service=file.host_service,
     )
 
 
 def _mistakes(path: Path, file: AgentFile) -> list[str]:
     mistakes = [
         f"{name}: {str(folder)!r}: expected an absolute path"
-        for name, folder in (("state_folder", file.state_folder), ("run_folder", file.run_folder))
-        if not folder.is_absolute()
+        for name in ("state_folder", "run_folder", "host_service")
+        if (folder := getattr(file, name)) is not None and not folder.is_absolute()
     ]
     serials = [drive.serial for drive in file.drive]
     for number, drive in enumerate(file.drive, start=1):

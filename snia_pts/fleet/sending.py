@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 
 from ..errors import RecordError
+from .host_service import RemoteRuns
 from .run_state import HostRuns, Running
 from .transfer import Manifest, is_sent, manifest_of, send
 
@@ -19,7 +20,7 @@ class ResultSender:
     The database says which results the controller does not have, so that nothing is lost if the agent starts again.
     """
 
-    def __init__(self, parameters: Mapping[str, Any], runs: HostRuns, say: Callable[[str], None]) -> None:
+    def __init__(self, parameters: Mapping[str, Any], runs: HostRuns | RemoteRuns, say: Callable[[str], None]) -> None:
         self._parameters, self._runs, self._say = parameters, runs, say
         self._sent: dict[UUID, Manifest] = {}
         self._failures: dict[UUID, str] = {}
@@ -34,10 +35,12 @@ class ResultSender:
                     return
                 try:
                     self._send(connection, run_id, is_stopping)
-                except RecordError as error:
+                except (RecordError, OSError) as error:
                     if self._failures.get(run_id) != str(error):
                         self._failures[run_id] = str(error)
-                        self._say(f"run {run_id}: its results are not sent: {error} {error.full_hint}".strip())
+                        self._say(
+                            f"run {run_id}: its results are not sent: {error} {getattr(error, 'full_hint', '')}".strip()
+                        )
 
     def _send(self, connection: psycopg.Connection, run_id: UUID, is_stopping: Callable[[], bool]) -> None:
         sent = self._sent.get(run_id)

@@ -31,7 +31,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import HostFailed, RecordError, RunFolderError
-from ..files import create, open_to_append, read_regular, remove, replace_file, sync_folder
+from ..files import create, open_regular, open_to_append, read_regular, remove, replace_file, sync_folder
 from ..record.folder import unreadable
 from ..record.locks import lock, unlocked
 from ..trusted_paths import private_path
@@ -304,8 +304,18 @@ def drive_lock(state_folder: Path, serial: str) -> int | None:
 def lock_file(path: Path) -> int | None:
     """Create a file unless it exists, and lock it; return its descriptor, None if a process has locked it."""
     with _failures_named(path.parent), open_to_append(path, new=True) as file:
-        try:
-            lock(file.fileno())
-        except BlockingIOError:
-            return None
-        return os.dup(file.fileno())
+        return _locked(file.fileno())
+
+
+def lock_present_file(path: Path) -> int | None:
+    """Lock a file that this process may only read; return its descriptor, None if a process has locked it."""
+    with _failures_named(path), open_regular(path) as file:
+        return _locked(file.fileno())
+
+
+def _locked(descriptor: int) -> int | None:
+    try:
+        lock(descriptor)
+    except BlockingIOError:
+        return None
+    return os.dup(descriptor)
