@@ -135,7 +135,7 @@ class HostService(ThreadingUnixStreamServer):
     def answer(self, line: bytes) -> Answer:
         """Perform the call in a line of JSON."""
         try:
-            call: Call = _adapter(Call).validate_json(line)
+            call: Call = _adapter(Call).validate_json(line, strict=True)
         except ValidationError as error:
             return Answer(failure=_failure(UsageError(detail=f"The call is invalid: {error.errors()[0]['msg']}.")))
         try:
