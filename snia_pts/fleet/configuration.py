@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ..errors import RequestRefused, UsageError
-from ..lab.host.side_by_side import default_side_by_side
 from ..spec.toml_file import read_file, spec_error
 from ..trusted_paths import tampering_risk
 from ..units import parse_size
@@ -67,7 +66,8 @@ class AgentFile:
 class AgentConfiguration:
     """The configuration of a host, from the file at ``path``; ``drives`` by their serial numbers.
 
-    ``state_folder`` has the state of each run on this host, ``run_folder`` the run folders.
+    ``state_folder`` has the state of each run on this host, ``run_folder`` the run folders.  ``side_by_side`` is None
+    for as many runs as fit the host.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class AgentConfiguration:
     run_folder: Path
     drives: Mapping[str, AgentDrive]
     purges: tuple[str, ...]
-    side_by_side: int
+    side_by_side: int | None
     units: Units
 
     def drive(self, request: RunRequest) -> AgentDrive:
@@ -117,7 +117,7 @@ def read_configuration(path: Path) -> AgentConfiguration:
         run_folder=file.run_folder,
         drives={drive.serial: drive for drive in file.drive},
         purges=file.purges,
-        side_by_side=file.side_by_side or default_side_by_side(),
+        side_by_side=file.side_by_side,
         units=file.units or ("systemd" if _SYSTEMD.is_dir() else "process"),
     )
 
