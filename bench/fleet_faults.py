@@ -1,9 +1,9 @@
-"""Faults of a lab of simulated drives: agent and database killed, database restarted or away, the network cut.
+"""Faults of a lab of simulated drives: agent, run and database killed, host lost, database away, the network cut.
 
 ``python bench/fleet_faults.py [--times 20] [--only NAME]`` causes each fault this often while a run goes on, with a
-server, a database and agents of its own.  It requires that each run is started once and its result reported, and prints
-the seconds until an agent has attached, a result is reported, or a run on another drive has started.  The network is
-that of a namespace of its own, for which it needs root.
+server, a database and agents of its own.  It requires that each run is started once and its result reported, within the
+limit, and prints the seconds until an agent has attached to the run or resumed it, a result is reported, or a run on
+another drive has started.  The network is that of a namespace of its own, for which it needs root.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def _cause(name: str, times: int) -> int:
             try:
                 seconds.append(fault(lab, f"h{number}"))
                 print(f"    {name}, {number + 1} of {times}: {seconds[-1]:.1f} s", file=sys.stderr, flush=True)
+                if seconds[-1] > limit_seconds:
+                    failures.append(f"{name}, {number + 1}: {seconds[-1]:.1f} s; {lab.hosts[f'h{number}'].log}")
             except AssertionError as error:
                 failures.append(str(error))
     figures = f"{median(seconds):10.1f}{max(seconds):8.1f}" if seconds else f"{'-':>10}{'-':>8}"

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from snia_pts.analysis.side_by_side import SideBySide
 from snia_pts.batch import resume as batch_resume
 from snia_pts.batch.folder import BatchDrive, BatchFolder, drive_name
 from snia_pts.batch.start import confirm_all, present_target, require_distinct
@@ -280,7 +281,7 @@ def test_another_drive_at_the_name_of_one_that_never_began_is_not_tested(
 ) -> None:
     """Its serial number is not even asked for: the operator reads first that the drive of the batch is not there."""
     before = samples.dut(path="/dev/nvme98n1")
-    folder = BatchFolder.create(batch, [_batch_drive(before)], 1)
+    folder = BatchFolder.create(batch, [_batch_drive(before)], SideBySide(1))
     events: list[Event] = []
     monkeypatch.setattr(batch_resume, "present_target", lambda drive: drive.target)
     monkeypatch.setattr(Path, "is_block_device", lambda path: True)
@@ -309,7 +310,7 @@ def test_a_drive_is_found_under_its_new_name(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_drive_that_stopped_between_two_tests_is_stopped(batch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its first test is finished, so the drive does not count as one that never began."""
-    folder = BatchFolder.create(batch, [_batch_drive(samples.dut())], 1)
+    folder = BatchFolder.create(batch, [_batch_drive(samples.dut())], SideBySide(1))
     runs = [
         RunStatus(run="r", test="iops", state="finished"),
         RunStatus(run="r", test="wsat", state="not started"),

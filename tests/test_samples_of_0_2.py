@@ -16,6 +16,7 @@ from uuid import UUID
 
 import pytest
 
+from snia_pts.analysis.side_by_side import SideBySide
 from snia_pts.arrays.file import read_layout
 from snia_pts.batch.folder import BatchFolder
 from snia_pts.cli.notifications.config import MailConfig, load_mail_config
@@ -175,7 +176,7 @@ def test_a_batch_is_read(samples: Path) -> None:
     batch = BatchFolder.existing(samples / "batch")
     assert batch is not None
 
-    assert batch.side_by_side == 2
+    assert batch.side_by_side == SideBySide(2)
     assert [(its.name, its.target, its.model, its.suite) for its in batch.drives] == [
         ("01-sim-enterprise-nvme", "sim:enterprise-nvme", "Simulated enterprise NVMe SSD, 1 DWPD", False),
         ("02-sim-enterprise-sata", "sim:enterprise-sata", "Simulated enterprise SATA SSD", False),

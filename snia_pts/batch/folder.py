@@ -16,6 +16,7 @@ from typing import Annotated
 from annotated_types import Ge, MinLen
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
+from ..analysis.side_by_side import SideBySide
 from ..errors import HostFailed, NotResumable, RecordError, RunFolderError
 from ..files import create, keep_folder_open, open_regular, open_to_append, read_regular, remove
 from ..model.run_options import RunOptions
@@ -67,6 +68,7 @@ class _Document:
 
     format: Annotated[int, Ge(1)]
     side_by_side: Annotated[int, Ge(1)]
+    side_by_side_reason: str = ""
     drives: Annotated[tuple[BatchDrive, ...], MinLen(1)]
 
 
@@ -87,24 +89,25 @@ def drive_name(number: int, identity: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFolder:
-    """A batch folder; at most ``side_by_side`` of its drives are tested at a time.
+    """A batch folder; at most ``side_by_side.count`` of its drives are tested at a time.
 
     ``NAME.process`` is locked by the process that tests the drive NAME as long as it lives; ``NAME.out`` is its output.
     ``batch.json`` is locked by the process that starts drives.
     """
 
     path: Path
-    side_by_side: int
+    side_by_side: SideBySide
     drives: tuple[BatchDrive, ...]
 
     @classmethod
-    def create(cls, path: Path, drives: Sequence[BatchDrive], side_by_side: int) -> BatchFolder:
+    def create(cls, path: Path, drives: Sequence[BatchDrive], side_by_side: SideBySide) -> BatchFolder:
         """Create a folder, or use an empty one.  Raises RunFolderError.
 
         Options that let a run destroy data or start a program are not stored.
         """
         stored = tuple(replace(drive, options=tuple(map(_stored, drive.options))) for drive in drives)
-        document = _Document(format=1, side_by_side=side_by_side, drives=stored)
+        count, reason = side_by_side.count, side_by_side.reason
+        document = _Document(format=1, side_by_side=count, side_by_side_reason=reason, drives=stored)
         folder, _ = create_folder(path)
         try:
             with keep_folder_open(folder), create(folder / NAME) as file:
@@ -139,7 +142,8 @@ class BatchFolder:
             raise RecordError(path=path, reason=f"{NAME}: {error}", hint="") from None
         if len({drive.name for drive in document.drives}) != len(document.drives):
             raise RecordError(path=path, reason=f"{NAME} lists a drive twice", hint="")
-        return cls(path=path.resolve(), side_by_side=document.side_by_side, drives=document.drives)
+        side_by_side = SideBySide(document.side_by_side, document.side_by_side_reason)
+        return cls(path=path.resolve(), side_by_side=side_by_side, drives=document.drives)
 
     def drive(self, name: str) -> BatchDrive:
         """Return the drive of this name."""

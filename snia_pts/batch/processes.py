@@ -135,7 +135,7 @@ def wait_until_stopped(batch: BatchFolder, drives: Sequence[BatchDrive]) -> None
 
 
 def _has_room(batch: BatchFolder) -> bool:
-    return sum(map(batch.is_alive, batch.drives)) < batch.side_by_side
+    return sum(map(batch.is_alive, batch.drives)) < batch.side_by_side.count
 
 
 def _start(function: str, order: Order, lock: int, output: int) -> DetachedProcess:

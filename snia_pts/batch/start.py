@@ -8,8 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..analysis.side_by_side import SideBySide
 from ..errors import NotConfirmed, UsageError
 from ..lab.device.identity import read_dut
+from ..lab.host.side_by_side import calibrated_cost_us, fitting_side_by_side
 from ..lab.inventory import drive_paths
 from ..model.dut import Dut
 from ..model.run_options import ARRAY, SIMULATED, RunOptions
@@ -32,12 +34,13 @@ class BatchRequest:
     """The drives of a new batch, with the options of their tests: several for a ``suite``.
 
     ``serials`` confirms the drives, if it is given: their serial numbers or names, with commas between them.
+    ``side_by_side`` is None for as many as fit the host.
     """
 
     drives: tuple[tuple[RunOptions, ...], ...]
     suite: bool
     serials: str | None
-    side_by_side: int
+    side_by_side: int | None
     folder: Path | None
     session: Mapping[str, Any]
 
@@ -73,7 +76,11 @@ def prepare_batch(request: BatchRequest, caller: Caller) -> tuple[BatchFolder, t
         for number, (options, dut, tests) in enumerate(zip(request.drives, duts, estimates, strict=True), start=1)
     )
     stamp = datetime.now().astimezone().strftime("%Y%m%dT%H%M%S")
-    batch = BatchFolder.create(request.folder or _RUNS / f"batch-{stamp}", drives, request.side_by_side)
+    if request.side_by_side is None:
+        side_by_side = fitting_side_by_side(duts, calibrated_cost_us())
+    else:
+        side_by_side = SideBySide(request.side_by_side)
+    batch = BatchFolder.create(request.folder or _RUNS / f"batch-{stamp}", drives, side_by_side)
     orders = tuple(
         DriveOrder(name=drive.name, given=_given(options, erased), session=request.session)
         for drive, options, erased in zip(drives, targets, drives_to_erase, strict=True)

@@ -25,6 +25,7 @@ from procrastinate import App
 from psycopg.rows import dict_row
 
 from .. import __version__
+from ..analysis.side_by_side import SideBySide
 from ..errors import AgentRunning, Interrupted, LimitsMissed, NotRunning, RecordError, SniaPtsError, TargetBusy
 from ..record.ends import read_ends
 from ..record.folder import RunFolder
@@ -35,6 +36,7 @@ from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
 from .host_service import RemoteRuns
+from .places import decide_side_by_side
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
@@ -87,6 +89,7 @@ class Agent:
         self._active: set[UUID] = set()
         self._output_sizes: dict[UUID, int] = {}
         self._submitted: dict[UUID, datetime] = {}
+        self._side_by_side = SideBySide(1)
         self._connection: psycopg.AsyncConnection[dict[str, Any]] | None = None
         self._reachable: bool | None = None
 
@@ -95,6 +98,8 @@ class Agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
+        self._side_by_side = await asyncio.to_thread(decide_side_by_side, self._configuration)
+        self._say(str(self._side_by_side))
         while not self._stopping.is_set():
             try:
                 await self._session()
@@ -111,7 +116,8 @@ class Agent:
             self._connection = connection
             drives = json.dumps(await asyncio.to_thread(present_drives, configuration))
             await self._query("SELECT lab_hello(%s, %s)", __version__, drives)
-            await self._query("SELECT lab_facts(%s, %s)", configuration.side_by_side, drives)
+            side_by_side = self._side_by_side
+            await self._query("SELECT lab_facts(%s, %s, %s)", side_by_side.count, side_by_side.reason, drives)
             app = worker_app(self._parameters, self._run_job)
             async with app.open_async():
                 reclaimed = await reclaim(app, configuration.host)
@@ -271,7 +277,7 @@ class Agent:
             if row is None or row.stop:
                 return False
             obstacle = row.obstacle
-            if not obstacle and len(others) >= self._configuration.side_by_side:
+            if not obstacle and len(others) >= self._side_by_side.count:
                 obstacle = f"{counted(len(others), 'run')} in progress, the limit of side_by_side"
             if not obstacle:
                 self._active.add(run_id)

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
+from ..analysis.side_by_side import SideBySide
 from ..errors import ReportError, SniaPtsError, SpecError
 from ..model.run_options import RunOptions
 from ..procedures.estimator import Estimate, Plan
@@ -180,7 +181,7 @@ class HostCost:
     host: str
     drives: int
     runs: int
-    side_by_side: int
+    side_by_side: SideBySide
     least_seconds: float
     greatest_seconds: float
 
@@ -195,7 +196,7 @@ class CampaignPlan:
     hosts: tuple[HostCost, ...]
 
 
-def plan_campaign(path: Path, drives: Sequence[LabDrive], side_by_side: Mapping[str, int]) -> CampaignPlan:
+def plan_campaign(path: Path, drives: Sequence[LabDrive], side_by_side: Mapping[str, SideBySide]) -> CampaignPlan:
     """Read a campaign file; return its requests for these drives, and their cost.
 
     ``side_by_side`` is how many runs each host tests at a time; 1 for an unknown one.  Raises SpecError, which lists
@@ -355,7 +356,7 @@ def _drive_costs(runs: Sequence[PlannedRun], drives: Sequence[LabDrive]) -> Iter
 
 
 def _host_costs(
-    runs: Sequence[PlannedRun], drives: Sequence[LabDrive], side_by_side: Mapping[str, int]
+    runs: Sequence[PlannedRun], drives: Sequence[LabDrive], side_by_side: Mapping[str, SideBySide]
 ) -> Iterator[HostCost]:
     by_host: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
@@ -368,9 +369,9 @@ def _host_costs(
         }
         for run in own:
             costs[run.drive.serial].append(Cost.of(run.plans))
-        places = side_by_side.get(host, 1)
+        places = side_by_side.get(host, SideBySide(1))
         least, greatest = (
-            elapsed_seconds([[getattr(cost, name) for cost in sequence] for sequence in costs.values()], places)
+            elapsed_seconds([[getattr(cost, name) for cost in sequence] for sequence in costs.values()], places.count)
             for name in ("least_seconds", "greatest_seconds")
         )
         yield HostCost(

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -186,7 +186,7 @@ def _plan_lines(plan: CampaignPlan) -> Iterator[str]:
                 host.host,
                 str(host.drives),
                 str(host.runs),
-                str(host.side_by_side),
+                str(host.side_by_side.count),
                 duration(host.least_seconds),
                 duration(host.greatest_seconds),
                 f"{now + timedelta(seconds=host.greatest_seconds):%Y-%m-%d %H:%M}",
@@ -195,6 +195,7 @@ def _plan_lines(plan: CampaignPlan) -> Iterator[str]:
         ),
     )
     yield "  (with the runs that are queued)"
+    yield from _reasons((host.host, host.side_by_side.reason) for host in plan.hosts)
     missing = next((text for test in tests if (text := exclusions(test))), "")
     if missing:
         yield f"  not counted: the time for {missing.removeprefix(' besides ')}"
@@ -220,7 +221,12 @@ def _plan_json(plan: CampaignPlan) -> dict[str, Any]:
             for item in plan.drives
         ],
         "hosts": [
-            {**asdict(host), "finish": (now + timedelta(seconds=host.greatest_seconds)).isoformat(timespec="seconds")}
+            {
+                **asdict(host),
+                "side_by_side": host.side_by_side.count,
+                "side_by_side_reason": host.side_by_side.reason,
+                "finish": (now + timedelta(seconds=host.greatest_seconds)).isoformat(timespec="seconds"),
+            }
             for host in plan.hosts
         ],
         "runs": [
@@ -310,9 +316,20 @@ def show_hosts(arguments: argparse.Namespace) -> int:
         "state": lambda host: host["state"],
         "drives": lambda host: str(host["drives"]),
         "version": lambda host: host["version"] or "-",
+        "side by side": lambda host: str(host["side_by_side"]),
         "last call": lambda host: "never" if host["seconds_ago"] is None else f"{duration(host['seconds_ago'])} ago",
     }
-    return _show(arguments, hosts, columns, "the lab has no hosts; snia-pts lab host add NAME adds one")
+    code = _show(arguments, hosts, columns, "the lab has no hosts; snia-pts lab host add NAME adds one")
+    if not arguments.json:
+        print_lines(_reasons((host["name"], host["side_by_side_reason"]) for host in hosts))
+    return code
+
+
+def _reasons(hosts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield why each host tests no more drives side by side."""
+    for name, reason in hosts:
+        if reason:
+            yield printable(f"  {name}: {reason}")
 
 
 def show_log(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ..errors import RequestRefused, UsageError
-from ..lab.host.side_by_side import default_side_by_side
 from ..spec.toml_file import read_file, spec_error
 from ..trusted_paths import tampering_risk
 from ..units import parse_size
@@ -68,8 +67,9 @@ class AgentFile:
 class AgentConfiguration:
     """The configuration of a host, from the file at ``path``; ``drives`` by their serial numbers.
 
-    ``state_folder`` has the state of each run on this host, ``run_folder`` the run folders.  ``host_service`` is the
-    socket of the service that starts runs for an agent without rights on drives; None if the agent starts them itself.
+    ``state_folder`` has the state of each run on this host, ``run_folder`` the run folders.  ``side_by_side`` is None
+    for as many runs as fit the host.  ``host_service`` is the socket of the service that starts runs for an agent
+    without rights on drives; None if the agent starts them itself.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class AgentConfiguration:
     run_folder: Path
     drives: Mapping[str, AgentDrive]
     purges: tuple[str, ...]
-    side_by_side: int
+    side_by_side: int | None
     units: Units
     host_service: Path | None = None
 
@@ -120,7 +120,7 @@ def read_configuration(path: Path) -> AgentConfiguration:
         run_folder=file.run_folder,
         drives={drive.serial: drive for drive in file.drive},
         purges=file.purges,
-        side_by_side=file.side_by_side or default_side_by_side(),
+        side_by_side=file.side_by_side,
         units=file.units or ("systemd" if _SYSTEMD.is_dir() else "process"),
         host_service=file.host_service,
     )

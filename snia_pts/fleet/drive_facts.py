@@ -103,13 +103,21 @@ def present_drives(configuration: AgentConfiguration) -> list[dict[str, Any]]:
 
     The model of a file or a simulated drive is its target.
     """
-    present = {device.dut.serial: device.dut for device in read_inventory() if device.dut}
     drives = []
-    for serial, drive in configuration.drives.items():
-        dut = present.get(serial) if drive.target is None else drive_at(drive.target)
-        if (dut is None and drive.target is None) or (dut is not None and dut.identity != serial):
-            continue
-        model = dut.model if dut else drive.target
-        facts = facts_of(dut) if dut else target_facts(str(drive.target))
+    for serial, dut in present_duts(configuration).items():
+        target = configuration.drives[serial].target
+        facts = facts_of(dut) if dut else target_facts(str(target))
+        model = dut.model if dut else target
         drives.append({"serial": serial, "model": model, "facts": facts and facts_document(facts)})
     return drives
+
+
+def present_duts(configuration: AgentConfiguration) -> dict[str, Dut | None]:
+    """Return each drive that is here by its serial number; None for a file or a simulated drive."""
+    inventory = {device.dut.serial: device.dut for device in read_inventory() if device.dut}
+    duts = {}
+    for serial, drive in configuration.drives.items():
+        dut = inventory.get(serial) if drive.target is None else drive_at(drive.target)
+        if dut.identity == serial if dut else drive.target is not None:
+            duts[serial] = dut
+    return duts

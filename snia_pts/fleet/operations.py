@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import ColumnElement, Connection, Select, Text, cast, func, select, text, true, update
 
+from ..analysis.side_by_side import SideBySide
 from ..errors import NotResumable, NotRunning, UsageError
 from ..text import suggestion
 from .campaign import LabDrive
@@ -147,7 +148,7 @@ class Lab:
     def _note(connection: Connection, kind: str, message: str = "", **of: object) -> None:
         connection.execute(EVENT.insert().values(kind=kind, message=message, **of))
 
-    def campaign_drives(self) -> tuple[list[LabDrive], dict[str, int]]:
+    def campaign_drives(self) -> tuple[list[LabDrive], dict[str, SideBySide]]:
         """Return all drives for a campaign, and how many runs each host tests side by side."""
         query = select(REQUEST.c.serial, REQUEST.c.request).join_from(REQUEST, RUN)
         unfinished = self._rows(query.where(RUN.c.state.in_(UNFINISHED)))
@@ -165,7 +166,8 @@ class Lab:
             )
             for row in self._rows(select(DRIVE).order_by(DRIVE.c.serial))
         ]
-        return drives, {row["name"]: row["side_by_side"] for row in self._rows(select(HOST))}
+        hosts = self._rows(select(HOST))
+        return drives, {row["name"]: SideBySide(row["side_by_side"], row["side_by_side_reason"]) for row in hosts}
 
     def runs(self, *, unfinished: bool = False) -> list[dict[str, Any]]:
         """Return all runs in order of submission, or the ``unfinished`` ones."""

@@ -49,6 +49,7 @@ from ..runner.run import FinishedRun, run
 from ..runner.signals import stopped_by_signals
 from ..runner.suite import FinishedSuite, build_summary, discard_unstarted, resume_suite, run_suite
 from .configuration import AgentConfiguration, AgentDrive, read_configuration
+from .places import decided_side_by_side
 from .progress import read_progress
 from .request import RunRequest
 from .run_options import resume_options, run_options
@@ -163,7 +164,7 @@ class _RunProcess:
         options = run_options(request, drive, path, target)
         make_private_folder(self.configuration.run_folder)
         if not target.startswith(SIMULATED):
-            self.host.take_cpus(target, self.configuration.side_by_side)
+            self.host.take_cpus(target, decided_side_by_side(self.configuration))
         if read_progress(path, began=self.began) == "finished":
             return self._show(_report(path, options))
         from_purge = self.start.kind == "from-purge"

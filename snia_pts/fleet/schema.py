@@ -36,7 +36,8 @@ def _time(name: str, *, default: bool = False) -> Column[object]:
     return Column(name, DateTime(timezone=True), nullable=not default, server_default=_NOW if default else None)
 
 
-#: A host with an agent, which last called at ``last_seen``.  A host in maintenance starts nothing new.
+#: A host with an agent, which last called at ``last_seen``.  A host in maintenance starts nothing new.  ``chunk_bytes``
+#: are those of its results that were not collected.
 HOST = Table(
     "lab_host",
     METADATA,
@@ -46,6 +47,8 @@ HOST = Table(
     _time("added", default=True),
     _time("last_seen"),
     Column("side_by_side", Integer, nullable=False, server_default=text("1")),
+    Column("side_by_side_reason", Text, nullable=False, server_default=_EMPTY),
+    Column("chunk_bytes", BigInteger, nullable=False, server_default=text("0")),
 )
 #: A drive that an agent has reported; ``facts`` is a ``DriveFacts``.  ``claimed_by_host`` is the only host that may
 #: test it; NULL if no host has it now.  ``held`` is the reason why nothing new starts on it, empty if it is not held.

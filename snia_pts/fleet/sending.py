@@ -35,12 +35,17 @@ class ResultSender:
                     return
                 try:
                     self._send(connection, run_id, is_stopping)
-                except (RecordError, OSError) as error:
-                    if self._failures.get(run_id) != str(error):
-                        self._failures[run_id] = str(error)
-                        self._say(
-                            f"run {run_id}: its results are not sent: {error} {getattr(error, 'full_hint', '')}".strip()
-                        )
+                except RecordError as error:
+                    self._report(run_id, f"{error} {error.full_hint}".strip())
+                except OSError as error:
+                    self._report(run_id, str(error))
+                except psycopg.errors.DiskFull as error:
+                    self._report(run_id, f"{error.diag.message_primary}. snia-pts lab collect receives them.")
+
+    def _report(self, run_id: UUID, failure: str) -> None:
+        if self._failures.get(run_id) != failure:
+            self._failures[run_id] = failure
+            self._say(f"run {run_id}: its results are not sent: {failure}")
 
     def _send(self, connection: psycopg.Connection, run_id: UUID, is_stopping: Callable[[], bool]) -> None:
         sent = self._sent.get(run_id)

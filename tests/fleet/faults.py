@@ -1,4 +1,4 @@
-"""The faults of a lab: an agent or the database is killed while a run goes on; with their figures in seconds."""
+"""The faults of a lab: an agent, run or database is killed, or a network is cut; with their figures in seconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from tests.fleet.labs import LONG, Host, TestLab, request, until
@@ -26,6 +26,28 @@ def kill_the_agent(lab: TestLab, name: str) -> float:
         seconds = time.monotonic() - began
     _require_ended_once(lab, host, run_id)
     return seconds
+
+
+def kill_the_run(lab: TestLab, name: str) -> float:
+    """Kill the process of a run in the middle of its rounds; return the seconds until the agent has resumed it."""
+    host, run_id = _in_its_rounds(lab, name)
+    began = time.monotonic()
+    os.kill(host.process(run_id), signal.SIGKILL)
+    return _until_resumed(lab, host, run_id, began)
+
+
+def lose_the_host(lab: TestLab, name: str) -> float:
+    """Kill the agent and the process of its run, as a power failure does, and start the agent again.
+
+    Returns the seconds until it has resumed the run.
+    """
+    host, run_id = _in_its_rounds(lab, name)
+    with _paused(host, run_id):
+        host.end(signal.SIGKILL)
+        os.kill(host.process(run_id), signal.SIGKILL)
+    began = time.monotonic()
+    host.start()
+    return _until_resumed(lab, host, run_id, began)
 
 
 def kill_the_database_while_a_run_ends(lab: TestLab, name: str) -> float:
@@ -92,6 +114,8 @@ _DROP_ALL = ("dev", "lo", "root", "tbf", "rate", "8bit", "burst", "1", "limit", 
 #: The faults by name, with the seconds that their figures may have.
 FAULTS: Mapping[str, tuple[Callable[[TestLab, str], float], float]] = {
     "agent killed": (kill_the_agent, 5.0),
+    "run killed": (kill_the_run, 5.0),
+    "host lost": (lose_the_host, 15.0),
     "database killed, run ends": (kill_the_database_while_a_run_ends, 15.0),
     "database restarted": (restart_the_database, 15.0),
     "database away for 25 s": (outage(25), 15.0),
@@ -128,6 +152,22 @@ def _running(lab: TestLab, name: str) -> tuple[Host, UUID]:
     return host, run.run_id
 
 
+def _in_its_rounds(lab: TestLab, name: str) -> tuple[Host, UUID]:
+    """As ``_running``, when two rounds of the run are finished: the rule of ``resume`` keeps them."""
+    host, run_id = _running(lab, name)
+    output = host.state(run_id) / "output"
+    until(lambda: "round 2 of" in output.read_text(), f"the second round of the run; {host.log}")
+    return host, run_id
+
+
+def _until_resumed(lab: TestLab, host: Host, run_id: UUID, began: float) -> float:
+    """Return the seconds since ``began`` until the run is resumed; require that it ends as it would have otherwise."""
+    until(lambda: host.starts(run_id) == ["fresh", "resume"], f"the run is resumed; {host.log}")
+    seconds = time.monotonic() - began
+    _require_ended_once(lab, host, run_id, resumed=1)
+    return seconds
+
+
 @contextmanager
 def _paused(host: Host, run_id: UUID) -> Iterator[None]:
     """Pause the process of a run, so that the run goes on for as long as the block."""
@@ -136,13 +176,17 @@ def _paused(host: Host, run_id: UUID) -> Iterator[None]:
     try:
         yield
     finally:
-        os.kill(process, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # the block may have killed it
+            os.kill(process, signal.SIGCONT)
 
 
-def _require_ended_once(lab: TestLab, host: Host, run_id: UUID) -> None:
-    """Require that a run was started once, that its result is reported, and that its job is closed; stop the agent."""
+def _require_ended_once(lab: TestLab, host: Host, run_id: UUID, *, resumed: int = 0) -> None:
+    """Require that a run was started once, that its result is reported, and that its job is closed; stop the agent.
+
+    ``resumed``: how often it was resumed.
+    """
     assert lab.until_state(run_id, "finished")["exit_code"] == 0
-    assert host.starts(run_id) == ["fresh"]
+    assert host.starts(run_id) == ["fresh"] + ["resume"] * resumed
     closed = "SELECT id FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded'"
     until(lambda: not lab.query(closed, f"host:{host.name}"), "the job is closed")
     assert host.end() == 0

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from snia_pts.analysis.side_by_side import SideBySide
 from snia_pts.errors import SpecError
 from snia_pts.fleet.campaign import CampaignPlan, LabDrive, plan_campaign
 from snia_pts.fleet.drive_facts import DriveFacts, facts_document, facts_of, parse_facts
@@ -48,7 +49,8 @@ def planned(path: Path, text: str, *drives: LabDrive, **side_by_side: int) -> Ca
     """Return the plan of a campaign file with this text."""
     file = path / "campaign.toml"
     file.write_text(text)
-    return plan_campaign(file, drives or (drive("S1"),), side_by_side)
+    counts = {host: SideBySide(count) for host, count in side_by_side.items()}
+    return plan_campaign(file, drives or (drive("S1"),), counts)
 
 
 def mistakes(path: Path, text: str, *drives: LabDrive) -> list[str]:
@@ -159,7 +161,7 @@ def test_the_time_of_a_host_has_its_queue_and_what_goes_on_side_by_side(tmp_path
     assert alone > 600
     assert planned(tmp_path, text, *drives, h1=1).hosts[0].greatest_seconds == pytest.approx(3 * alone)
     assert planned(tmp_path, text, *drives, h1=2).hosts[0].greatest_seconds == pytest.approx(2 * alone)
-    assert planned(tmp_path, text, *drives).hosts[0].side_by_side == 1
+    assert planned(tmp_path, text, *drives).hosts[0].side_by_side == SideBySide(1)
 
     queued = planned(tmp_path, _FILE, drive("S1", queued=(request(), request())), h1=2)
     assert queued.hosts[0].greatest_seconds == pytest.approx(3 * alone)

@@ -23,6 +23,7 @@ from snia_pts.fleet.collect import Collected, collect
 from snia_pts.fleet.run_state import Ended, HostRuns, Lost, Outcome, Running
 from snia_pts.fleet.sending import ResultSender
 from snia_pts.store.store import Filter, Store
+from snia_pts.units import GIB
 from tests.fleet.labs import TestLab, request, until
 from tests.fleet.test_rights import run_of, with_hosts
 from tests.fleet.test_transfer import files, sent
@@ -233,6 +234,10 @@ def test_a_sender_sends_until_it_is_acknowledged(hosts: TestLab, run: Path, tmp_
     outcome = Lost(starts=1, decision="hold", progress="kept", folder=broken)
     assert (send(), send(), len(said)) == ((0, 0), (0, 0), 1)
     outcome = Ended(exit_code=0, message="", folder=run)
+    hosts.query("UPDATE lab_host SET chunk_bytes = %s", 64 * GIB)
+    assert (send(), send(), len(said)) == ((0, 0), (0, 0), 2)
+    assert "64 GiB of results of this host that were not collected. snia-pts lab collect receives them." in said[-1]
+    hosts.query("UPDATE lab_host SET chunk_bytes = 0")
     chunks, _ = send()
     assert (chunks > 5, send()) == (True, (chunks, 1))
     hosts.query("TRUNCATE lab_chunk")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from snia_pts.analysis.side_by_side import SideBySide
 from snia_pts.fleet.drive_facts import facts_document, target_facts
 from tests.fleet.labs import TestLab, request
 
@@ -51,4 +52,4 @@ def test_a_campaign_sees_the_facts_that_the_agent_of_a_drive_reports(lab: TestLa
         ("A", "h1", facts, (queued,)),
         ("B", "h2", None, ()),
     ]
-    assert side_by_side == {"h1": 3, "h2": 1}
+    assert side_by_side == {"h1": SideBySide(3), "h2": SideBySide(1)}

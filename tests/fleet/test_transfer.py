@@ -22,6 +22,7 @@ from psycopg import errors
 from snia_pts.errors import RecordError, UploadRefused
 from snia_pts.fleet import transfer
 from snia_pts.fleet.transfer import CHUNK_BYTES, Upload, is_sent, manifest_of, parse_manifest, receive, send
+from snia_pts.units import GIB
 from tests.fleet.labs import TestLab
 from tests.fleet.test_rights import run_of, with_hosts
 
@@ -222,6 +223,24 @@ def test_a_chunk_is_what_its_digest_says(hosts: TestLab, digest: str, content: b
     statement = "INSERT INTO lab_chunk (run_id, digest, content) VALUES (%s, %s, %b)"
     with hosts.as_agent("h1") as connection, pytest.raises(errors.CheckViolation):
         connection.execute(statement, (run_of(hosts, "A"), digest, content))
+
+
+def test_a_host_sends_at_most_64_gib_that_were_not_collected(hosts: TestLab) -> None:
+    """The database counts the bytes of each host's chunks; those that the controller removes make room again."""
+    full, counted = 64 * GIB, "SELECT chunk_bytes FROM lab_host WHERE name = 'h1'"
+    statement = "INSERT INTO lab_chunk (run_id, digest, content) VALUES (%s, %s, %b) ON CONFLICT DO NOTHING"
+    chunks = [(run_of(hosts, "A"), sha256(content).hexdigest(), content) for content in (b"abc", b"de")]
+    hosts.query("UPDATE lab_host SET chunk_bytes = %s WHERE name = 'h1'", full - 4)
+    with hosts.as_agent("h1") as connection:
+        connection.execute(statement, chunks[0])
+        connection.execute(statement, chunks[0])
+        with pytest.raises(errors.DiskFull, match="64 GiB of results of this host"):
+            connection.execute(statement, chunks[1])
+        assert hosts.query(counted) == [(full - 1,)]
+        hosts.query("DELETE FROM lab_chunk WHERE run_id = %s", chunks[0][0])
+        assert hosts.query(counted) == [(full - 4,)]
+        connection.execute(statement, chunks[1])
+    assert hosts.query(counted) == [(full - 2,)]
 
 
 # -- manifests are the text of another host ---------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from ...batch.resume import prepare_resume
 from ...batch.start import BatchRequest, prepare_batch
 from ...errors import BatchIncomplete, Interrupted, UsageError, stop_cause
 from ...files import shell_quoted
-from ...lab.host.side_by_side import default_side_by_side
 from ...model.run_options import RunOptions
 from ...runner.caller import Caller
 from ...units import counted, whole_number
@@ -81,9 +80,9 @@ def _session(arguments: argparse.Namespace) -> Mapping[str, Any]:
     return {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in values.items()}
 
 
-def _side_by_side(text: str | None) -> int:
+def _side_by_side(text: str | None) -> int | None:
     if text is None:
-        return default_side_by_side()
+        return None
     number = whole_number(text)
     if not number:
         raise UsageError(detail=f"--side-by-side {text}: not a whole number above 0.", hint="For example 4.")
@@ -108,6 +107,8 @@ def _start(batch: BatchFolder, orders: Sequence[DriveOrder], lock: int | None = 
         hint = f"The tests go on; snia-pts status {path} shows them, snia-pts stop {path} stops them."
         raise Interrupted(cause=stop_cause(stop), step="start of the batch", what=batch.path, hint=hint) from None
     print_lines(_start_lines(batch, orders, started))
+    if len(started) < len(orders):
+        print_lines((f"  {batch.side_by_side}",))
     commands = f"snia-pts status {path} shows the drives, snia-pts stop {path} stops them."
     print_lines(("", f"batch folder: {batch.path}", commands))
     failed = [name for name, drive in started.items() if drive.process.wait(0) and not _has_begun(batch, name, drive)]

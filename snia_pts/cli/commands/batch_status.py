@@ -110,7 +110,7 @@ def _build_status(
 
 
 def batch_lines(batch: BatchFolder, drives: Sequence[DriveStatus]) -> Iterator[str]:
-    """Yield a line per drive, the counts, and the command that continues stopped drives and starts the others."""
+    """Yield a line per drive, the counts, why some wait, and the command that continues and starts the others."""
     width = max(len(Path(drive.run).name) for drive in drives)
     for drive in drives:
         where = ", ".join(filter(None, (drive.test, drive.position)))
@@ -122,6 +122,8 @@ def batch_lines(batch: BatchFolder, drives: Sequence[DriveStatus]) -> Iterator[s
     counts = {state: sum(drive.state == state for drive in drives) for state in dict.fromkeys(d.state for d in drives)}
     yield ""
     yield f"{counted(len(drives), 'drive')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    if batch.is_starting:
+        yield f"  {batch.side_by_side}"
     interrupted = counts.get("stopped", 0) + (0 if batch.is_starting else counts.get("not started", 0))
     if interrupted:
         yield f"  snia-pts resume {shell_quoted(batch.path)}"

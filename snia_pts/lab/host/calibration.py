@@ -7,15 +7,17 @@ bytes, which a drive transfers by DMA.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import ToolMissing
+from ...errors import SniaPtsError, ToolMissing
 from ...model.host_ceiling import Ceiling, Shape, all_shapes
 from ...model.steps import Stimulus
 from ...units import duration
 from .. import fio
+from ..fio.probe import IO_ENGINES, fio_version
 from ..fio.seeds import stimulus_seed
 
 _SHAPE_SECONDS = 0.25
@@ -75,6 +77,32 @@ class Calibration:
         if not cpu_percent:
             return None
         return Ceiling(shape=shape, iops=read.iops + write.iops, engine_cpu_percent=cpu_percent)
+
+
+def engine_cost_us(evidence: Path) -> float | None:
+    """Return the engine's CPU time for a random read of 4 KiB on the null target, in microseconds.
+
+    None if fio is missing, too old, or its results are rejected.  Takes half a second.
+    """
+    stimulus = Stimulus(
+        access="RND",
+        read_percent=100,
+        block_size_bytes=4096,
+        thread_count=1,
+        queue_depth=32,
+        range_offset_bytes=0,
+        range_bytes=4096,
+        seconds=_SHAPE_SECONDS,
+    )
+    try:
+        version = fio_version(evidence)
+    except SniaPtsError:
+        return None
+    for io_engine in IO_ENGINES:
+        calibration = Calibration(version=version, io_engine=io_engine, refill=False, seed=1, evidence=evidence)
+        for ceiling in calibration.ceilings((stimulus,), math.inf):
+            return ceiling.cost_us
+    return None
 
 
 def calibration_seconds(shapes: Sequence[Shape]) -> float:
