@@ -36,7 +36,6 @@ from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
 from .host_service import RemoteRuns
-from .places import decide_side_by_side
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
@@ -98,7 +97,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
-        self._side_by_side = await asyncio.to_thread(decide_side_by_side, self._configuration)
+        self._side_by_side = await asyncio.to_thread(self._runs.side_by_side)
         self._say(str(self._side_by_side))
         while not self._stopping.is_set():
             try:

@@ -20,6 +20,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 
 from .. import errors
+from ..analysis.side_by_side import SideBySide
 from ..errors import HostFailed, SniaPtsError, UsageError
 from .request import RunRequest
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
@@ -27,16 +28,18 @@ from .run_state import Ended, HostRuns, Lost, Outcome, Running
 _MAX_BYTES = 4 * 1024 * 1024
 #: Longer than the start of a unit may take.
 _ANSWER_SECONDS = 120.0
+#: The run of a call that concerns none.
+_NO_RUN = UUID(int=0)
 _REPEATS, _REPEAT_SECONDS = 10, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of a method of ``HostRuns``, with its arguments; ``ensure`` has a request, the others a ``run_id``."""
+    """A call of a method of ``HostRuns``, with its arguments; ``side_by_side`` concerns no run."""
 
     __pydantic_config__ = {"extra": "forbid"}
-    method: Literal["ensure", "state", "stop", "resume"]
-    run_id: UUID
+    method: Literal["side_by_side", "ensure", "state", "stop", "resume"]
+    run_id: UUID = _NO_RUN
     request: RunRequest | None = None
     submitted: datetime | None = None
     at_once: bool = False
@@ -59,6 +62,7 @@ class Answer:
     ended: Ended | None = None
     running: Running | None = None
     lost: Lost | None = None
+    side_by_side: SideBySide | None = None
     failure: Failure | None = None
 
     def outcome(self) -> Outcome | None:
@@ -78,37 +82,42 @@ class RemoteRuns:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    def side_by_side(self) -> SideBySide:
+        """See HostRuns."""
+        answer = self._repeated(Call(method="side_by_side"))
+        return answer.side_by_side or SideBySide(1)
+
     def ensure(self, request: RunRequest, submitted: datetime | None = None) -> Outcome:
         """See HostRuns."""
         call = Call(method="ensure", run_id=request.run_id, request=request, submitted=submitted)
-        return self._started(call, self._repeated(call))
+        return self._started(call, self._repeated(call).outcome())
 
     def state(self, run_id: UUID) -> Outcome | None:
         """See HostRuns."""
-        return self._repeated(Call(method="state", run_id=run_id))
+        return self._repeated(Call(method="state", run_id=run_id)).outcome()
 
     def stop(self, run_id: UUID, *, at_once: bool = False) -> None:
         """See HostRuns."""
-        self._repeated(Call(method="stop", run_id=run_id, at_once=at_once))
+        self._repeated(Call(method="stop", run_id=run_id, at_once=at_once)).outcome()
 
     def resume(self, run_id: UUID, *, from_purge: bool = False) -> Outcome:
         """See HostRuns."""
         call = Call(method="resume", run_id=run_id, from_purge=from_purge)
-        return self._started(call, self._call(call))
+        return self._started(call, self._call(call).outcome())
 
     def _started(self, call: Call, outcome: Outcome | None) -> Outcome:
         if outcome is None:
             raise ConnectionError(f"{self._path} has no outcome of {call.method}")
         return outcome
 
-    def _repeated(self, call: Call) -> Outcome | None:
+    def _repeated(self, call: Call) -> Answer:
         for _ in range(_REPEATS):
             with suppress(OSError):
                 return self._call(call)
             time.sleep(_REPEAT_SECONDS)
         return self._call(call)
 
-    def _call(self, call: Call) -> Outcome | None:
+    def _call(self, call: Call) -> Answer:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             connection.connect(str(self._path))
@@ -118,7 +127,7 @@ class RemoteRuns:
         if not line.endswith(b"\n"):
             raise ConnectionError(f"{self._path} closed the connection without an answer")
         answer: Answer = _adapter(Answer).validate_json(line)
-        return answer.outcome()
+        return answer
 
 
 class HostService(ThreadingUnixStreamServer):
@@ -143,6 +152,8 @@ class HostService(ThreadingUnixStreamServer):
         except SniaPtsError as error:
             return Answer(failure=_failure(error))
         match outcome:
+            case SideBySide():
+                return Answer(side_by_side=outcome)
             case Ended():
                 return Answer(ended=outcome)
             case Running():
@@ -151,8 +162,10 @@ class HostService(ThreadingUnixStreamServer):
                 return Answer(lost=outcome)
         return Answer()
 
-    def _perform(self, call: Call) -> Outcome | None:
+    def _perform(self, call: Call) -> Outcome | SideBySide | None:
         match call.method:
+            case "side_by_side":
+                return self.runs.side_by_side()
             case "ensure":
                 if call.request is None or call.request.run_id != call.run_id:
                     raise UsageError(detail="The call ensure has no request, or that of another run.")

@@ -10,9 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
+from ..analysis.side_by_side import SideBySide
 from ..errors import NotResumable, NotRunning, RequestRefused, TargetBusy
 from .configuration import AgentConfiguration
 from .lost_runs import Decision, Progress, decide
+from .places import decide_side_by_side
 from .progress import read_progress
 from .request import RunRequest
 from .run_options import run_options
@@ -63,6 +65,10 @@ class HostRuns:
     def __init__(self, configuration: AgentConfiguration) -> None:
         self._configuration = configuration
         self._units = Units(configuration)
+
+    def side_by_side(self) -> SideBySide:
+        """Return how many runs the host performs side by side; it may calibrate the host first.  Raises OSError."""
+        return decide_side_by_side(self._configuration)
 
     def ensure(self, request: RunRequest, submitted: datetime | None = None) -> Outcome:
         """Start a run that this host has never started; return the state of any other one.

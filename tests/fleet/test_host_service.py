@@ -68,6 +68,7 @@ def test_an_agent_has_the_outcomes_of_the_host(host: HostRuns, remote: RemoteRun
     assert remote.ensure(wanted) == Running(pid=None, folder=folder)
     until(lambda: isinstance(remote.state(wanted.run_id), Ended), "the end of the run")
     assert remote.state(wanted.run_id) == remote.ensure(wanted) == host.state(wanted.run_id)
+    assert remote.side_by_side() == host.side_by_side()
 
 
 @pytest.mark.parametrize(
