@@ -423,8 +423,21 @@ def test_the_heat_map_has_the_values_of_the_matrix() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(202_610.4, "203k"), (6174.0, "6.17k"), (999.6, "1k"), (0.01317, "0.0132"), (1.234e6, "1.23M"), (math.nan, "n/a")],
+    [
+        (202_610.4, "203k"),
+        (6174.0, "6.17k"),
+        (3498.0, "3.50k"),
+        (999.6, "1.00k"),
+        (999_600.0, "1.00M"),
+        (1.234e6, "1.23M"),
+        (850.2, "850"),
+        (15.0, "15.0"),
+        (0.07804, "0.0780"),
+        (0.01317, "0.0132"),
+        (0.0, "0.00"),
+        (math.nan, "n/a"),
+    ],
 )
 def test_a_number_in_a_cell_has_three_digits(value: float, text: str) -> None:
-    """From a thousand on it has a unit."""
+    """From a thousand on it has a unit, and zeros at its end are kept, as in its neighbours."""
     assert dashboard.short_number(value) == text

@@ -181,10 +181,13 @@ def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
 
 
 def short_number(value: float) -> str:
-    """Return a value with three digits, from a thousand on with a unit: ``203k``, ``6.17k``, ``0.0132``."""
-    from matplotlib.ticker import EngFormatter
-
+    """Return a value with three digits, from a thousand on with a unit: ``203k``, ``3.50k``, ``0.0780``."""
     if not math.isfinite(value):
         return "n/a"
-    rounded = float(f"{value:.3g}")
-    return EngFormatter(sep="")(rounded) if abs(rounded) >= 1000 else f"{rounded:.3g}"
+    text, unit = f"{value:#.3g}", ""
+    for larger in "kMGT":
+        if abs(float(text)) < 1000:
+            break
+        value, unit = value / 1000, larger
+        text = f"{value:#.3g}"
+    return text.removesuffix(".") + unit
