@@ -251,6 +251,13 @@ class Store:
             found = connection.execute(_filtered(query, where).order_by(RUN.c.started, RUN.c.id, METRIC.c.id))
             return _table("figures", "Key figures", tuple(found.keys()), found.all())
 
+    def metrics(self) -> Table:
+        """Return the metrics of all runs as a table: a row for each metric of a test at each of its points."""
+        columns = (METRIC.c.test, METRIC.c.metric, METRIC.c.at, METRIC.c.unit)
+        with self._reading() as connection:
+            found = connection.execute(select(*columns).order_by(METRIC.c.id))
+            return _table("metrics", "Metrics", tuple(found.keys()), found.all())
+
     def trend(self, metric: str, *, at: str, by: str = "firmware", where: Filter | None = None) -> Table:
         """Return a row for each group of runs with equal ``by``, a column of the runs, in the order of their first run.
 

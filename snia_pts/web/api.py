@@ -23,8 +23,10 @@ from ..errors import SniaPtsError, UnknownRun
 from .access import identity_of
 from .feed import Feed
 from .model import (
+    ComparisonView,
     DriveView,
     HostView,
+    MetricView,
     PlanView,
     QueueEntry,
     ResultQuery,
@@ -33,6 +35,8 @@ from .model import (
     RunState,
     RunView,
     Snapshot,
+    SpreadView,
+    TrendView,
 )
 from .model import Request as RunRequest
 from .problem import MEDIA_TYPE, Problem, error_response, problem_response
@@ -122,9 +126,25 @@ def api_router(source: Source, snapshots: Snapshots, feed: Feed, users: UserFile
         },
     )
     _add_reading(router, source, snapshots, feed)
+    _add_results(router, source)
     _add_changing(router, source, snapshots)
     _add_access(router, users)
     return router
+
+
+def _result_query(
+    test: Annotated[Line, Query()] = "",
+    model: Annotated[Line, Query()] = "",
+    serial: Annotated[Line, Query()] = "",
+    firmware: Annotated[Line, Query()] = "",
+    host: Annotated[Line, Query()] = "",
+    since: Annotated[Line, Query(description="started at or after this ISO 8601 date")] = "",
+    before: Annotated[Line, Query(description="started before this ISO 8601 date")] = "",
+) -> ResultQuery:
+    return ResultQuery(test=test, model=model, serial=serial, firmware=firmware, host=host, since=since, before=before)
+
+
+StoredResults = Annotated[ResultQuery, Depends(_result_query)]
 
 
 def _add_reading(router: APIRouter, source: Source, snapshots: Snapshots, feed: Feed) -> None:
@@ -181,24 +201,41 @@ def _add_reading(router: APIRouter, source: Source, snapshots: Snapshots, feed: 
     def hosts() -> tuple[HostView, ...]:
         return snapshots.current().hosts
 
-    @router.get("/results", summary="The stored results, the newest first")
-    def results(
-        test: Annotated[Line, Query()] = "",
-        model: Annotated[Line, Query()] = "",
-        serial: Annotated[Line, Query()] = "",
-        firmware: Annotated[Line, Query()] = "",
-        host: Annotated[Line, Query()] = "",
-        since: Annotated[Line, Query(description="started at or after this ISO 8601 date")] = "",
-        before: Annotated[Line, Query(description="started before this ISO 8601 date")] = "",
-    ) -> tuple[ResultView, ...]:
-        query = ResultQuery(
-            test=test, model=model, serial=serial, firmware=firmware, host=host, since=since, before=before
-        )
-        return tuple(source.results(query))
-
     @router.post("/plan", summary="What a run would cost and deviate from; changes nothing")
     def plan(request: RunRequest) -> PlanView:
         return source.plan(request)
+
+
+def _add_results(router: APIRouter, source: Source) -> None:
+    @router.get("/results", summary="The stored results, the newest first")
+    def results(query: StoredResults) -> tuple[ResultView, ...]:
+        return tuple(source.results(query))
+
+    @router.get("/results/metrics", summary="The metrics of the stored results, each at each of its points")
+    def metrics() -> tuple[MetricView, ...]:
+        return tuple(source.metrics())
+
+    @router.get("/results/trend", summary="A metric over stored runs, and over groups of them")
+    def trend(
+        query: StoredResults,
+        metric: Annotated[Line, Query(description="a metric of the stored results")],
+        at: Annotated[Line, Query(description="a point of the metric; some metrics have one with an empty name")] = "",
+        by: Annotated[Line, Query(description="the column whose values make the groups")] = "firmware",
+    ) -> TrendView:
+        return source.trend(query, metric=metric, at=at, by=by)
+
+    @router.get("/results/spread", summary="The spread of metrics over the units of the model of the query")
+    def spread(
+        query: StoredResults,
+        metric: Annotated[Line, Query(description="only this metric")] = "",
+    ) -> tuple[SpreadView, ...]:
+        return tuple(source.spread(query, metric=metric))
+
+    @router.get("/results/comparison", summary="Runs of one test, compared with the first of them")
+    def comparison(
+        run: Annotated[list[Line], Query(min_length=2, max_length=26, description="the ids of the runs")],
+    ) -> ComparisonView:
+        return source.comparison(run)
 
 
 def _add_changing(router: APIRouter, source: Source, snapshots: Snapshots) -> None:

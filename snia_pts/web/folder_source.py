@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from ..api.comparison import compare
 from ..api.job import start
 from ..api.running import plan
 from ..batch.folder import NAME as BATCH_NAME
@@ -40,12 +41,15 @@ from ..spec import Deviation
 from ..text import printable
 from ..trusted_paths import folder_without_symlinks
 from ..units import counted
+from .compared import comparison_view
 from .model import (
+    ComparisonView,
     DeviationView,
     DriveView,
     FileKind,
     FileView,
     LimitView,
+    MetricView,
     PlanView,
     Request,
     ResultQuery,
@@ -54,6 +58,8 @@ from .model import (
     RunState,
     RunView,
     Snapshot,
+    SpreadView,
+    TrendView,
     WarningView,
 )
 
@@ -130,6 +136,33 @@ class FolderSource:
             self._search()
             runs = {run.shown_path: run_id for run_id, run in self._runs.items()}
         return [replace(result, run=runs.get(result.folder, "")) for result in stored_results(self._store, query)]
+
+    def metrics(self) -> Sequence[MetricView]:
+        """See ``web/source.py``."""
+        if not self._store:
+            return ()
+        from .results import stored_metrics  # needs SQLAlchemy
+
+        return stored_metrics(self._store)
+
+    def trend(self, query: ResultQuery, *, metric: str, at: str, by: str) -> TrendView:
+        """See ``web/source.py``."""
+        store = self._require_store()
+        from .results import stored_trend  # needs SQLAlchemy
+
+        return stored_trend(store, query, metric=metric, at=at, by=by)
+
+    def spread(self, query: ResultQuery, *, metric: str) -> Sequence[SpreadView]:
+        """See ``web/source.py``."""
+        store = self._require_store()
+        from .results import stored_spread  # needs SQLAlchemy
+
+        return stored_spread(store, query, metric=metric)
+
+    def comparison(self, run_ids: Sequence[str]) -> ComparisonView:
+        """See ``web/source.py``."""
+        paths = [self._require_run(run_id).folder.path for run_id in run_ids]
+        return comparison_view(run_ids, compare(paths))
 
     def plan(self, request: Request) -> PlanView:
         """See ``web/source.py``."""
@@ -212,6 +245,11 @@ class FolderSource:
     def release(self, drive_id: str) -> str:
         """See ``web/source.py``; only a lab can hold drives."""
         raise UsageError(detail=f"The drive {printable(drive_id)[:80]} is not in a lab.", hint=_NO_LAB_HINT)
+
+    def _require_store(self) -> str:
+        if not self._store:
+            raise UsageError(detail="There is no store of results here.", hint="Start the server with --store STORE.")
+        return self._store
 
     def _require_run(self, run_id: str) -> _FolderRun:
         with self._lock:

@@ -17,8 +17,10 @@ from ..fleet.request import RequestOptions, RunRequest, parse_request, request_j
 from ..text import printable, suggestion
 from .folder_source import FolderSource
 from .model import (
+    ComparisonView,
     DriveView,
     HostView,
+    MetricView,
     PlanView,
     QueueEntry,
     Request,
@@ -27,6 +29,8 @@ from .model import (
     RunDetail,
     RunView,
     Snapshot,
+    SpreadView,
+    TrendView,
 )
 
 
@@ -101,6 +105,22 @@ class LabSource:
     def results(self, query: ResultQuery) -> Sequence[ResultView]:
         """See ``web/source.py``."""
         return self._collected.results(query)
+
+    def metrics(self) -> Sequence[MetricView]:
+        """See ``web/source.py``."""
+        return self._collected.metrics()
+
+    def trend(self, query: ResultQuery, *, metric: str, at: str, by: str) -> TrendView:
+        """See ``web/source.py``."""
+        return self._collected.trend(query, metric=metric, at=at, by=by)
+
+    def spread(self, query: ResultQuery, *, metric: str) -> Sequence[SpreadView]:
+        """See ``web/source.py``."""
+        return self._collected.spread(query, metric=metric)
+
+    def comparison(self, run_ids: Sequence[str]) -> ComparisonView:
+        """See ``web/source.py``: the runs are those whose results were collected."""
+        return self._collected.comparison(run_ids)
 
     def plan(self, request: Request) -> PlanView:
         """See ``web/source.py``: the target is the serial number of a drive."""

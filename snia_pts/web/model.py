@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from ..runner.live import LiveState, TimeSeries
+from ..store.statistics import Group
 
 DriveState = Literal["running", "held", "reserved", "idle", "unknown"]
 FileKind = Literal["report", "journal", "result", "log", "other"]
@@ -229,6 +230,104 @@ class ResultView:
     conformant: bool
     folder: str
     run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricView:
+    """A metric of a test at one of its points."""
+
+    test: str
+    metric: str
+    at: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendValue:
+    """The value of a metric in a stored run; ``group`` is the run's value of the column ``by`` of the trend."""
+
+    number: int
+    started: str
+    group: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendView:
+    """A metric over stored runs in the order of their starts, and the groups of runs with equal ``by``."""
+
+    metric: str
+    at: str
+    by: str
+    unit: str
+    groups: tuple[Group, ...]
+    values: tuple[TrendValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadView:
+    """The spread of a metric over the units of a model, which are serial numbers; ``outliers`` are some of these."""
+
+    test: str
+    metric: str
+    at: str
+    unit: str
+    units: int
+    mean: float
+    deviation_percent: float | None
+    minimum: float
+    maximum: float
+    specifications: int
+    outliers: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRun:
+    """A run of a comparison, with its letter and the id of its page."""
+
+    letter: str
+    run: str
+    drive: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextView:
+    """A property that differs between compared runs, with the value of each; a reader must know a ``flagged`` one."""
+
+    what: str
+    values: tuple[str, ...]
+    flagged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedValue:
+    """A figure of one of the compared runs, with the difference from the run A and its 95 % confidence interval."""
+
+    value: float | None = None
+    difference_percent: float | None = None
+    low_percent: float | None = None
+    high_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedFigureView:
+    """A figure of all compared runs, with a value for each."""
+
+    metric: str
+    at: str
+    unit: str
+    values: tuple[ComparedValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonView:
+    """Several runs of one test, compared with the first of them, the run A."""
+
+    title: str
+    runs: tuple[ComparedRun, ...]
+    context: tuple[ContextView, ...]
+    figures: tuple[ComparedFigureView, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

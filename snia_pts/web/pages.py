@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated, Any, BinaryIO, Literal
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -23,7 +23,7 @@ from ..units import capacity, counted, duration, number
 from . import rows
 from .feed import Feed
 from .model import Request as RunRequest
-from .model import ResultQuery
+from .model import ResultQuery, SpreadView
 from .problem import Problem
 from .rows import UNKNOWN, Selection
 from .snapshots import Snapshots
@@ -42,6 +42,9 @@ PAGE_ROUTES: Mapping[tuple[str, str], Literal["viewer", "operator"] | None] = {
     ("GET", "/queue"): "viewer",
     ("GET", "/hosts"): "viewer",
     ("GET", "/results"): "viewer",
+    ("GET", "/results/trend"): "viewer",
+    ("GET", "/results/spread"): "viewer",
+    ("GET", "/results/comparison"): "viewer",
     ("GET", "/plan"): "viewer",
     ("POST", "/runs"): "operator",
     ("POST", "/runs/{run_id}/stop"): "operator",
@@ -70,6 +73,10 @@ _CHUNK_BYTES = 256 * 1024
 #: So many values of a series are sent to a browser at most.
 _MOST_POINTS = 2000
 _MAX_LISTED = 1000
+#: The numbers of runs that can be compared.
+_FEWEST_COMPARED, _MOST_COMPARED = 2, 26
+#: The columns of the runs by which a trend can have its groups.
+_TREND_COLUMNS = ("firmware", "serial", "model", "host", "test", "verdict")
 _Text = Annotated[str, Query(max_length=200)]
 _PageNumber = Annotated[int, Query(ge=1, le=100_000)]
 
@@ -87,7 +94,13 @@ class Pages:
         self._templates = Environment(
             loader=PackageLoader("snia_pts.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
-        self._templates.filters |= {"capacity": capacity, "duration": duration, "number": number, "quoted": quote}
+        self._templates.filters |= {
+            "capacity": capacity,
+            "duration": duration,
+            "number": number,
+            "percent": rows.percent,
+            "quoted": quote,
+        }
         self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
         self.router = APIRouter(include_in_schema=False)
         routes: Mapping[str, Callable[..., Any]] = {
@@ -101,6 +114,9 @@ class Pages:
             "/queue": self._queue,
             "/hosts": self._hosts,
             "/results": self._results,
+            "/results/trend": self._trend,
+            "/results/spread": self._spread,
+            "/results/comparison": self._comparison,
             "/plan": self._plan,
             "/static/{name}": self._static,
         }
@@ -198,10 +214,77 @@ class Pages:
         return response
 
     def _results(self, request: Request) -> Response:
-        fields = {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
+        fields = _result_fields(request)
         results = self._source.results(ResultQuery(**fields))
         return self._page(
-            request, "results.html", fields=fields, results=results[:_MAX_LISTED], count=len(results), events=""
+            request,
+            "results.html",
+            fields=fields,
+            query=urlencode(fields),
+            results=results[:_MAX_LISTED],
+            count=len(results),
+            events="",
+        )
+
+    def _trend(self, request: Request, metric: _Text = "", at: _Text = "", by: _Text = "firmware") -> Response:
+        fields, trend, mistake = _result_fields(request), None, ""
+        metrics = self._source.metrics()
+        if metric:
+            try:
+                trend = self._source.trend(ResultQuery(**fields), metric=metric, at=at, by=by)
+            except UsageError as error:
+                mistake = f"{error} {error.full_hint}".strip()
+        shown = trend.values[-_MAX_LISTED:] if trend else ()
+        return self._page(
+            request,
+            "trend.html",
+            HTTPStatus.BAD_REQUEST if mistake else HTTPStatus.OK,
+            trend=trend,
+            mistake=mistake,
+            metric=metric,
+            at=at,
+            by=by,
+            fields=fields,
+            columns=_TREND_COLUMNS,
+            names=tuple(dict.fromkeys(item.metric for item in metrics)),
+            points=tuple(dict.fromkeys(item.at for item in metrics if metric in ("", item.metric)))[:_MAX_LISTED],
+            heading=f"{metric} ({trend.unit}) at {at}" if trend and trend.unit else f"{metric} at {at}",
+            plot=rows.trend_chart(trend, shown) if trend else None,
+            shown=shown,
+            events="",
+        )
+
+    def _spread(self, request: Request, metric: _Text = "") -> Response:
+        fields, mistake = _result_fields(request), ""
+        spread: Sequence[SpreadView] = ()
+        if fields["model"]:
+            try:
+                spread = self._source.spread(ResultQuery(**fields), metric=metric)
+            except UsageError as error:
+                mistake = f"{error} {error.full_hint}".strip()
+        return self._page(
+            request,
+            "spread.html",
+            HTTPStatus.BAD_REQUEST if mistake else HTTPStatus.OK,
+            spread=spread,
+            mistake=mistake,
+            metric=metric,
+            fields=fields,
+            names=tuple(dict.fromkeys(item.metric for item in self._source.metrics())),
+            shown=spread[:_MAX_LISTED],
+            events="",
+        )
+
+    def _comparison(
+        self, request: Request, run: Annotated[Sequence[str], Query(max_length=_MOST_COMPARED)] = ()
+    ) -> Response:
+        if len(run) < _FEWEST_COMPARED:
+            status = HTTPStatus.BAD_REQUEST if run else HTTPStatus.OK
+            return self._page(request, "comparison.html", status, comparison=None, shown=(), events="")
+        starts = {view.id: view.started for view in self._snapshots.current().runs}
+        comparison = self._source.comparison(sorted(run, key=lambda run_id: starts.get(run_id, "")))
+        return self._page(
+            request, "comparison.html", comparison=comparison, shown=comparison.figures[:_MAX_LISTED], events=""
         )
 
     def _plan(
@@ -272,6 +355,11 @@ class Pages:
         folder, media_type = _STATIC[name]
         content = files("snia_pts.web").joinpath(folder, name).read_bytes()
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+
+def _result_fields(request: Request) -> dict[str, str]:
+    """Return the fields of the query of stored results in the address of a request."""
+    return {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from ..runner.live import LiveState, TrackedVariable
 from ..text import json_values
 from ..units import capacity, duration, number
-from .model import DriveView, HostView, QueueEntry, RunView, Snapshot
+from .model import DriveView, HostView, QueueEntry, RunView, Snapshot, TrendValue, TrendView
 
 #: What is shown for a value that is unknown, or does not apply.
 UNKNOWN = "\N{EN DASH}"
@@ -277,6 +277,23 @@ def chart(variable: TrackedVariable) -> dict[str, Any]:
     lines = {"best fit": fit, "average": in_window(window.average)}
     lines |= {"upper limit": in_window(window.average + half), "lower limit": in_window(window.average - half)}
     return {**plot, "lines": lines}
+
+
+def trend_chart(trend: TrendView, shown: Sequence[TrendValue]) -> dict[str, Any]:
+    """Return the values of the plot of a trend: the shown runs, numbered, and the median of the group of each."""
+    medians = {group.name: group.median for group in trend.groups}
+    return {
+        "title": trend.metric,
+        "unit": trend.unit,
+        "rounds": list(range(1, len(shown) + 1)),
+        "values": [run.value for run in shown],
+        "lines": {"median": [medians[run.group] for run in shown]},
+    }
+
+
+def percent(value: float | None) -> str:
+    """Return a difference in percent, with its sign."""
+    return UNKNOWN if value is None else f"{value:+.1f} %"
 
 
 def _json(document: object) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from .model import PlanView, Request, ResultQuery, ResultView, RunDetail, Snapshot
+from .model import (
+    ComparisonView,
+    MetricView,
+    PlanView,
+    Request,
+    ResultQuery,
+    ResultView,
+    RunDetail,
+    Snapshot,
+    SpreadView,
+    TrendView,
+)
 
 
 class Source(Protocol):
@@ -38,6 +49,18 @@ class Source(Protocol):
 
     def results(self, query: ResultQuery) -> Sequence[ResultView]:
         """Return the stored results of a query, the newest first."""
+
+    def metrics(self) -> Sequence[MetricView]:
+        """Return the metrics of the stored results, each at each of its points."""
+
+    def trend(self, query: ResultQuery, *, metric: str, at: str, by: str) -> TrendView:
+        """Return a metric over the stored runs of a query, and over their groups with equal ``by``."""
+
+    def spread(self, query: ResultQuery, *, metric: str) -> Sequence[SpreadView]:
+        """Return the spread of each metric, or of one, over the units of the model of a query."""
+
+    def comparison(self, run_ids: Sequence[str]) -> ComparisonView:
+        """Return the comparison of finished runs of one test with the first of them."""
 
     def plan(self, request: Request) -> PlanView:
         """Return what a run of the request would do; changes nothing."""

@@ -25,6 +25,7 @@ import snia_pts as pts
 from snia_pts.errors import HostFailed, NotRunning, SniaPtsError, UnknownRun
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.locks import lock
+from snia_pts.store.store import Store
 from snia_pts.web.access import ROUTES, Access
 from snia_pts.web.api import PREFIX
 from snia_pts.web.application import make_application
@@ -35,7 +36,9 @@ from snia_pts.web.problem import error_response, error_status
 from snia_pts.web.sessions import Sessions
 from snia_pts.web.site import make_site
 from snia_pts.web.users import UserFile
+from tests.store.stored_runs import like, put, rows_of
 from tests.test_api_running import OPTIONS
+from tests.test_run_folders import unpacked
 
 ORIGIN = "http://127.0.0.1:8400"
 OWN = {"Origin": ORIGIN}
@@ -68,10 +71,10 @@ def application(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> FastAPI
     return make(runs, tmp_path_factory.mktemp("users") / "users.json")
 
 
-def make(runs: Path, users: Path) -> FastAPI:
-    """Return an application for a folder of runs and a file of users."""
+def make(runs: Path, users: Path, store: str = "") -> FastAPI:
+    """Return an application for a folder of runs, a file of users, and a store."""
     access = Access(site=make_site("127.0.0.1"), users=UserFile(users), sessions=Sessions(), anyone="admin")
-    return make_application(FolderSource(runs), access)
+    return make_application(FolderSource(runs, store), access)
 
 
 @pytest.fixture
@@ -211,6 +214,36 @@ def test_no_drive_is_tested_without_a_lab(client: TestClient, target: str, path:
         document = problem(client.post(f"{PREFIX}/{path}", json=request, headers=OWN), 422)
         assert document["type"] == "snia-pts:UsageError"
         assert "simulated drive" in document["hint"]
+
+
+def test_stored_results_are_those_of_the_store(runs: Path, tmp_path: Path) -> None:
+    """Metrics, a trend and a spread have the values of the store, and a comparison those of the library."""
+    shutil.copytree(runs / "finished", tmp_path / "runs" / "A")
+    shutil.copytree(runs / "finished", tmp_path / "runs" / "B")
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        put(store, like(rows_of(unpacked("iops", tmp_path)), 0, serial="A"))
+        metrics = store.metrics()
+        at = str(metrics.columns["at"][metrics.columns["metric"].index("iops")])
+        trend = store.trend("iops", at=at)
+        model = str(store.runs().columns["model"][0])
+        spread = store.spread(model, metric="iops")
+    compared = pts.compare([tmp_path / "runs" / "A", tmp_path / "runs" / "B"])
+    application = make(tmp_path / "runs", tmp_path / "users.json", str(tmp_path / "store.sqlite"))
+    with TestClient(application, base_url=f"{ORIGIN}{PREFIX}/results/") as client:
+        assert [item["at"] for item in client.get("metrics").json()] == list(metrics.columns["at"])
+        (group,) = client.get("trend", params={"metric": "iops", "at": at}).json()["groups"]
+        assert (group["runs"], group["median"]) == (1, trend.columns["median"][0])
+        rows = client.get("spread", params={"model": model, "metric": "iops"}).json()
+        assert [row["mean"] for row in rows] == list(spread.columns["mean"])
+        figures = client.get("comparison?run=A&run=B").json()["figures"]
+        assert [[item["value"] for item in figure["values"]] for figure in figures] == [
+            list(figure.values) for figure in compared.figures
+        ]
+        assert {figure["values"][1]["difference_percent"] for figure in figures} <= {0.0, None}
+        problem(client.get("trend", params={"metric": "x"}), 422)
+        problem(client.get("spread"), 422)
+        problem(client.get("comparison?run=A"), 422)
+        problem(client.get("comparison?run=A&run=C"), 404)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from fastapi import FastAPI
@@ -36,7 +36,9 @@ from snia_pts.web.model import DriveView, Request, Snapshot
 from snia_pts.web.pages import PAGE_ROUTES, Pages
 from snia_pts.web.rows import UNKNOWN, Selection
 from snia_pts.web.snapshots import Snapshots
+from tests.store.stored_runs import like, put, rows_of
 from tests.test_api_running import OPTIONS
+from tests.test_run_folders import unpacked
 
 PACKAGE = Path(pts.__file__).parent / "web"
 HOSTILE = '<script>alert(1)</script>"&'
@@ -342,6 +344,97 @@ def test_a_stored_result_links_to_its_run(folder: Path, tmp_path: Path) -> None:
             document = page(client, "/results")
             assert [row.findtext("td[2]") for row in document.findall(".//tbody/tr")] == ["iops"]
             assert [link.get("href") for link in document.findall(".//tbody//a")] == links
+
+
+@pytest.fixture(name="steady", scope="module")
+def _steady(tmp_path_factory: pytest.TempPathFactory) -> pts.Run:
+    """A run that reached steady state."""
+    return pts.load(unpacked("iops", tmp_path_factory.mktemp("steady")))
+
+
+@pytest.fixture(name="stored", scope="module")
+def _stored(steady: pts.Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A client of a server with the results of five runs of four drives, each a tenth faster than the first."""
+    folder = tmp_path_factory.mktemp("stored")
+    rows = rows_of(steady.path)
+    with Store(folder / "store.sqlite", create=True) as store:
+        for day, serial in enumerate(("A", "B", "C", "D", "D")):
+            firmware = "<b>2</b>" if day > 2 else "1"
+            put(store, like(rows, day, 1 + day / 10, serial=serial, firmware=firmware))
+    with TestClient(make_application(FolderSource(folder, str(folder / "store.sqlite")))) as client:
+        yield client
+
+
+def _cells(document: html.HtmlElement, table: int) -> list[list[str]]:
+    rows = document.findall(".//table")[table].findall("tbody/tr")
+    return [[cell.text_content() for cell in row] for row in rows]
+
+
+def test_a_trend_has_each_group_and_each_run(stored: TestClient, steady: pts.Run) -> None:
+    """The medians are those of the values of the runs; the plot has the same values."""
+    figure = next(item for item in steady.figures if item.metric == "iops")
+    document = page(stored, f"/results/trend?{urlencode({'metric': 'iops', 'at': figure.at})}")
+    values = [figure.value * factor for factor in (1, 1.1, 1.2, 1.3, 1.4)]
+    groups, runs = _cells(document, 0), _cells(document, 1)
+    plot = json.loads(str(document.xpath("string(.//div/@data-plot)")))
+
+    assert [row[:4] for row in groups] == [
+        ["1", "3", number(values[1]), "+0.0 %"],
+        ["<b>2</b>", "2", number((values[3] + values[4]) / 2), "+22.7 %"],
+    ]
+    assert [row[3] for row in runs] == [number(value) for value in values]
+    assert plot["values"] == pytest.approx(values)
+    assert plot["lines"]["median"] == pytest.approx([values[1]] * 3 + [figure.value * 1.35] * 2)
+
+
+def test_a_spread_counts_each_unit_once(stored: TestClient, steady: pts.Run) -> None:
+    """The drive D has two runs, and counts with their mean."""
+    figure = next(item for item in steady.figures if item.metric == "iops")
+    document = page(stored, f"/results/spread?{urlencode({'model': steady.device.model, 'metric': 'iops'})}")
+    (row,) = [row for row in _cells(document, 0) if row[1] == figure.at]
+
+    mean, largest = figure.value * (1 + 1.1 + 1.2 + 1.35) / 4, figure.value * 1.35
+    assert row[4:6] == ["4", number(mean)]
+    assert row[7:9] == [number(figure.value), number(largest)]
+
+
+def test_chosen_runs_are_compared_with_the_first_of_them(folder: Path, tmp_path: Path) -> None:
+    """The figures and differences are those of the library; the list of results has a box for each run that is here."""
+    runs = [tmp_path / "runs" / name for name in ("finished", "other")]
+    shutil.copytree(folder / "finished", runs[0])
+    pts.run(replace(OPTIONS, target="sim:enterprise-sata", run_folder=runs[1]))
+    with Store(tmp_path / "store.sqlite", create=True) as store:
+        store.add(runs[0])
+        store.add(runs[1])
+    figure = pts.compare(runs).figures[0]
+    change = figure.differences[1]
+    assert change is not None
+    with TestClient(make_application(FolderSource(tmp_path / "runs", str(tmp_path / "store.sqlite")))) as client:
+        boxes = page(client, "/results").findall(".//input[@name='run']")
+        assert [box.get("value") for box in boxes] == ["other", "finished"]
+        document = page(client, "/results/comparison?run=other&run=finished")
+        assert [row[:2] for row in _cells(document, 0)] == [["A", "finished"], ["B", "other"]]
+        row = _cells(document, 2)[0]
+        assert row[:4] == [f"{figure.metric} ({figure.unit})", figure.at, *map(number, figure.values)]
+        assert row[4].startswith(f"{change.percent:+.1f} %")
+        assert client.get("/results/comparison?run=finished").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("address", "mistake"),
+    [
+        ("trend?metric=iopss&at=x", "Did you mean iops?"),
+        ("trend?metric=iops&at=x", "there is no such point of iops"),
+        ("trend?metric=iops&at=x&by=journal", "there is no such column of the runs"),
+        ("spread?model=x", "there is no such model with steady figures"),
+        ("spread?model=x&since=yesterday", "is not a time in ISO 8601"),
+    ],
+)
+def test_a_mistake_in_a_query_of_results_is_shown_with_its_form(address: str, mistake: str, stored: TestClient) -> None:
+    """The form keeps what was entered."""
+    document = page(stored, f"/results/{address}")
+    assert mistake in str(document.findtext(".//p[@role='alert']"))
+    assert document.findall(".//form//input[@value]")
 
 
 def test_a_damaged_run_is_shown_beside_the_others(folder: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@
     const lines = chart.lines || {};
     const kinds = {
       "best fit": { stroke: colour("--fit"), width: 2 },
+      "median": { stroke: colour("--fit"), width: 2 },
       "average": { stroke: colour("--quiet"), width: 1 },
       "upper limit": { stroke: colour("--bad"), width: 1, dash: [6, 4] },
       "lower limit": { stroke: colour("--bad"), width: 1, dash: [6, 4] },
