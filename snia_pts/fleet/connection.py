@@ -21,6 +21,17 @@ _TIMEOUTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
+#: The server ends a connection whose client is gone as soon.  Without these settings it keeps it for hours, so that a
+#: network that fails often would use up all connections of the server.
+_SERVER_TIMEOUTS = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "tcp_keepalives_idle": 5,
+        "tcp_keepalives_interval": 3,
+        "tcp_keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+    }.items()
+)
 _VERIFIED = "verify-full"
 
 
@@ -40,7 +51,8 @@ def connection_parameters(url: str) -> dict[str, Any]:
     if "service" in given:
         raise UsageError(detail="--database: a service is not supported.", hint="Name the host in the URL.")
     _require_verified(given)
-    return {**_TIMEOUTS, **given}
+    options = f"{_SERVER_TIMEOUTS} {given.get('options') or _defaults().get('options', '')}".rstrip()
+    return {**_TIMEOUTS, **given, "options": options}
 
 
 def name_of(parameters: Mapping[str, Any]) -> str:
@@ -52,9 +64,7 @@ def name_of(parameters: Mapping[str, Any]) -> str:
 
 def _require_verified(given: Mapping[str, Any]) -> None:
     """Raise UsageError if a server on the network could be another one than its name says, or be read by others."""
-    values = {
-        option.keyword.decode(): option.val.decode() for option in Conninfo.get_defaults() if option.val is not None
-    } | {name: str(value) for name, value in given.items()}
+    values = _defaults() | {name: str(value) for name, value in given.items()}
     hosts = (values.get("hostaddr") or values.get("host") or "").split(",")
     remote = [host for host in hosts if not _is_local(host)]
     mode = values.get("sslmode", "prefer")
@@ -62,6 +72,13 @@ def _require_verified(given: Mapping[str, Any]) -> None:
         detail = f"--database: {', '.join(remote)} is not this host, and sslmode={mode} does not verify the server."
         hint = f"Add ?sslmode={_VERIFIED}&sslrootcert=FILE to the URL; FILE has the certificate of the authority."
         raise UsageError(detail=detail, hint=hint)
+
+
+def _defaults() -> dict[str, str]:
+    """Return the parameters that libpq uses without a URL, also from the environment."""
+    return {
+        option.keyword.decode(): option.val.decode() for option in Conninfo.get_defaults() if option.val is not None
+    }
 
 
 def _is_local(host: str) -> bool:

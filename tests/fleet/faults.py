@@ -183,6 +183,7 @@ def _paused(host: Host, run_id: UUID) -> Iterator[None]:
 def _require_ended_once(lab: TestLab, host: Host, run_id: UUID, *, resumed: int = 0) -> None:
     """Require that a run was started once, that its result is reported, and that its job is closed; stop the agent.
 
+    The server must not keep a connection of the agent, also not one from before the fault.
     ``resumed``: how often it was resumed.
     """
     assert lab.until_state(run_id, "finished")["exit_code"] == 0
@@ -190,3 +191,5 @@ def _require_ended_once(lab: TestLab, host: Host, run_id: UUID, *, resumed: int 
     closed = "SELECT id FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded'"
     until(lambda: not lab.query(closed, f"host:{host.name}"), "the job is closed")
     assert host.end() == 0
+    connections = "SELECT pid FROM pg_stat_activity WHERE usename = %s"
+    until(lambda: not lab.query(connections, f"agent_{host.name}"), "the server has ended the agent's connections")

@@ -52,6 +52,19 @@ def test_this_host_needs_no_certificate(url: str) -> None:
     assert connection_parameters(url)["connect_timeout"] == 5
 
 
+def test_the_server_ends_the_connection_of_a_lost_client_soon(
+    tls_server: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it keeps it for hours, and has no connection left after some failures of the network."""
+    port, authority = tls_server
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=77kB")
+    url = f"postgresql://lab@{NAME}:{port}/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={authority}"
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout", "work_mem")
+    with psycopg.connect(**connection_parameters(url)) as connection:
+        values = [connection.execute(f"SHOW {name}".encode()).fetchone() for name in names]
+    assert values == [("5",), ("3",), ("3",), ("15000",), ("77kB",)]
+
+
 def test_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host from PGHOST is checked as one in the URL; so is a mode from PGSSLMODE."""
     monkeypatch.setenv("PGHOST", "db.lab.test")
