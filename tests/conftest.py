@@ -39,7 +39,7 @@ LIVELY = {
     "test_device",
     "test_devices_cli",
     "test_direct_io",
-    "test_docs_seeds",
+    "test_docs_equivalent_commands",
     "test_end_to_end",
     "test_end_to_end_of_all",
     "test_engine",

@@ -305,7 +305,7 @@ def by_awk(folder: Path, grouped: str) -> float:
     Current fio versions write IOPS first in a line, and thousands as k.
     """
     thousands = "sed 's/k$/e3/; s/M$/e6/'"
-    assert f"``{thousands}``" in (Path(__file__).parents[1] / "docs" / "seeds.rst").read_text()
+    assert f"``{thousands}``" in (Path(__file__).parents[1] / "docs" / "equivalent-commands.rst").read_text()
     first_fields = f"grep '^ *write' $f | awk -F',' '{{print $1}}' | {thousands}"
     sum_of_run = f"{first_fields} | awk -F'=' '{{SUM+=$2}} END{{print SUM}}'"
     pipeline = f"for f in fio.result.{grouped}.*; do {sum_of_run}; done | awk '{{SUM+=$0}} END{{print SUM/NR}}'"

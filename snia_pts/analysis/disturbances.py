@@ -32,26 +32,28 @@ from ..units import (
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
 #: The kernel and udev read a drive that was closed or purged, but no more bytes and I/Os than these.
 _IDLE_BYTES, _IDLE_IOS = 8 * MB, 500
-#: Samples are compared with the kernel's counters if they have at least this many seconds and I/Os.  They contradict if
-#: they differ by more than this share, and by more than the I/O of this time: the suite reads the kernel's counters
+#: A sample is compared with the kernel's counters if it has at least this many seconds and I/Os.  It is contradicted if
+#: both differ by more than this share and by more than the I/O of this time: the suite reads the kernel's counters
 #: after fio's.
 _JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
-#: If the suite was late by at most this time, two successive samples have opposite differences; this is tolerated.
+#: If the suite reads the kernel's counters too late, by at most this time, two successive samples have opposite
+#: differences, which are tolerated.
 _LATEST_SECONDS = 5.0
-#: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
+#: Steal time up to this percentage changes a result by a tolerable amount at most (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
 #: Smaller changes of the wall clock are not reported.
 _CLOCK_SECONDS = 0.5
-#: A stimulus may overrun by the time of its outstanding I/Os; a longer overrun than this factor is reported.
+#: A stimulus may exceed its time by that of its outstanding I/Os; more than this factor is reported.
 _MAX_OVERRUN = 1.05
-#: By the suite's clock, a stimulus may take longer than fio reports by this share and this time: a busy host notices
-#: its end late.
+#: A stimulus may take longer by the suite's clock than by fio's, by this share plus this time, because a busy suite
+#: notices the end of the stimulus late.
 _CLOCK_SHARE, _LATE_END_SECONDS = 0.05, 1.0
-#: A working drive answers an I/O sooner than this, and within this multiple of the average, at any queue depth.
+#: A stall: an I/O that takes more than this time, and more than this multiple of the average.
 _STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
 #: An idle time is reported if it differs from the requested one by more than this share of it.
 _IDLE_TOLERANCE = 0.01
-#: Threads may start apart by this share of a point's time; with more, the point did not have its Thread Count.
+#: The threads of a point may start at different times, within this share of its duration; otherwise the point did not
+#: have its Thread Count.
 _SPREAD_TOLERANCE = 0.01
 #: The maximum number of kinds of messages with a warning of their own.
 _MAX_MESSAGE_KINDS = 5

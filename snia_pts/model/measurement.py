@@ -105,13 +105,13 @@ class Timing:
     """The times of one stimulus, and the idle time of the device before it.
 
     ``suite_gap_us`` is the suite's own share of the time since the previous program.  ``idle_gap_ms`` is the time
-    without host I/O, which adds the engine's time around its I/O (``bench/gap.py`` measures it at the block layer).
-    Both are None for the first stimulus.  ``interruptions`` counts the resumes of the run so far.
-    ``clock_set_seconds`` is the step of the wall clock, if it was set.  ``engine_restarted`` is true if the engine
-    failed and was started again.  ``thread_spread_ms`` is the time between the ends of the first and
-    the last of the engine's threads: the spread of their starts, and the time of their last I/Os; None if unknown.
-    ``idle_ios`` and ``idle_bytes`` are what the block layer counted on the device while the suite left it idle before
-    the stimulus, so I/O of other programs; None if unknown.
+    without host I/O: it also includes the engine's time before and after its I/O (``bench/gap.py`` measures it at the
+    block layer).  Both are None for the first stimulus.  ``interruptions`` counts the resumes of the run so far.
+    ``clock_set_seconds`` is the change of the wall clock, if somebody set it.  ``engine_restarted`` is true if the
+    engine failed and was started again.  ``thread_spread_ms`` is the time between the end of the engine's first thread
+    and the end of its last; None if unknown.  It depends on when the threads started, and on their last I/Os.
+    ``idle_ios`` and ``idle_bytes`` are the I/O of other programs on the device before the stimulus, while the suite
+    left it idle, as the block layer counted it; None if unknown.
     """
 
     started: str
@@ -263,7 +263,7 @@ def percentiles_response_us(measurements: Sequence[Measurement], percents: Seque
 
 
 def percentiles_of_transfers_us(transfers: Sequence[Transfers], percents: Sequence[float]) -> tuple[float | None, ...]:
-    """Return percentiles like ``percentiles_response_us`` of reads, of writes, or of both."""
+    """Return percentiles of reads, of writes, or of both, like ``percentiles_response_us``."""
     stated = [part for part in transfers if part.ios]
     if any(part.percentiles_ns for part in stated):
         return tuple(stated[0].stated_percentile_us(percent) if len(stated) == 1 else None for percent in percents)
@@ -292,7 +292,7 @@ class PurgeOutcome:
 
     @property
     def purged(self) -> bool:
-        """Whether a method was used, and not only the state of the target recorded."""
+        """Whether the target was purged; with the method "none" only its state is recorded."""
         return self.method != "none"
 
     @property
@@ -306,9 +306,10 @@ class PurgeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One sample of a continuous stimulus: the difference of the engine's running totals to the sample before.
+    """One sample of a continuous stimulus: the increase of the engine's running totals since the previous sample.
 
-    ``ended_seconds`` is the stimulus's I/O time until the sample's end, ``seconds`` the sample's own part of it.
+    ``ended_seconds`` is the I/O time from the start of the stimulus to the end of the sample, ``seconds`` the I/O time
+    of the sample itself.
     Percentiles are None if the sample has too few I/Os.  The maximum response time is exact if it is the maximum of the
     stimulus so far, and otherwise the upper edge of the sample's highest bin.  ``interruptions`` counts the resumes of
     the run so far.  ``telemetry`` are the kernel's counters during the sample.

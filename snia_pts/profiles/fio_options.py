@@ -1,8 +1,8 @@
 """The fio options that a profile may set: options that shape I/O, and name no file, program or address.
 
-The range, duration, block size, threads and queue depth of a workload are keys of the profile, in the terms of the
-standard.  The suite sets the path of the target, a new seed for each point (unless the profile has ``randrepeat``), and
-that all response times are measured (unless it has ``gtod_reduce``).
+A profile sets the range, duration, block size, threads and queue depth with keys of its own, in the terms of the
+standard.  The suite sets the path of the target, and a new seed for each point, unless the profile has ``randrepeat``.
+fio measures all response times, unless the profile has ``gtod_reduce``.
 """
 
 from __future__ import annotations
@@ -116,10 +116,11 @@ _REJECTED = {
     "disable_lat": "use gtod_reduce, which measures no response times",
     "disable_clat": "use gtod_reduce, which measures no response times",
 }
-#: Options that the suite evaluates: whether I/O uses the page cache, whether repeats use the same offsets, and whether
-#: response times are measured.
+#: Options whose value the suite itself needs: they decide whether I/O uses the page cache, whether repeats use the same
+#: offsets, and whether response times are measured.
 _SWITCHES = frozenset({"direct", "buffered", "randrepeat", "gtod_reduce"})
-#: Options that count files, and the largest count: fio reads a list of files of up to some 4000 characters.
+#: Options that are a number of files, and their maximum: the option ``filename`` lists all files, and fio reads only
+#: about 4000 characters of this list.
 _FILE_COUNTS, _MAX_FILES = frozenset({"nrfiles", "openfiles"}), 128
 _VALUE = re.compile(r"[A-Za-z0-9_.,:%+*=/-]{1,200}")
 

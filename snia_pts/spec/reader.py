@@ -153,7 +153,10 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One specification file, resolved for a class: its leaves by dotted key, and its mistakes."""
+    """The content of one specification file for one class, and the mistakes in the file.
+
+    ``leaves`` has each value with its clause, by dotted key (``rounds.maximum``).
+    """
 
     path: Path
     leaves: dict[str, _Leaf]
@@ -242,7 +245,7 @@ def _departures(entries: object, test_class: TestClass, mistakes: list[str]) -> 
 
 
 def _unknown(key: str, keys: Collection[str], test: str, pts: str, test_class: TestClass) -> str:
-    """Return the mistake of an override with an unknown key; names the versions of the standard that have the key."""
+    """Return the message for an override with an unknown key; it names the versions of the standard with this key."""
     files = {
         version: _File.read(SPECS / f"{test}-{version}.toml", test_class)
         for version in versions(test)
@@ -285,7 +288,7 @@ def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> I
 
 
 def _latitude(leaf: _Leaf, key: str) -> str:
-    """Return the range that the operator may choose from, or that the value is only recommended; else empty."""
+    """Return a note on the operator's choice: the permitted range, or "recommended"; empty if there is none."""
     if leaf.bounds is not None and leaf.binding == "required":
         return f" (the operator may choose {format_value(list(leaf.bounds), key).replace(', ', ' to ')})"
     return f" ({leaf.binding})" if leaf.binding == "recommended" else ""
@@ -332,9 +335,9 @@ def _custom_file(standard: _File, chosen: _File) -> Iterable[Deviation]:
 
 
 def spec_values(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield every value of a specification with its dotted key, except texts at the top level.
+    """Yield the dotted key and the text of every value of a specification, except texts at the top level.
 
-    The key of an entry of a list contains the name of the entry, if it has one.
+    If the entries of a list have names, the key contains the name of the entry.
     """
     for spec_field in fields(spec):
         item = getattr(spec, spec_field.name)
@@ -343,7 +346,7 @@ def spec_values(spec: Spec) -> Iterator[tuple[str, str]]:
 
 
 def _values(value: Any, key: str, excluded: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values in ``value``, except the field ``excluded``, which is already in the key."""
+    """Yield the values in ``value``.  The field ``excluded`` is omitted, because it is already in the key."""
     if is_dataclass(value):
         for value_field in fields(value):
             if value_field.name != excluded:

@@ -31,7 +31,7 @@ _RATE_SHARE, _RATE = 1e-9, 1.0
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
 _MANY_IOS = 1000
 #: Between the completion of an I/O and the start of the next one, fio needs some microseconds, or the time to refill
-#: the buffer.  With this many outstanding I/Os, the others continue in that time.
+#: the buffer.  With at least this many outstanding I/Os, the other I/Os continue during this time.
 _LONG_RESPONSE_NS, _MANY_OUTSTANDING = 50_000, 4
 #: For small blocks, this time is negligible if runtime x outstanding I/Os / I/Os is at least the first value times the
 #: number of threads, which may share one CPU.  With many outstanding I/Os, which wait for each other, it must also be
@@ -151,9 +151,9 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
 def require_sync_times(stimulus: Stimulus, sides: Sequence[Transfers], sync: SyncTimes) -> None:
     """Check the times of fsync and fdatasync of threads that do one I/O or call at a time.
 
-    With the response times they add up to the runtime of all threads: at most to that and the longest call, at least
-    to half of it if fio's own time between two is negligible and all threads run equally long.  Raises AnswerRejected
-    otherwise.
+    I/Os and calls together take, for each thread, at most the runtime plus the longest call.  They take at least half
+    of the runtime, if fio's own time between two of them is negligible and all threads run equally long.
+    Raises AnswerRejected otherwise.
     """
     threads = count_threads(stimulus)
     reported_ns, runtime_ns = _runtimes_ns(sides)

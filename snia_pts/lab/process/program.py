@@ -134,9 +134,9 @@ def find(program: str, hint: str = "") -> str:
 
 
 class ChildSignalListener:
-    """ReportSchedule stopped and continued children immediately (SIGCHLD).
+    """Calls back immediately when a child process stops, continues or exits (SIGCHLD).
 
-    Only the main thread can receive signals; in other threads programs are checked about once a second instead.
+    Only the main thread receives signals.  Programs of other threads are checked about once a second instead.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The commands of docs/seeds.rst: those of profiles run on real fio, shortened; the program accepts the others."""
+"""The commands of docs/equivalent-commands.rst: profiles run on real fio, shortened; other commands are parsed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snia_pts.lab.observation.telemetry import underlying_device
 from snia_pts.profiles.reader import builtin_profiles
 from tests.drives import need_root
 
-PAGE = Path(__file__).parents[1] / "docs" / "seeds.rst"
+PAGE = Path(__file__).parents[1] / "docs" / "equivalent-commands.rst"
 #: Options that shorten a profile; the points of a hard disk's zones take minutes even so.
 SHORT = ("--repeats", "1", "--range", "2M", "--seconds", "0.2", "--ramp-seconds", "0", "--axis", "thread_count=2")
 #: Axes that shorten profiles further, unless the command has them.
@@ -78,6 +78,6 @@ def test_a_profile_of_the_page_runs_on_fio(command: str, tmp_path: Path) -> None
 def test_other_commands_of_the_page_are_accepted(command: str) -> None:
     """They need a drive, a run, or a host with governors, or take minutes; the options of all are known.
 
-    Those with a scheduler, for hard disks and with --size 4G were run by hand (docs/seeds.rst).
+    Those with a scheduler, for hard disks and with --size 4G were run by hand (docs/equivalent-commands.rst).
     """
     build_parser().parse_args(shlex.split(command.replace("DISK", "/dev/nvme0n1"))[1:])
