@@ -65,12 +65,14 @@ class ReproducibleSdist(sdist):
 
 
 def description() -> str:
-    """Return README.rst as an index can show it: without pictures and links, which lead to files of the tree.
+    """Return README.rst as an index can show it, for a program that was installed.
 
+    It has neither links, which lead to files of the tree, nor what only a clone has, such as the picture and ``.venv``.
     Pages of docs/ are named by the command that shows them.
     """
-    text = (ROOT / "README.rst").read_text(encoding="utf-8")
-    text = re.sub(r"^\.\. image::.*\n(?:   .*\n)*\n", "", text, flags=re.MULTILINE)
+    text = (ROOT / "README.rst").read_text(encoding="utf-8").replace(".venv/bin/", "")
+    clone_only = r"^\.\. begin of what only a clone has\n.*?^\.\. end of what only a clone has\n\n"
+    text = re.sub(clone_only, "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"`([^`<]+?)\s+<docs/([\w-]+)\.rst>`_", r"\1 (``snia-pts docs \2``)", text)
     return re.sub(r"`([^`<]+?)\s+<[^>:]+>`_", r"\1", text)
 

@@ -11,6 +11,7 @@ from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from docutils.core import publish_parts
 
 ROOT = Path(__file__).parent.parent
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
@@ -88,7 +89,11 @@ def test_the_metadata_are_those_of_an_index(clone: Path, tmp_path: Path) -> None
     assert metadata["Description-Content-Type"] == "text/x-rst"
     assert {"Home-page", "Project-URL", "Author-email"}.isdisjoint(metadata.keys())
     assert "the report (``snia-pts docs tutorial-report``)" in description
-    assert re.findall(r"\.\. image|https?://|>`_", description) == []
+    assert re.findall(r"\.\. image|https?://|>`_|git clone|\.venv", description) == []
+    assert "    snia-pts iops /dev/nvme0n1 --plan" in description
+    strict = {"halt_level": 2, "file_insertion_enabled": False, "raw_enabled": False}  # as an index renders it
+    page = publish_parts(description, writer="html5", settings_overrides=strict)["html_body"]
+    assert ">snia-pts</h1>" in page
 
 
 @pytest.mark.long
