@@ -15,7 +15,7 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError
 from snia_pts.model.run_options import RunOptions
-from snia_pts.report import USUAL
+from snia_pts.report import DEFAULT_FORMATS
 from snia_pts.report.formats import interactive
 from snia_pts.results.attributes import window_points
 from snia_pts.results.result import TestResult
@@ -199,7 +199,7 @@ def test_a_resumed_run_without_plotly_names_the_formats_it_writes(
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     events: list[Event] = []
     options = RunOptions(test="iops", target="/dev/sdx", formats=("pdf", "interactive"))
-    assert available_formats(options, Caller(on_event=events.append)) == USUAL
+    assert available_formats(options, Caller(on_event=events.append)) == DEFAULT_FORMATS
     (notice,) = events
     assert isinstance(notice, Notice)
     assert "plotly" in notice.text

@@ -15,7 +15,7 @@ from ..record.folder import RunFolder, writable_path
 from ..record.journal import prevent_resume
 from ..record.replay import assess as assess_folder
 from ..record.result_xml import result_xml
-from ..report import USUAL, write
+from ..report import DEFAULT_FORMATS, write
 from ..results.result import TestResult
 from ..runner.setup import require_formats
 from ..runner.verification import require_evidence
@@ -28,7 +28,7 @@ _LOGGER = logging.getLogger(__name__)
 def write_report(
     run: RunOrPath,
     *,
-    formats: Sequence[str] = USUAL,
+    formats: Sequence[str] = DEFAULT_FORMATS,
     folder: str | os.PathLike[str] | None = None,
     limits: str | os.PathLike[str] | None = None,
     about: str | os.PathLike[str] | None = None,

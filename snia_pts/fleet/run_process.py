@@ -39,7 +39,7 @@ from ..model.run_options import SIMULATED, RunOptions
 from ..record.folder import RunFolder
 from ..record.replay import assess
 from ..record.suite import SuiteFolder, has_begun
-from ..report import USUAL
+from ..report import DEFAULT_FORMATS
 from ..report.suite import write as write_summary
 from ..runner.caller import Caller
 from ..runner.confirmation import refuse
@@ -236,7 +236,7 @@ def present_target(request: RunRequest, drive: AgentDrive) -> str:
 def _report(path: Path, options: tuple[RunOptions, ...]) -> FinishedRun | FinishedSuite:
     """Write the report of a finished run, whose process was killed before that was complete."""
     suite = SuiteFolder.existing(path)
-    formats = USUAL if options[0].formats is None else options[0].formats
+    formats = DEFAULT_FORMATS if options[0].formats is None else options[0].formats
     folders = suite.runs() if suite else (RunFolder.existing(path),)
     reports = [recreate_report(folder, formats, lambda result: result, lambda _: None) for folder in folders]
     results = tuple(map(assess, folders))

@@ -5,6 +5,6 @@ Importing this package is cheap; the libraries that draw and typeset are importe
 
 from __future__ import annotations
 
-from .writing import DATA_OUTPUTS, OUTPUTS, USUAL, known_formats, report_paths, write
+from .writing import DATA_OUTPUTS, DEFAULT_FORMATS, OUTPUTS, known_formats, report_paths, write
 
-__all__ = ["DATA_OUTPUTS", "OUTPUTS", "USUAL", "known_formats", "report_paths", "write"]
+__all__ = ["DATA_OUTPUTS", "DEFAULT_FORMATS", "OUTPUTS", "known_formats", "report_paths", "write"]

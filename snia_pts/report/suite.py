@@ -36,7 +36,7 @@ from .sections.summary import (
     verdict_kind,
 )
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
-from .writing import OUTPUTS, USUAL, render, replace_files
+from .writing import DEFAULT_FORMATS, OUTPUTS, render, replace_files
 
 if TYPE_CHECKING:
     from .pages import Block
@@ -415,7 +415,7 @@ def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills
 
 
-def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
+def write(summary: Overview, folder: Path, formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, Path]:
     """Write the summary into ``folder`` (summary.pdf and so on); return the files by format.
 
     Data formats are ignored: only the tests' own reports have them.  Raises ReportError.

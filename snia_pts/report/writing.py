@@ -123,10 +123,10 @@ _PATHS = {
     "interactive": "report.interactive.html",
 }
 #: The default formats of a report.
-USUAL = ("rst", "pdf", "html", "xlsx")
+DEFAULT_FORMATS = ("rst", "pdf", "html", "xlsx")
 
 
-def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
+def write(result: TestResult, folder: Path, formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, Path]:
     """Write the report on ``result`` into ``folder``; return the files (or the folder of tables) by format.
 
     Page formats include their figures, in ``figures/``.  The same result gives the same bytes.  Before it

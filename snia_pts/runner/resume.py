@@ -32,7 +32,7 @@ from ..record.folder import RunFolder, writable_path
 from ..record.locks import WAIT
 from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, parse_time, read_journal_state
-from ..report import USUAL
+from ..report import DEFAULT_FORMATS
 from ..report.writing import remove_report
 from ..results.interruption import CONTENT_CHANGE, ResumePolicy
 from ..results.result import RunFacts, TestResult
@@ -189,8 +189,8 @@ def available_formats(options: RunOptions, caller: Caller) -> tuple[str, ...]:
     try:
         return require_formats(options.formats, options.plugins)
     except (UsageError, ReportError) as error:
-        caller.tell(f"{error} Writing the report as {', '.join(USUAL)} instead.")
-        return USUAL
+        caller.tell(f"{error} Writing the report as {', '.join(DEFAULT_FORMATS)} instead.")
+        return DEFAULT_FORMATS
 
 
 def with_content_checked(folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup) -> ResumePlan:

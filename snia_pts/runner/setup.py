@@ -18,7 +18,7 @@ from ..model.run_options import SIMULATED, RunOptions
 from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
-from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
+from ..report import DATA_OUTPUTS, DEFAULT_FORMATS, OUTPUTS
 from ..results.limit_checks import limit_mistakes, measurable_figures
 from ..results.result import RunWarning
 from ..results.warnings import option_warnings, unmeasured_points, unwritten_reads
@@ -157,7 +157,7 @@ def require_formats(formats: tuple[str, ...] | None, plugins: Sequence[str] = ()
     Raises UsageError for an unknown format, ReportError for one that cannot be written on this host.
     """
     if formats is None:
-        return USUAL
+        return DEFAULT_FORMATS
     load_plugins(plugins)
     supported = (*OUTPUTS, *DATA_OUTPUTS, *registries.added_by(plugins, registries.OUTPUTS))
     if unknown := [name for name in formats if name not in supported]:

@@ -20,7 +20,7 @@ from ..record.journal_reader import JournalReader
 from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, store
 from ..record.suite import SuiteFolder
-from ..report import USUAL, report_paths, write
+from ..report import DEFAULT_FORMATS, report_paths, write
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..results.interruption import ResumePolicy
@@ -332,7 +332,7 @@ def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, fo
 def build_summary(
     folder: SuiteFolder,
     change: Callable[[TestResult], TestResult] = lambda result: result,
-    formats: Sequence[str] = USUAL,
+    formats: Sequence[str] = DEFAULT_FORMATS,
 ) -> Overview:
     """Return the overview of a stored suite, from the journals of its tests.
 
