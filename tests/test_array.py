@@ -856,7 +856,7 @@ def test_the_run_waits_for_the_initialization(stage: Stage, monkeypatch: pytest.
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(State="Dgrd")), *idle)
     with pytest.raises(ArrayError, match="is Dgrd, not optimal"):
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
-    monkeypatch.setattr(storcli, "_STARTING_SECONDS", 0.01)
+    monkeypatch.setattr(storcli, "_OPERATION_START_SECONDS", 0.01)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(Consist="No")), *idle)
     with pytest.raises(ArrayError, match="is not consistent, and no operation is in progress"):
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))

@@ -29,7 +29,7 @@ from .hosts import host
 
 Part = Literal["target", "purge", "test", "health", "host", "settings"]
 Verdict = Literal["ok", "warning", "refused", "not read"]
-_UNCHECKED = "Run it as root outside of containers, or make sure that nothing else uses the target."
+_UNCHECKED_HINT = "Run it as root outside of containers, or make sure that nothing else uses the target."
 _NO_COMMANDS = "a target that is refused gets no commands"
 
 
@@ -71,7 +71,7 @@ class TargetCheck:
 def check(options: RunOptions) -> TargetCheck:
     """Read all that a run with these options reads before its start, and judge it; write nothing to the target.
 
-    Raises the error of a target that does not exist or is neither a drive nor a file, and of invalid options.
+    Raises an error if the target does not exist or is neither a drive nor a file, or if options are invalid.
     """
     specification = specification_for(options)
     return _Check(options, specification, target_for(options, specification.spec, Caller().tell)).result()
@@ -106,7 +106,7 @@ class _Check:
         tools = self._accepted("host", "programs", self._target.require_tools, "all that a run needs are installed")
         free = self._accepted("target", "use and content", self._require_usable, "not in use, and free for a test")
         for line in () if dut.simulated else read_usage().unchecked:
-            self._add("target", "not checked", line, "warning", _UNCHECKED)
+            self._add("target", "not checked", line, "warning", _UNCHECKED_HINT)
         drives = () if dut.simulated else tuple(_drives(dut))
         if free:
             for drive in drives:
@@ -138,7 +138,7 @@ class _Check:
         self._readings.append(Reading(part=part, name=name, verdict=verdict, value=value, remedy=remedy))
 
     def _accepted(self, part: Part, name: str, require: Callable[[], None], value: str = "") -> bool:
-        """Return whether ``require`` raises no refusal; add the reading."""
+        """Return whether ``require`` succeeds; add its refusal, or ``value`` if given, as a reading."""
         try:
             require()
         except SniaPtsError as error:

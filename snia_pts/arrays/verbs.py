@@ -25,7 +25,7 @@ def add_raid_estimate(add: AddVerb) -> None:
         "--disk",
         metavar="KIND",
         choices=DISKS,
-        help=f"kind of disk, for IOPS and throughput that are not given: {', '.join(DISKS)}",
+        help=f"kind of disk, whose IOPS and throughput are used unless given: {', '.join(DISKS)}",
     )
     parser.add_argument("--disk-iops", metavar="N", type=float, help="IOPS of one disk")
     parser.add_argument("--disk-mb-per-second", metavar="N", type=float, help="throughput of one disk")

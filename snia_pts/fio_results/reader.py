@@ -26,12 +26,14 @@ from .points import Arrangement, Key, arrange
 from .steady_state import steady_state_rule
 
 _MAX_NAMED = 4
-_UNKNOWN = (
+_MISSING = (
     "model, serial number, firmware, capacity and write cache of the device; the host and its settings; when each I/O "
     "ran; temperature and health"
 )
-_STATE = "the files do not state whether the device was purged and preconditioned; its state decides the results"
-#: Valid times, in milliseconds: before the year 2000 the host had no clock; after 2200 the file is wrong.
+_UNKNOWN_STATE = (
+    "the files do not state whether the device was purged and preconditioned; its state decides the results"
+)
+#: Valid times, in milliseconds: years 2000 to 2199.  A host without a clock reports earlier ones.
 _TIMES_MS = range(946_684_800_000, 7_258_118_400_000)
 
 
@@ -69,15 +71,15 @@ def _device(jobs: Sequence[JobResult], files: Sequence[str]) -> Dut:
     """Return the device of all jobs; raises ImportRejected if they have several devices or hosts."""
     hosts = {job.host: job for job in jobs}
     if len(hosts) > 1:
-        raise _mixture("hosts", list(hosts), hosts.values(), files)
+        raise _mixed_error("hosts", list(hosts), hosts.values(), files)
     disks = {job.disks: job for job in jobs if job.disks}
     if len(disks) > 1:
-        raise _mixture("disks", [" and ".join(names) for names in disks], disks.values(), files)
+        raise _mixed_error("disks", [" and ".join(names) for names in disks], disks.values(), files)
     # Jobs without a file name have the same target as the others if their disk is the same.
     targets = {target: job for job in jobs for target in job.targets or ([] if job.disks else [""])} or {"": jobs[0]}
     folders = {posixpath.dirname(target) for target in targets}
     if len(targets) > 1 and (len(folders) > 1 or folders & {"/dev", ""} or any(":" in target for target in targets)):
-        raise _mixture("devices or files", [target or "not stated" for target in targets], targets.values(), files)
+        raise _mixed_error("devices or files", [target or "not stated" for target in targets], targets.values(), files)
     names = next(iter(disks), ())
     path = next(iter(targets)) if len(targets) == 1 else folders.pop()
     return Dut(
@@ -97,7 +99,7 @@ def _device(jobs: Sequence[JobResult], files: Sequence[str]) -> Dut:
     )
 
 
-def _mixture(what: str, names: Sequence[str], jobs: Iterable[JobResult], files: Sequence[str]) -> ImportRejected:
+def _mixed_error(what: str, names: Sequence[str], jobs: Iterable[JobResult], files: Sequence[str]) -> ImportRejected:
     first, other = list(jobs)[:2]
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     reason = f"the results are of several {what}: {names[0]} ({files[first.file]}), {names[1]}{more}"
@@ -173,14 +175,14 @@ def _common_options(jobs: Sequence[JobResult]) -> tuple[str, ...]:
 
 def _warnings(arrangement: Arrangement) -> Iterator[RunWarning]:
     """Yield what the files do not state, and the notes on jobs, each with its points."""
-    yield RunWarning(what="state of the device", detail=_STATE)
-    yield RunWarning(what="missing in the files", detail=_UNKNOWN)
+    yield RunWarning(what="state of the device", detail=_UNKNOWN_STATE)
+    yield RunWarning(what="missing in the files", detail=_MISSING)
     repeats, needed, count = arrangement.spec.repeats, steady_state_rule().window_rounds, len(arrangement.jobs)
     if repeats < needed:
         detail = f"not judged: each point was measured {counted(repeats, 'time')}, and a window has {needed} rounds"
         yield RunWarning(what="steady state", detail=detail)
     if repeats > 1:
-        detail = f"each point was measured {repeats} times; these count as rounds of one device, in chronological order"
+        detail = f"each point has {repeats} measurements, which count as rounds of one device in chronological order"
         yield RunWarning(what="rounds", detail=f"{detail} (the files do not state its serial number)")
     if repeats > 1 and any(side.percentiles_ns for job in _all_jobs(arrangement) for side in (job.read, job.write)):
         yield RunWarning(

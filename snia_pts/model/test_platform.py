@@ -1,4 +1,4 @@
-"""The machine and the programs that run a test, as a value (the report's block Test Platform)."""
+"""The machine and the programs that run a test: the report's block Test Platform."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..units import Amount
 
-#: ``noted`` means a small effect, or one that is common to all hosts.  Readers must know what ``affects results``.
+#: ``noted`` is a small effect, or one common to all hosts; ``affects results`` is one that readers must know.
 Judgement = Literal["good", "noted", "affects results", "unknown"]
 #: The newest versions that passed the suite's tests; the README names them, too.
 NEWEST_TESTED: Mapping[str, tuple[int, int]] = {"Python": (3, 13), "fio": (3, 39)}
@@ -44,7 +44,7 @@ class HostSetting:
 def changed_settings(
     before: Iterable[HostSetting], after: Iterable[HostSetting]
 ) -> Iterator[tuple[HostSetting, HostSetting]]:
-    """Yield each setting whose value has changed and may affect results, as it was and as it is."""
+    """Yield each setting whose value has changed, before and after, except those that change at any time."""
     by_name = {setting.name: setting for setting in before}
     for setting in after:
         earlier = by_name.get(setting.name, setting)

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..errors import SniaPtsError, UnknownRun, UsageError
 from ..spec import SPEC_TYPES
-from ..text import json_values
+from ..text import json_values, printable
 from ..units import capacity, counted, duration, number
 from . import rows
 from .feed import Feed
@@ -66,16 +66,16 @@ _SHOWN = {
     ".pdf": "application/pdf",
     **dict.fromkeys((".rst", ".txt", ".jsonl", ".xml", ".csv", ".json", ".sha256", ".log"), "text/plain"),
 }
-#: A file of a run folder may be anybody's: it has no scripts, no forms and no access to this origin.
+#: Anybody may have written a file of a run folder: it may run no scripts, send no forms and not access this origin.
 _FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 _SANDBOX = f"sandbox; {_FILE_POLICY}"
 _CHUNK_BYTES = 256 * 1024
-#: So many values of a series are sent to a browser at most.
+#: At most this many values of a series are sent to a browser.
 _MOST_POINTS = 2000
 _MAX_LISTED = 1000
-#: The numbers of runs that can be compared.
+#: A comparison has at least and at most this many runs.
 _FEWEST_COMPARED, _MOST_COMPARED = 2, 26
-#: The columns of the runs by which a trend can have its groups.
+#: A trend groups runs by one of these columns.
 _TREND_COLUMNS = ("firmware", "serial", "model", "host", "test", "verdict")
 _Text = Annotated[str, Query(max_length=200)]
 _PageNumber = Annotated[int, Query(ge=1, le=100_000)]
@@ -84,13 +84,13 @@ _PageNumber = Annotated[int, Query(ge=1, le=100_000)]
 class Pages:
     """The routes of the pages of a source.
 
-    With ``changes``, there are forms that change something for those whose role allows it.  Only give it behind a
-    control of access, which puts the ``identity`` of the sender in the state of each request.
+    With ``access_control``, the pages have forms that change something, for users whose role allows it.  It requires
+    middleware that stores the ``identity`` of the sender in the state of each request.
     """
 
-    def __init__(self, source: Source, snapshots: Snapshots, feed: Feed, *, changes: bool = False) -> None:
+    def __init__(self, source: Source, snapshots: Snapshots, feed: Feed, *, access_control: bool = False) -> None:
         self._source, self._snapshots, self._feed = source, snapshots, feed
-        self._has_access_control = changes
+        self._has_access_control = access_control
         self._templates = Environment(
             loader=PackageLoader("snia_pts.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
@@ -103,7 +103,7 @@ class Pages:
         }
         self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
         self.router = APIRouter(include_in_schema=False)
-        routes: Mapping[str, Callable[..., Any]] = {
+        get_routes: Mapping[str, Callable[..., Any]] = {
             "/": self._drives,
             "/events": self._events,
             "/runs": self._runs,
@@ -120,16 +120,16 @@ class Pages:
             "/plan": self._plan,
             "/static/{name}": self._static,
         }
-        for path, endpoint in routes.items():
+        for path, endpoint in get_routes.items():
             self.router.add_api_route(path, endpoint, methods=["GET"], response_model=None)
-        changing: Mapping[str, Callable[..., Any]] = {
+        post_routes: Mapping[str, Callable[..., Any]] = {
             "/runs": self._submit,
             "/runs/{run_id}/stop": self._stop,
             "/runs/{run_id}/resume": self._resume,
             "/drives/{drive_id}/hold": self._hold,
             "/drives/{drive_id}/release": self._release,
         }
-        for path, endpoint in changing.items() if changes else ():
+        for path, endpoint in post_routes.items() if access_control else ():
             self.router.add_api_route(path, endpoint, methods=["POST"], response_model=None)
 
     def _page(self, request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
@@ -293,7 +293,7 @@ class Pages:
         plan, mistake = None, ""
         if test and target:
             try:
-                plan = self._source.plan(_request(test, target, test_class, overrides))
+                plan = self._source.plan(_run_request(test, target, test_class, overrides))
             except SniaPtsError as error:
                 mistake = f"{error} {error.full_hint}".strip()
         fields = {"test": test, "target": target, "test_class": test_class, "overrides": overrides}
@@ -305,10 +305,10 @@ class Pages:
     async def _submit(self, request: Request) -> Response:
         form = await _form(request)
         values = (form.get(name, "") for name in ("test", "target", "test_class", "overrides", "serial"))
-        request_for_run = partial(_request, *values)
+        run_request = partial(_run_request, *values)
 
         def submit() -> str:
-            return f"/runs/{quote(self._source.submit(request_for_run()))}"
+            return f"/runs/{quote(self._source.submit(run_request()))}"
 
         return await self._change(submit)
 
@@ -351,14 +351,14 @@ class Pages:
 
     def _static(self, name: str) -> Response:
         if name not in _STATIC:
-            raise UnknownRun(path="file", reason="it is not one of this server's", hint="")
+            raise UnknownRun(path=f"file {printable(name)[:80]}", reason="this server has no such file", hint="")
         folder, media_type = _STATIC[name]
         content = files("snia_pts.web").joinpath(folder, name).read_bytes()
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
 
 def _result_fields(request: Request) -> dict[str, str]:
-    """Return the fields of the query of stored results in the address of a request."""
+    """Return the fields of a ``ResultQuery`` from the address of a request."""
     return {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
 
 
@@ -368,7 +368,7 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-def _request(test: str, target: str, test_class: str, overrides: str, serial: str = "") -> RunRequest:
+def _run_request(test: str, target: str, test_class: str, overrides: str, serial: str = "") -> RunRequest:
     """Return the request of a form; raises UsageError."""
     if test_class not in ("enterprise", "client"):
         raise UsageError(detail="The class is enterprise or client.", hint="Choose one of them.")

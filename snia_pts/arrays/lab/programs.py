@@ -1,4 +1,4 @@
-"""Run the programs that manage arrays; each leaves evidence, as all programs of the suite."""
+"""Run the programs that manage arrays, and keep their output as evidence."""
 
 from __future__ import annotations
 

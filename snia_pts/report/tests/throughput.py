@@ -130,7 +130,7 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
     name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
     limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
     tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marked=limited)
-    explanation = "1 MB/s is 1 000 000 bytes per second. MB/s of a mixed point are reads and writes together."
+    explanation = "1 MB/s is 1 000 000 bytes per second. Throughput of a mixed point includes reads and writes."
     explanation = f"{explanation} {matrices.foot(limited)}".strip()
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=explanation)), flows=flows)
