@@ -304,7 +304,7 @@ def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> Non
     _about(run)
     add_formats(run)
     run.add_argument("--operator", metavar="NAME", default="", help="name of the operator, for the report")
-    _mail(run)
+    add_notifications(run)
     _store(run)
     _progress(run)
 
@@ -398,19 +398,20 @@ def _about(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     )
 
 
-def _mail(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+def add_notifications(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the options of mail and webhook."""
     parser.add_argument(
         "--mail-to",
         metavar="ADDRESS",
         action="append",
-        help="send a mail when the run ends, for any reason; may be repeated",
+        help="send a mail when a run ends, for any reason; may be repeated",
     )
     parser.add_argument("--mail-server", metavar="HOST[:PORT]", help="mail server, without encryption (port 25)")
     parser.add_argument(
         "--mail", metavar="FILE", type=_path, help="mail settings: server, user, recipients (docs/mail.rst)"
     )
     parser.add_argument(
-        "--webhook", metavar="URL", help="send a JSON message when the run ends, or the drive is hot (docs/mail.rst)"
+        "--webhook", metavar="URL", help="send a JSON message when a run ends, or its drive is hot (docs/mail.rst)"
     )
     parser.add_argument(
         "--webhook-secret", metavar="FILE", type=_path, help="sign the messages with the secret in FILE (mode 0600)"
@@ -464,7 +465,7 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was started with one")
     _power(parser)
     add_plugins(parser)
-    _mail(parser)
+    add_notifications(parser)
     _store(parser)
     _progress(parser)
 

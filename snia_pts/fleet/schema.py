@@ -110,6 +110,15 @@ EVENT = Table(
     Column("kind", Text, nullable=False),
     Column("message", Text, nullable=False, server_default=_EMPTY),
     Index(None, "run_id"),
+    Index(None, "at"),
+)
+#: A message about an event, which is the end of a run, was sent to a ``notifications.Channel``.
+NOTIFICATION = Table(
+    "lab_notification",
+    METADATA,
+    Column("event_id", BigInteger, ForeignKey("lab_event.id"), primary_key=True),
+    Column("channel", Text, primary_key=True),
+    _time("sent", default=True),
 )
 #: A piece of what the processes of a run printed; it begins at ``start_byte``.
 OUTPUT = Table(

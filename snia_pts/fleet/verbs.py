@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..cli.argument_parser import AddVerb, LazyVerb, VerbParser, path
+from ..cli.parser import add_notifications
 
 _COMMANDS = "snia_pts.fleet.commands"
 
@@ -58,6 +59,7 @@ def add_lab(add: AddVerb) -> None:
         metavar="URL",
         help="the store of results (docs/store.rst); default: $SNIA_PTS_STORE, runs/store.sqlite",
     )
+    add_notifications(collect)
     _add_database(collect, json=True)
     for name, text in {
         "queue": "list the runs that wait or are in progress, in their order on each drive",

@@ -77,6 +77,22 @@ def make(runs: Path, users: Path, store: str = "") -> FastAPI:
     return make_application(FolderSource(runs, store), access)
 
 
+def make_with_store(runs: Path, folder: Path) -> FastAPI:
+    """Return an application for two equal runs, A and B, and a store with another one, in ``folder``."""
+    for name in ("A", "B"):
+        shutil.copytree(runs / "finished", folder / "runs" / name)
+    with Store(folder / "store.sqlite", create=True) as store:
+        put(store, like(rows_of(unpacked("iops", folder)), 0, serial="A"))
+    return make(folder / "runs", folder / "users.json", str(folder / "store.sqlite"))
+
+
+def point_and_model(folder: Path) -> tuple[str, str]:
+    """Return a point of the metric ``iops`` in the store in ``folder``, and the model of its run."""
+    with Store(folder / "store.sqlite") as store:
+        metrics = store.metrics().columns
+        return str(metrics["at"][metrics["metric"].index("iops")]), str(store.runs().columns["model"][0])
+
+
 @pytest.fixture
 def client(application: FastAPI) -> Iterator[TestClient]:
     """Return a client of it."""
@@ -119,11 +135,31 @@ def test_the_description_has_every_route_with_a_type(client: TestClient) -> None
 
 
 @pytest.mark.long
-def test_no_request_of_the_description_fails_inside(application: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Schemathesis makes valid and invalid requests of the description; the source starts no process for them."""
+def test_no_request_of_the_description_fails_inside(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Schemathesis makes valid and invalid requests of the description; the source starts no process for them.
+
+    Requests for results are also made with names that the store and the folder have, as nobody can guess these.
+    """
     monkeypatch.setattr("snia_pts.web.folder_source.start", _refuse)
+    application = make_with_store(runs, tmp_path)
+    at, model = point_and_model(tmp_path)
+    period = {"since": "", "before": ""}
+    known: dict[str, dict[str, Any]] = {
+        "/results": period,
+        "/results/trend": {"metric": "iops", "at": at, "by": "firmware", **period},
+        "/results/spread": {"metric": "iops", "model": model, **period},
+        "/results/comparison": {"run": ["A", "B"]},
+    }
     schema = schemathesis.openapi.from_asgi(f"{PREFIX}/openapi.json", application, headers=OWN | {"Host": "localhost"})
     statuses = dict[str, set[int]]()
+
+    def send(case: Any) -> None:
+        answer = case.call(headers={**OWN, "Host": "127.0.0.1:8400"})
+        statuses.setdefault(case.operation.label, set()).add(answer.status_code)
+        assert answer.status_code < 500, case.as_curl_command()
+
     for result, mode in product(schema.exclude(path_regex="/events$").get_all_operations(), GenerationMode):
         assert isinstance(result, Ok)
         operation = result.ok()
@@ -133,17 +169,19 @@ def test_no_request_of_the_description_fails_inside(application: FastAPI, monkey
         @settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy(generation_mode=mode))
         def check(case: Any) -> None:
-            """Send a request."""
+            """Send a request, as it was made and with known names."""
             case.headers.pop("Authorization", None)  # invented tokens would be refused before everything else
-            answer = case.call(headers={**OWN, "Host": "127.0.0.1:8400"})
-            statuses.setdefault(case.operation.label, set()).add(answer.status_code)
-            assert answer.status_code < 500, case.as_curl_command()
+            send(case)
+            if values := known.get(case.path.removeprefix(PREFIX)):
+                case.query = {**(case.query or {}), **values}
+                send(case)
 
         check()
     expected = {f"{method} {path}" for method, path in ROUTES if path.startswith(PREFIX)}
     without = {f"GET {PREFIX}/openapi.json", f"GET {PREFIX}/runs/{{run_id}}/events"}
     assert set(statuses) == expected - without
-    assert [name for name in ("drives", "runs", "queue", "hosts") if 200 not in statuses[f"GET {PREFIX}/{name}"]] == []
+    answered = ["/drives", "/runs", "/queue", "/hosts", "/results/metrics", *known]
+    assert [path for path in answered if 200 not in statuses[f"GET {PREFIX}{path}"]] == []
     assert {status for found in statuses.values() for status in found} >= {200, 404, 422}
 
 
@@ -218,17 +256,11 @@ def test_no_drive_is_tested_without_a_lab(client: TestClient, target: str, path:
 
 def test_stored_results_are_those_of_the_store(runs: Path, tmp_path: Path) -> None:
     """Metrics, a trend and a spread have the values of the store, and a comparison those of the library."""
-    shutil.copytree(runs / "finished", tmp_path / "runs" / "A")
-    shutil.copytree(runs / "finished", tmp_path / "runs" / "B")
-    with Store(tmp_path / "store.sqlite", create=True) as store:
-        put(store, like(rows_of(unpacked("iops", tmp_path)), 0, serial="A"))
-        metrics = store.metrics()
-        at = str(metrics.columns["at"][metrics.columns["metric"].index("iops")])
-        trend = store.trend("iops", at=at)
-        model = str(store.runs().columns["model"][0])
-        spread = store.spread(model, metric="iops")
+    application = make_with_store(runs, tmp_path)
+    at, model = point_and_model(tmp_path)
+    with Store(tmp_path / "store.sqlite") as store:
+        metrics, trend, spread = store.metrics(), store.trend("iops", at=at), store.spread(model, metric="iops")
     compared = pts.compare([tmp_path / "runs" / "A", tmp_path / "runs" / "B"])
-    application = make(tmp_path / "runs", tmp_path / "users.json", str(tmp_path / "store.sqlite"))
     with TestClient(application, base_url=f"{ORIGIN}{PREFIX}/results/") as client:
         assert [item["at"] for item in client.get("metrics").json()] == list(metrics.columns["at"])
         (group,) = client.get("trend", params={"metric": "iops", "at": at}).json()["groups"]

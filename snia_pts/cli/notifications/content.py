@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,12 +20,15 @@ _OUTCOMES: dict[type[BaseException], str] = {LimitsMissed: "LIMITS NOT MET", Rep
 class Notification:
     """The mail about a run: ``about`` names test and drive, ``verdict`` is the run's result, once that is known.
 
+    ``host`` is where it ran.
+
     ``about`` is empty, and ``report`` None, until the run has a folder.
     """
 
     about: str = ""
     report: Path | None = None
     verdict: str = ""
+    host: str = field(default_factory=socket.gethostname)
     output: io.StringIO = field(default_factory=io.StringIO)
 
     def describe(self, event: FolderCreated) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import smtplib
-import socket
 import ssl
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
@@ -30,7 +29,7 @@ def message(config: MailConfig, notification: Notification) -> EmailMessage:
     mail["Subject"] = subject[:_MAX_SUBJECT_LENGTH]
     mail["Date"], mail["Message-ID"] = formatdate(localtime=True), make_msgid(domain=config.sender.partition("@")[2])
     mail["Auto-Submitted"] = "auto-generated"
-    summary = f"{notification.about}, on {socket.gethostname()}: {notification.verdict or 'done'}"
+    summary = f"{notification.about}, on {notification.host}: {notification.verdict or 'done'}"
     report, note = _read_report(notification.report) if notification.report else (b"", "")
     lines = (summary, "", *notification.output.getvalue().splitlines(), "", note)
     mail.set_content("\n".join(map(_printable_line, lines)).strip() + "\n")

@@ -186,16 +186,14 @@ class _Messages:
         _send_or_say(self._config, self._body(self._event, error=self._error))
 
     def _body(self, event: str, **values: object) -> bytes:
-        document = {
-            "format": 1,
-            "event": event,
-            "time": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "host": socket.gethostname(),
-            **self.run,
-            "verdicts": list(self._verdicts),
-            **values,
-        }
-        return json.dumps(json_values(document), allow_nan=False).encode()
+        values = {**self.run, "verdicts": list(self._verdicts), **values}
+        return message_body(event, datetime.now().astimezone(), socket.gethostname(), **values)
+
+
+def message_body(event: str, at: datetime, host: str, **values: object) -> bytes:
+    """Return the JSON of a message about something that happened to a run on a host."""
+    document = {"format": 1, "event": event, "time": at.isoformat(timespec="seconds"), "host": host, **values}
+    return json.dumps(json_values(document), allow_nan=False).encode()
 
 
 def _send_or_say(config: WebhookConfig, body: bytes) -> None:
