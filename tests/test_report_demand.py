@@ -166,11 +166,11 @@ def test_the_legend_of_thread_counts_is_ascending() -> None:
 
 @pytest.mark.parametrize("limit", [0.5, 2.0, 5.0, 5.1])
 def test_the_limit_and_the_rings_have_space(limit: float) -> None:
-    """The line of the limit is inside the axes, not on its edge, and no ring is cut off."""
+    """The line of the limit is well inside the axes, not on an edge, and no ring is cut off."""
     result = samples.result_of("dirth", overrides=[("operating_points.maximum_art_ms", limit)])
     (axes,) = figure_of(result, "demand-intensity").axes
     low, high = axes.get_ylim()
-    assert low * 1.05 <= limit <= high / 1.05
+    assert low * 1.25 <= limit <= high / 1.25
     rings = [line for line in axes.lines if "IOPS" in str(line.get_label())]
     assert rings
     assert not any(ring.get_clip_on() for ring in rings)

@@ -162,6 +162,23 @@ def test_the_throughput_report_has_the_pages_of_each_block_size() -> None:
     assert "128 KiB" not in " ".join(titles(result_of("TP 1.1, client")))
 
 
+def test_a_block_size_has_one_colour_and_marker_and_no_tracked_variable_hides_another() -> None:
+    """On the first page the tracked variables have the styles of their block sizes, each narrower than those below."""
+    figures = {figure.name: figure for figure in build(samples.result_of("throughput", rounds=5)).figures}
+    with drawing.settings():
+        first_page = figures["dashboard"].draw().axes[1]
+        convergence = {size: figures[f"convergence-{size}-kib-0"].draw().axes[0] for size in (1024, 128)}
+    tracked = [line for line in first_page.lines if str(line.get_label()).startswith("SEQ")]
+    assert [line.get_label() for line in tracked] == ["SEQ 1024 KiB 0/100", "SEQ 128 KiB 0/100"]
+    for line, axes in zip(tracked, convergence.values(), strict=True):
+        (same,) = (one for one in axes.lines if str(one.get_label()) in str(line.get_label()))
+        assert (line.get_color(), line.get_marker()) == (same.get_color(), same.get_marker())
+    below, above = tracked
+    assert below.get_linewidth() > above.get_linewidth()
+    assert below.get_markersize() > above.get_markersize()
+    assert below.get_color() != above.get_color()
+
+
 def test_throughput_is_in_decimal_megabytes_per_second() -> None:
     """Each cell is the window's mean in MB/s (1 000 000 bytes per second); the convergence plots have every round."""
     result = result_of("TP")

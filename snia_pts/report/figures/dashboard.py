@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_WIDTH
 from . import axes as ax
-from .figure import LEGEND_WIDTH, Grid, Side, canvas, draw_rounds, legend_beside, plot
+from .figure import LEGEND_WIDTH, Grid, Side, Styles, canvas, draw_rounds, legend_beside, plot
 from .matrices import MARK, Marked
-from .style import INK
+from .style import INK, overlay_styles
 from .timelines import Series as Curve
 from .timeplots import draw_series, set_places
 
@@ -114,17 +114,18 @@ class Tracked:
 
     heading: str
     lines: Convergence
+    styles: Styles
 
     def draw(self, axes: Axes) -> None:
         """Draw a line for each variable, with a legend beside it."""
-        draw_lines(axes, self.lines)
+        draw_lines(axes, self.lines, self.styles)
         handles, labels = axes.get_legend_handles_labels()
         shown = {label: handle for label, handle in zip(labels, handles, strict=True) if label not in self.lines.bounds}
         order = sorted(shown, key=lambda label: label not in self.lines.series)
         legend_beside(axes, "Tracked variable", [shown[label] for label in order], order)
 
 
-def draw_lines(axes: Axes, lines: Convergence) -> None:
+def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None) -> None:
     """Draw a line for each tracked variable, without a legend."""
     draw_rounds(
         axes,
@@ -134,6 +135,7 @@ def draw_lines(axes: Axes, lines: Convergence) -> None:
         log=False,
         steady=lines.steady,
         bounds=lines.bounds,
+        styles=styles or overlay_styles(list(lines.series)),
         most=_MAX_ROUNDS,
     )
     axes.tick_params(labelsize=_FONT)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The height of the figure of percentiles in inches.
 TAIL_HEIGHT = 5.2
+#: The least ratio of the end of an ART axis to the limit, or of the limit to the end.
+_LIMIT_SPACE = 1.25
 _ART = "Average response time (ms)"
 _RINGS = {"Max IOPS": "o", "Mid IOPS": "s", "Min IOPS": "D"}
 
@@ -50,7 +52,7 @@ def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], max
         )
     ax.set_linear_x(axes, [0.0, *(mean.iops for mean in means)])
     axes.set_xlabel("IOPS")
-    ax.set_y(axes, [maximum_art_ms, *(mean.art_ms for mean in means)], _ART, log=True)
+    ax.set_y(axes, _arts_and_limit(means, maximum_art_ms), _ART, log=True)
     legend_beside(axes, "Thread Count")
     return figure
 
@@ -67,7 +69,7 @@ def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
     _lines(below, means, x=_oio, y=lambda mean: mean.art_ms)
     _draw_art_limit(below, maximum_art_ms)
     ax.set_y(above, [mean.iops for mean in means], "IOPS", log=False)
-    ax.set_y(below, [maximum_art_ms, *(mean.art_ms for mean in means)], "ART (ms)", log=True)
+    ax.set_y(below, _arts_and_limit(means, maximum_art_ms), "ART (ms)", log=True)
     above.tick_params(labelbottom=False)
     below.set_xlabel("Total OIO (TC x QD, log)")
     legend_beside(above, "Thread Count", *below.get_legend_handles_labels())
@@ -124,6 +126,11 @@ def _lines(
 
 def _draw_art_limit(axes: Axes, maximum_art_ms: float) -> None:
     axes.axhline(maximum_art_ms, color=BAD, linewidth=1.1, label=f"{maximum_art_ms:g} ms", zorder=1.5)
+
+
+def _arts_and_limit(means: Sequence[DemandMean], maximum_art_ms: float) -> list[float]:
+    """Return the values that an axis of ART includes: those of ``means``, and space on both sides of the limit."""
+    return [maximum_art_ms / _LIMIT_SPACE, maximum_art_ms * _LIMIT_SPACE, *(mean.art_ms for mean in means)]
 
 
 def _oio_axis(axes: Axes, means: Sequence[DemandMean]) -> None:

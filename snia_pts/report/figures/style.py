@@ -88,18 +88,23 @@ def series_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
 
 
 def overlay_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
-    """Return the styles of series that may coincide, to be drawn in this order.
+    """Return the styles of series that may coincide, to be drawn in this order."""
+    return overlaid(series_styles(keys))
+
+
+def overlaid(styles: Mapping[Key, SeriesStyle]) -> dict[Key, SeriesStyle]:
+    """Return ``styles``, with their colours and markers, for series that may coincide, to be drawn in this order.
 
     Each line is solid and narrower than those below it, with a white edge, so that every one is visible.
     """
-    step = min(1.6, 6 / max(1, len(keys) - 1))
+    step = min(1.6, 6 / max(1, len(styles) - 1))
     return {
         key: replace(
             style,
             dash="solid" if place < len(COLOURS) else style.dash,
-            width=1.2 + step * (len(keys) - 1 - place),
+            width=1.2 + step * (len(styles) - 1 - place),
             halo=True,
-            size=4.5 + 1.2 * step * (len(keys) - 1 - place),
+            size=4.5 + 1.2 * step * (len(styles) - 1 - place),
         )
-        for place, (key, style) in enumerate(series_styles(keys).items())
+        for place, (key, style) in enumerate(styles.items())
     }

@@ -23,7 +23,7 @@ from ...results.tracked_series import (
     span,
     tracked_series,
 )
-from ...spec import SteadyStateRule, Tracked
+from ...spec import RoundsSpec, SteadyStateRule, Tracked
 from ...units import distinct_decimals
 from ..figures import figure as figures
 from ..figures import matrices
@@ -31,7 +31,7 @@ from ..figures.dashboard import HEIGHT as DASHBOARD_HEIGHT
 from ..figures.dashboard import Curves, HeatMap
 from ..figures.dashboard import Tracked as TrackedLines
 from ..figures.dashboard import draw as draw_dashboard
-from ..figures.style import series_styles
+from ..figures.style import SeriesStyle, overlaid, overlay_styles, series_styles
 from ..header import ALTERED, NOT_ACHIEVED, window_rounds
 from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, number_columns, thousands
@@ -62,12 +62,12 @@ def convergence_page(
     caption: str,
     legend: str,
     log: bool = True,
-    tracked: TrackedSeries | None = None,
+    tracked: Figure | None = None,
 ) -> Iterator[Page]:
     """Yield the page that plots ``metric`` over all complete rounds of ``loop``; none if there are none.
 
     ``lines`` names the stimuli to show, by ``key``, in the same order in every figure, so that styles match, even if
-    some of them have no data.  With ``tracked``, a second figure has the tracked variables.
+    some of them have no data.  ``tracked`` is a second figure.
     """
     series = _series(loop.complete, metric, key, lines)
     if not series:
@@ -94,7 +94,7 @@ def convergence_page(
         ),
         height=height,
     )
-    blocks = (figure, _tracked_figure(tracked)) if tracked else (figure,)
+    blocks = (figure, tracked) if tracked else (figure,)
     yield Page(title=title, blocks=blocks, flows=tracked is not None)
 
 
@@ -111,11 +111,12 @@ def _series(
     return {label: series[label] for label in lines.values() if label in series}
 
 
-def _tracked_figure(tracked: TrackedSeries) -> Figure:
+def tracked_figure(result: TestResult, loop: Loop) -> Figure:
     """Return the figure of all tracked variables over all rounds, each in percent of its average in the last window.
 
     Without a window, the average is that of all rounds.
     """
+    tracked = tracked_series(result, loop)
     numbers, series = tracked.averaged, tracked.percents()
     half = tracked.rule.data_excursion_percent / 2
     bounds = tracked.bounds
@@ -136,9 +137,29 @@ def _tracked_figure(tracked: TrackedSeries) -> Figure:
             height=_TRACKED_HEIGHT,
             interruptions=interruption_marks(tracked.rounds),
             bounds=bounds,
+            styles=_tracked_styles(result, [tracked]),
         ),
         height=_TRACKED_HEIGHT,
     )
+
+
+def _tracked_styles(result: TestResult, shown: Sequence[TrackedSeries]) -> dict[str, SeriesStyle]:
+    """Return the style of each tracked variable by label: its lines may coincide.
+
+    Colour and marker are those of its block size in all figures, unless tracked variables share a block size.
+    """
+    spec = result.facts.spec
+    stimuli = {
+        series.label(variable): stimulus
+        for series in shown
+        for variable, stimulus in zip(series.rule.tracked, series.stimuli, strict=True)
+    }
+    if isinstance(spec, RoundsSpec):
+        of_sizes = series_styles(matrices.sizes(spec.rounds).keys)
+        styles = {label: of_sizes[matrices.size_and_mix(stimulus)[0]] for label, stimulus in stimuli.items()}
+        if len({style.colour for style in styles.values()}) == len(styles):
+            return overlaid(styles)
+    return overlay_styles(list(stimuli))
 
 
 def _percent_heading(shown: Sequence[TrackedSeries]) -> str:
@@ -151,7 +172,7 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
     shown, tracked, about = shown_series(result), None, [left.heading] if left else []
     if lines := convergence(shown):
-        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines)
+        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=_tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
         about.append(f"tracked variables over all rounds, in percent of the average of the {basis}")
     if not about:

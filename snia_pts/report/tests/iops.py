@@ -9,7 +9,6 @@ from functools import partial
 from ...model.measurement import METRICS
 from ...model.steps import mix
 from ...results.result import Loop, TestResult
-from ...results.tracked_series import tracked_series
 from ...spec import IopsSpec
 from ...units import block_size
 from ..figures import columns_3d, matrices
@@ -29,6 +28,7 @@ from ..sections.steady_state import (
     rounds_page,
     spans,
     too_few,
+    tracked_figure,
     window_pages,
 )
 from ..sections.summary import summary
@@ -96,7 +96,7 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
         name="convergence",
         caption=f"IOPS of every block size over all rounds, R/W {mix(share)}.",
         legend="Block size",
-        tracked=tracked_series(result, loop),
+        tracked=tracked_figure(result, loop),
     )
 
 
