@@ -99,6 +99,8 @@ def test_an_agent_fetches_only_from_its_queue(two_hosts: TestLab) -> None:
         "UPDATE lab_host SET maintenance = false",
         "SELECT * FROM lab_event",
         "INSERT INTO lab_event (kind) VALUES ('x')",
+        "SELECT * FROM lab_notification",
+        "INSERT INTO lab_notification (event_id, channel) VALUES (1, 'mail')",
         "SELECT * FROM lab_output",
         "INSERT INTO lab_output (run_id, start_byte, content) SELECT run_id, 0, 'x' FROM lab_request",
         "SELECT * FROM lab_version",
