@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..units import Amount
 
-#: ``noted`` means a small effect, or one that is common to all hosts.  Readers must know what ``affects results``.
+#: ``noted``: the effect is small or common to all hosts.  ``affects results``: readers of the results must know it.
 Judgement = Literal["good", "noted", "affects results", "unknown"]
 #: The newest versions that passed the suite's tests; the README names them, too.
 NEWEST_TESTED: Mapping[str, tuple[int, int]] = {"Python": (3, 13), "fio": (3, 39)}

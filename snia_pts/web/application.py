@@ -54,7 +54,7 @@ def make_application(source: Source, access: Access | None = None) -> FastAPI:
     application.state.source = source
     application.state.snapshots = snapshots = Snapshots(source)
     application.state.feed = feed = Feed(snapshots)
-    pages = Pages(source, snapshots, feed, changes=access is not None)
+    pages = Pages(source, snapshots, feed, access_control=access is not None)
     application.include_router(pages.router)
     application.include_router(metrics_router)
     add_error_answers(application)

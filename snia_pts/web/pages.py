@@ -66,16 +66,16 @@ _SHOWN = {
     ".pdf": "application/pdf",
     **dict.fromkeys((".rst", ".txt", ".jsonl", ".xml", ".csv", ".json", ".sha256", ".log"), "text/plain"),
 }
-#: A file of a run folder may be anybody's: it has no scripts, no forms and no access to this origin.
+#: Anybody may have written a file of a run folder, so browsers deny it scripts, forms and access to this origin.
 _FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 _SANDBOX = f"sandbox; {_FILE_POLICY}"
 _CHUNK_BYTES = 256 * 1024
-#: So many values of a series are sent to a browser at most.
-_MOST_POINTS = 2000
+#: The maximum number of values of a series that are sent to a browser.
+_MAX_SERIES_VALUES = 2000
 _MAX_LISTED = 1000
-#: The numbers of runs that can be compared.
-_FEWEST_COMPARED, _MOST_COMPARED = 2, 26
-#: The columns of the runs by which a trend can have its groups.
+#: The minimum and the maximum number of runs in a comparison.
+_MIN_COMPARED, _MAX_COMPARED = 2, 26
+#: The columns by which the values of a trend can be grouped.
 _TREND_COLUMNS = ("firmware", "serial", "model", "host", "test", "verdict")
 _Text = Annotated[str, Query(max_length=200)]
 _PageNumber = Annotated[int, Query(ge=1, le=100_000)]
@@ -84,13 +84,13 @@ _PageNumber = Annotated[int, Query(ge=1, le=100_000)]
 class Pages:
     """The routes of the pages of a source.
 
-    With ``changes``, there are forms that change something for those whose role allows it.  Only give it behind a
-    control of access, which puts the ``identity`` of the sender in the state of each request.
+    With ``access_control``, operators also get forms, for example to request or stop a run.  The application must then
+    store the ``identity`` of the sender in the state of each request.
     """
 
-    def __init__(self, source: Source, snapshots: Snapshots, feed: Feed, *, changes: bool = False) -> None:
+    def __init__(self, source: Source, snapshots: Snapshots, feed: Feed, *, access_control: bool = False) -> None:
         self._source, self._snapshots, self._feed = source, snapshots, feed
-        self._has_access_control = changes
+        self._has_access_control = access_control
         self._templates = Environment(
             loader=PackageLoader("snia_pts.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
         )
@@ -129,7 +129,7 @@ class Pages:
             "/drives/{drive_id}/hold": self._hold,
             "/drives/{drive_id}/release": self._release,
         }
-        for path, endpoint in changing.items() if changes else ():
+        for path, endpoint in changing.items() if access_control else ():
             self.router.add_api_route(path, endpoint, methods=["POST"], response_model=None)
 
     def _page(self, request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
@@ -276,9 +276,9 @@ class Pages:
         )
 
     def _comparison(
-        self, request: Request, run: Annotated[Sequence[str], Query(max_length=_MOST_COMPARED)] = ()
+        self, request: Request, run: Annotated[Sequence[str], Query(max_length=_MAX_COMPARED)] = ()
     ) -> Response:
-        if len(run) < _FEWEST_COMPARED:
+        if len(run) < _MIN_COMPARED:
             status = HTTPStatus.BAD_REQUEST if run else HTTPStatus.OK
             return self._page(request, "comparison.html", status, comparison=None, shown=(), events="")
         starts = {view.id: view.started for view in self._snapshots.current().runs}
@@ -351,14 +351,14 @@ class Pages:
 
     def _static(self, name: str) -> Response:
         if name not in _STATIC:
-            raise UnknownRun(path="file", reason="it is not one of this server's", hint="")
+            raise UnknownRun(path=f"/static/{name}", reason="this server has no such file", hint="")
         folder, media_type = _STATIC[name]
         content = files("snia_pts.web").joinpath(folder, name).read_bytes()
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
 
 def _result_fields(request: Request) -> dict[str, str]:
-    """Return the fields of the query of stored results in the address of a request."""
+    """Return the fields of a ``ResultQuery`` from the parameters in the URL of a request."""
     return {name: request.query_params.get(name, "")[:200] for name in ResultQuery.__dataclass_fields__}
 
 
@@ -393,5 +393,5 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 def _thinned(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return every n-th value, so that there are not too many for a browser."""
-    step = -(-len(values) // _MOST_POINTS) or 1
+    step = -(-len(values) // _MAX_SERIES_VALUES) or 1
     return values[::step]

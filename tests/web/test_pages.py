@@ -106,7 +106,7 @@ def hostile_id(client: TestClient) -> str:
 def test_each_route_is_listed_and_each_page_is_shown(client: TestClient) -> None:
     """The table of routes is complete; each page without a parameter has a title and a heading."""
     source: FolderSource = client.app.state.source  # type: ignore[attr-defined]
-    pages = Pages(source, Snapshots(source), Feed(Snapshots(source)), changes=True)
+    pages = Pages(source, Snapshots(source), Feed(Snapshots(source)), access_control=True)
     routes = [route for route in pages.router.routes if isinstance(route, APIRoute)]
     found = {(method, route.path) for route in routes for method in route.methods or ()}
     assert found == set(PAGE_ROUTES)
@@ -242,7 +242,7 @@ def test_forms_change_what_they_say(folder: Path) -> None:
     """Each form has the token of the session, and leads to its route; a refusal has its reason."""
     source = _Recording(folder)
     application = FastAPI()
-    application.include_router(Pages(source, Snapshots(source), Feed(Snapshots(source)), changes=True).router)
+    application.include_router(Pages(source, Snapshots(source), Feed(Snapshots(source)), access_control=True).router)
     add_error_answers(application)
     application.add_middleware(_Operator)
     application.add_middleware(SafeHeaders)

@@ -1,4 +1,4 @@
-"""Run the programs that manage arrays; each leaves evidence, as all programs of the suite."""
+"""Run the programs that manage arrays, and keep their output as evidence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ArrayError(CopyableError):
 
 
 class Programs:
-    """Runs programs; ``evidence`` is the base name of their evidence files.  If it is None, no evidence is kept."""
+    """Runs programs; the names of their evidence files start with ``evidence``.  If it is None, none are kept."""
 
     def __init__(self, evidence: Path | None = None) -> None:
         self._evidence = evidence

@@ -1,8 +1,8 @@
-"""Virtual drives of Broadcom (LSI, Avago) MegaRAID controllers by storcli, and of Dell's PERC by perccli.
+"""Manage virtual drives: with storcli on Broadcom (LSI, Avago) MegaRAID controllers, with perccli on Dell's PERC.
 
 Both programs have the same commands.
 
-A virtual drive of the suite has a random name chosen by the suite.  The name alone identifies it as the suite's.
+The suite gives each of its virtual drives a random name, which alone identifies the drive as the suite's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .answers import (
 )
 from .programs import ArrayError, Programs
 
-IDENTITY = r"pts[0-9a-f]{12}"
+IDENTITY_PATTERN = r"pts[0-9a-f]{12}"
 #: The names of the executables.
 _PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
 _POLICIES = {
@@ -71,7 +71,7 @@ class Storcli:
 
     @classmethod
     def from_record(cls, kind: str, index: int, identity: str, *, root: Path = ROOT) -> Storcli:
-        """Return the virtual drive that a restore file records, sufficient to find and delete it."""
+        """Return the virtual drive that a restore file names.  Only find and delete it: its layout is not recorded."""
         layout = Layout(
             format=1,
             controller="perccli" if kind == "perccli" else "storcli",
@@ -84,11 +84,14 @@ class Storcli:
 
     @property
     def place(self) -> str:
-        """The place that a restore file records."""
+        """What a restore file records to find the virtual drive again: program, controller and name."""
         return f"{self._kind} {self._index} {self.identity}"
 
     def version(self) -> str:
-        """Return program, controller and firmware; some report a failure if any drive has a foreign configuration."""
+        """Return program, controller and firmware.
+
+        Some controllers report a failure if any drive has a foreign configuration; then the versions are unknown.
+        """
         try:
             answer = self._ask("show", "show")
         except CommandRejected as rejection:
@@ -107,7 +110,7 @@ class Storcli:
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
         """Create the virtual drive from unused slots and return its device; raises ArrayError.
 
-        A full initialization makes it consistent; ``clean`` skips it.
+        ``clean`` skips the full initialization, which makes a redundant drive consistent.
         """
         self._ask("add", "add", "vd", *self._creation_words(members), evidence=evidence)
         drive = self._existing(evidence)
@@ -116,9 +119,9 @@ class Storcli:
                 f"virtual drive {drive.number} is made of {', '.join(drive.slots)}, not of {', '.join(members)}"
             )
         if self._layout.redundant:
-            self._ask("autobgi", "set", "autobgi=off", place=f"/v{drive.number}", evidence=evidence)
+            self._ask("autobgi", "set", "autobgi=off", address=f"/v{drive.number}", evidence=evidence)
             if not clean:
-                self._ask("init", "start", "init", "full", "force", place=f"/v{drive.number}", evidence=evidence)
+                self._ask("init", "start", "init", "full", "force", address=f"/v{drive.number}", evidence=evidence)
         return self._wait_for_device(evidence)
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
@@ -158,7 +161,7 @@ class Storcli:
         del members
         if (drive := self._find(evidence)) is not None:
             self._require_unused(drive)
-            self._ask("del", "del", "force", place=f"/v{drive.number}", evidence=evidence)
+            self._ask("del", "del", "force", address=f"/v{drive.number}", evidence=evidence)
 
     def exists(self) -> bool:
         """Return whether a virtual drive has our name."""
@@ -179,9 +182,9 @@ class Storcli:
         if layout.chunk_bytes:
             yield f"strip={layout.chunk_bytes // KIB}"
 
-    def _ask(self, name: str, *words: str, place: str = "", evidence: Path | None = None) -> dict[str, Any]:
+    def _ask(self, name: str, *words: str, address: str = "", evidence: Path | None = None) -> dict[str, Any]:
         """Return the controller's answer; raises ArrayError if it reports a failure."""
-        argv = (_program(self._kind), f"/c{self._index}{place}", *words, "J")
+        argv = (_program(self._kind), f"/c{self._index}{address}", *words, "J")
         finished = Programs(evidence).run(name, *argv)
         command = " ".join(argv[1:-1])
         try:
@@ -200,10 +203,11 @@ class Storcli:
 
     def _member(self, slot: str, evidence: Path | None) -> Member:
         enclosure, _, number = slot.partition(":")
-        place = f"/e{enclosure}/s{number}" if enclosure else f"/s{number}"
-        data = self._ask(f"drive-{enclosure}-{number}", "show", "all", place=place, evidence=evidence)["Response Data"]
+        address = f"/e{enclosure}/s{number}" if enclosure else f"/s{number}"
+        answer = self._ask(f"drive-{enclosure}-{number}", "show", "all", address=address, evidence=evidence)
         try:
-            name = f"Drive /c{self._index}{place}"
+            data = answer["Response Data"]
+            name = f"Drive /c{self._index}{address}"
             row = dict(data[name][0])
             attributes = dict(data[f"{name} - Detailed Information"][f"{name} Device attributes"])
             reported_slot = str(row["EID:Slt"]).strip()
@@ -231,7 +235,10 @@ class Storcli:
         )
 
     def _kernel_device(self, serial: str, number: str) -> str:
-        """Return the kernel's device of a drive that the controller also exposes, as those with IR firmware do."""
+        """Return the host's device of a physical drive; empty if there is none.
+
+        Controllers with IR firmware expose unused drives to the host as well.
+        """
         for block in sorted((self._root / "sys/block").glob("*")):
             path = device_path(block, self._root)
             try:
@@ -250,7 +257,7 @@ class Storcli:
                 f"virtual drive {drive.number} is not deleted: the controller does not report its NAA number"
             )
         blocks = sorted((self._root / "sys/block").glob("*"))
-        # if the kernel has no such number, it may be the device named by the layout or the controller
+        # if no device of the host has this NAA number, check those that the layout and the controller name
         devices = (self._layout.device, clean_text(drive.properties.get("OS Drive Name")))
         names = {Path(os.path.realpath(self._root / device.lstrip("/"))).name for device in devices}
         with_number = [block for block in blocks if _naa_number(block) == drive.naa]
@@ -268,7 +275,7 @@ class Storcli:
     def _find(self, evidence: Path | None) -> VirtualDrive | None:
         """Return the virtual drive with our name, or None; raises ArrayError if the answer is unclear."""
         try:
-            answer = self._ask("drives", "show", "all", place="/vall", evidence=evidence)
+            answer = self._ask("drives", "show", "all", address="/vall", evidence=evidence)
         except CommandRejected as rejection:
             if _NO_DRIVES.fullmatch(rejection.description):
                 return None
@@ -294,7 +301,7 @@ class Storcli:
 
     def _operations(self, number: int, kind: str) -> list[str]:
         """Return the operations of a kind (``init`` or ``bgi``) that are in progress."""
-        data = self._ask(f"show-{kind}", "show", kind, place=f"/v{number}")["Response Data"]
+        data = self._ask(f"show-{kind}", "show", kind, address=f"/v{number}")["Response Data"]
         with_status = [row for row in rows(data) if "Status" in row]
         return [str(row) for row in with_status if str(row["Status"]).lower().startswith("in progress")]
 
