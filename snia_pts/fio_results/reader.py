@@ -180,8 +180,8 @@ def _warnings(arrangement: Arrangement) -> Iterator[RunWarning]:
         detail = f"not judged: each point was measured {counted(repeats, 'time')}, and a window has {needed} rounds"
         yield RunWarning(what="steady state", detail=detail)
     if repeats > 1:
-        detail = f"each point was measured {repeats} times; the repeats count as rounds in chronological order, "
-        yield RunWarning(what="rounds", detail=f"{detail}as if of one device: the files state no serial number")
+        detail = f"each point was measured {repeats} times; the repeats count as rounds in chronological order"
+        yield RunWarning(what="rounds", detail=f"{detail}, as if of one device: the files state no serial number")
     if repeats > 1 and any(side.percentiles_ns for job in _all_jobs(arrangement) for side in (job.read, job.write)):
         yield RunWarning(
             what="percentiles",
