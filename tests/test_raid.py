@@ -188,12 +188,12 @@ def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -
     lines = [" ".join(line.split()) for line in text.splitlines()]
 
     assert "IOPS 4200 8000 8000 20200 168" in lines
-    assert "IOPS, pre-reads from the cache too 4200 5600 8000 17800 148" in lines
+    assert "IOPS with cached pre-reads 4200 5600 8000 17800 148" in lines
     assert "all disks 18000" in lines
     assert "120 disks 1560" in lines
     assert "one link of 2 Gb/s 250" in lines
     assert "Each disk needs 112.2 % of its IOPS: overloaded." in text
-    assert "Each disk needs 98.9 % of its IOPS, pre-reads from the cache too: within its limit." in text
+    assert "Each disk needs 98.9 % of its IOPS with cached pre-reads: within its limit." in text
     assert "The fabric is the bottleneck: the disks fill 6.24 such links." in text
     assert "rounded to integers" in text
 

@@ -27,7 +27,7 @@ from ..model.raid import (
 from ..units import counted, number
 
 #: The suffix of a line: pre-reads never hit the cache (False), or as often as other reads (True).
-_SUFFIXES = {False: "", True: ", pre-reads from the cache too"}
+_SUFFIXES = {False: "", True: " with cached pre-reads"}
 _Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 

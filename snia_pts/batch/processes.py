@@ -1,4 +1,4 @@
-"""Starts the processes that test the drives of a batch, and the one that starts those that wait."""
+"""Start the processes of a batch: one for each drive, and one that starts the drives that must wait."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..record.suite import running_folders
 from ..runner.options import ResumeOptions
 from .folder import BatchDrive, BatchFolder
 
-#: The descriptor of a drive's process file, and that of batch.json, which the processes inherit locked.
+#: The descriptor of the locked file that a process inherits: a drive's process file, or batch.json for the starter.
 LOCK_DESCRIPTOR = 3
 _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriveOrder:
-    """What is not stored in a batch: the options that the operator gives for each start of a drive.
+    """A drive to start, with the options that a batch does not store and that the operator gives for each start.
 
-    ``session`` are the options of the command line that concern mail, store and progress.
+    ``session`` are the options of the command line that concern mail, webhooks and store.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedDrive:
-    """A drive whose process this process has started; ``journal_bytes`` is the size of its journals before."""
+    """The process that tests a drive; ``journal_bytes`` is the size of the drive's journals before its start."""
 
     process: DetachedProcess
     journal_bytes: int
@@ -65,7 +65,7 @@ def parse_order(document: Mapping[str, Any]) -> tuple[BatchFolder, Order]:
 
 
 def start_drive(batch: BatchFolder, drive: DriveOrder, function: str) -> DetachedProcess | None:
-    """Start the process that tests a drive; None if one tests it."""
+    """Start a process that tests a drive and return it; None if another process tests the drive already."""
     found = batch.drive(drive.name)
     with ExitStack() as opened:
         descriptor = batch.process_locked(found)

@@ -25,10 +25,10 @@ from .start import confirm_all, identity, present_target, refuse_power_command, 
 def prepare_resume(
     batch: BatchFolder, given: ResumeOptions, session: Mapping[str, Any], caller: Caller
 ) -> tuple[tuple[DriveOrder, ...], list[SniaPtsError]]:
-    """Return the orders to resume or start the drives that are neither finished nor tested now, once confirmed.
+    """Return an order for each drive that is not finished and not being tested, after the caller has confirmed them.
 
-    Also returns the errors of the drives that cannot be tested, such as one that is missing, which do not stop the
-    others; the caller is told them before it confirms the others.
+    A drive that cannot be tested, for example because it is missing, does not stop the others: its error is shown
+    before the confirmation, and returned.
     Raises NotResumable if no drive is left to test, NotConfirmed, and UsageError.
     """
     if given.target is not None or given.overwrite:
@@ -87,8 +87,8 @@ def is_finished(batch: BatchFolder, drive: BatchDrive) -> bool:
     return True
 
 
-def options_now(drive: BatchDrive, given: ResumeOptions, batch: BatchFolder) -> tuple[RunOptions, ...]:
-    """Return the options of the tests of a drive that was never started, with those that are given for each start."""
+def options_for_start(drive: BatchDrive, given: ResumeOptions, batch: BatchFolder) -> tuple[RunOptions, ...]:
+    """Return the stored options of a drive that was never started, with the options ``given`` for this start."""
     again = {name: getattr(given, name) for name in ("serial", "overwrite", "discard_data", "purge_command", "plugins")}
     target = given.target or drive.target
     return tuple(

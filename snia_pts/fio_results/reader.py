@@ -1,4 +1,4 @@
-"""Convert the results of fio to a run: its facts, the repeats of its points as rounds, and warnings."""
+"""Convert results of fio to a run: its facts and warnings, and a round for each measurement of its points."""
 
 from __future__ import annotations
 

@@ -71,10 +71,10 @@ _FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; fr
 _SANDBOX = f"sandbox; {_FILE_POLICY}"
 _CHUNK_BYTES = 256 * 1024
 #: At most this many values of a series are sent to a browser.
-_MOST_POINTS = 2000
+_MAX_SERIES_VALUES = 2000
 _MAX_LISTED = 1000
 #: A comparison has at least and at most this many runs.
-_FEWEST_COMPARED, _MOST_COMPARED = 2, 26
+_MIN_COMPARED, _MAX_COMPARED = 2, 26
 #: A trend groups runs by one of these columns.
 _TREND_COLUMNS = ("firmware", "serial", "model", "host", "test", "verdict")
 _Text = Annotated[str, Query(max_length=200)]
@@ -276,9 +276,9 @@ class Pages:
         )
 
     def _comparison(
-        self, request: Request, run: Annotated[Sequence[str], Query(max_length=_MOST_COMPARED)] = ()
+        self, request: Request, run: Annotated[Sequence[str], Query(max_length=_MAX_COMPARED)] = ()
     ) -> Response:
-        if len(run) < _FEWEST_COMPARED:
+        if len(run) < _MIN_COMPARED:
             status = HTTPStatus.BAD_REQUEST if run else HTTPStatus.OK
             return self._page(request, "comparison.html", status, comparison=None, shown=(), events="")
         starts = {view.id: view.started for view in self._snapshots.current().runs}
@@ -393,5 +393,5 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 def _thinned(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return every n-th value, so that there are not too many for a browser."""
-    step = -(-len(values) // _MOST_POINTS) or 1
+    step = -(-len(values) // _MAX_SERIES_VALUES) or 1
     return values[::step]

@@ -111,9 +111,9 @@ def find(place: str, root: Path = ROOT) -> ArraySetting | None:
 
 def _controller(place: str, root: Path) -> Controller | None:
     """Return a controller that can delete the array at a place; None if the place is not one of the suite's."""
-    if match := re.fullmatch(rf"{mdadm.KIND} ({mdadm.IDENTITY})", place):
+    if match := re.fullmatch(rf"{mdadm.KIND} ({mdadm.IDENTITY_PATTERN})", place):
         return Mdadm(_ANY, match[1], root=root)
-    if match := re.fullmatch(rf"(storcli|perccli) ([0-9]{{1,3}}) ({storcli.IDENTITY})", place):
+    if match := re.fullmatch(rf"(storcli|perccli) ([0-9]{{1,3}}) ({storcli.IDENTITY_PATTERN})", place):
         return Storcli.from_record(match[1], int(match[2]), match[3], root=root)
     return None
 

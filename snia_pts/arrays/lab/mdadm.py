@@ -23,7 +23,7 @@ from ...units import KIB
 from .programs import ArrayError, Programs
 
 KIND = "mdadm"
-IDENTITY = r"[0-9a-f]{8}(:[0-9a-f]{8}){3}"
+IDENTITY_PATTERN = r"[0-9a-f]{8}(:[0-9a-f]{8}){3}"
 _APPEARING_SECONDS = 20.0
 _STOPPING_SECONDS = 20.0
 #: A sync without progress for this long has failed.
@@ -220,7 +220,7 @@ def _zero_superblock(programs: Programs, device: str, identity: str, number: int
 
 
 def _uuid(exported: str) -> str:
-    match = re.search(rf"^MD_UUID=({IDENTITY})$", exported, re.MULTILINE)
+    match = re.search(rf"^MD_UUID=({IDENTITY_PATTERN})$", exported, re.MULTILINE)
     return match[1] if match else ""
 
 

@@ -18,7 +18,7 @@ class ArrayError(CopyableError):
 
 
 class Programs:
-    """Runs programs; ``evidence`` is the base name of their evidence files.  If it is None, no evidence is kept."""
+    """Runs programs; the names of their evidence files start with ``evidence``.  If it is None, none are kept."""
 
     def __init__(self, evidence: Path | None = None) -> None:
         self._evidence = evidence

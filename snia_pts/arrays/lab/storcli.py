@@ -1,8 +1,8 @@
-"""Virtual drives of Broadcom (LSI, Avago) MegaRAID controllers by storcli, and of Dell's PERC by perccli.
+"""Manage virtual drives: with storcli on Broadcom (LSI, Avago) MegaRAID controllers, with perccli on Dell's PERC.
 
 Both programs have the same commands.
 
-A virtual drive of the suite has a random name chosen by the suite.  The name alone identifies it as the suite's.
+The suite gives each of its virtual drives a random name, which alone identifies the drive as the suite's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .answers import (
 )
 from .programs import ArrayError, Programs
 
-IDENTITY = r"pts[0-9a-f]{12}"
+IDENTITY_PATTERN = r"pts[0-9a-f]{12}"
 #: The names of the executables.
 _PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
 _POLICIES = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...batch.folder import BatchDrive, BatchFolder, record_process
 from ...batch.processes import LOCK_DESCRIPTOR, DriveOrder, parse_order
-from ...batch.resume import options_now
+from ...batch.resume import options_for_start
 from ...record.suite import SuiteFolder
 from ...runner.resume import resume
 from ...runner.run import run
@@ -38,7 +38,7 @@ def _test(batch: BatchFolder, drive: BatchDrive, order: DriveOrder, afterwards: 
                 return show_run(resume(path, order.given, caller))
             return show_suite(resume_suite(suite, order.given, caller), notification)
         discard_unstarted(path, caller)
-        options = options_now(drive, order.given, batch)
+        options = options_for_start(drive, order.given, batch)
         if drive.suite:
             return show_suite(run_suite(options, caller), notification)
         return show_run(run(options[0], caller))
