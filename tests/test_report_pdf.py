@@ -102,9 +102,9 @@ def test_bookmarks_and_contents_name_the_page_of_every_title() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("count", "shown"), [(5, False), (6, True)])
+@pytest.mark.parametrize(("count", "shown"), [(6, False), (7, True)])
 def test_a_short_report_has_no_contents(count: int, shown: bool) -> None:
-    """Contents are in RST, PDF and HTML from six pages on."""
+    """Contents are in RST, PDF and HTML from seven pages on."""
     report = building.build(KINDS["steady"])
     short = dataclasses.replace(report, pages=report.pages[:count])
     reader = pypdf.PdfReader(io.BytesIO(make(short)))
@@ -378,6 +378,32 @@ def test_a_test_at_full_length_has_every_planned_page(test: str) -> None:
     texts = [words(page) for page in reader.pages]
     assert all(result.facts.spec.title in text for text in texts)
     assert all(any(page.title in text for text in texts) for page in report.pages)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", range(38, 50, 4))
+def test_a_page_has_at_least_three_rows_of_a_table_and_all_of_a_short_one(count: int) -> None:
+    """A long table is divided before its last three rows; a short one below it moves to the next page."""
+    columns = (Column(heading="Row"),)
+    long, short = (
+        Table(kind="facts", title=name, columns=columns, rows=tuple((f"{name}-{row}",) for row in range(rows)))
+        for name, rows in (("long", count), ("short", 8))
+    )
+    report = building.build(KINDS["stopped"])
+    page = Page(title="Rows", blocks=(long, short), flows=True, brief=True)
+    reader = pypdf.PdfReader(io.BytesIO(make(dataclasses.replace(report, pages=(page,)))))
+    pages = [words(page) for page in reader.pages]
+    assert sum(text.count("long-") for text in pages) == count
+    assert min(text.count("long-") for text in pages if "long-" in text) >= 3
+    assert [text.count("short-") for text in pages if "short-" in text] == [8]
+
+
+@pytest.mark.long
+def test_a_report_of_six_sections_has_a_pdf_page_for_each() -> None:
+    """The summary of a cross stimulus recovery test is on the first page alone."""
+    report, reader = typeset(samples.result_of("xsr"))
+    assert len(report.pages) == 6
+    assert [number for _, number in pdf_titles(reader)] == list(range(1, 7))
 
 
 def with_figure(report: Report, figure: Figure) -> Report:

@@ -204,6 +204,20 @@ def test_points_are_reported_with_their_repeats() -> None:
     assert by_title.rows[1] == ("other", "1\u202f000", "1\u202f200", "800", "1\u202f000", "200", "40")
 
 
+def test_all_figures_of_a_family_have_the_same_scales() -> None:
+    """The lines of nine workloads need two figures; the second has the log scale and the ends of the first."""
+    workloads = [profiles.workload(f"workload {number}") for number in range(9)]
+    profile = profiles.spec(*workloads, axes=[axis("block_size", "4 KiB", "64 KiB", "1 MiB")])
+    result = profiles.result(profile, lambda point, number: 10 if point.workload.name == "workload 0" else 5000)
+    planned = figures(result)
+    with settings():
+        first, second = (planned[f"lines-1-{number}"].draw() for number in (1, 2))
+    for above, below in zip(first.axes, second.axes, strict=True):
+        assert above.get_ylabel() == below.get_ylabel()
+        assert (above.get_yscale(), above.get_ylim()) == (below.get_yscale(), below.get_ylim())
+    assert [axes.get_yscale() for axes in second.axes] == ["log", "log"]
+
+
 def test_reads_and_writes_of_a_mix_are_separate() -> None:
     """Of 1000 IOPS with 70 % reads, 700 are reads."""
     result = profiles.result(profiles.spec(profiles.workload("mix", read_percent=70)), lambda *_: 1000)

@@ -47,7 +47,7 @@ class Prose:
 Block = Figure | Table | Prose
 
 #: A report of fewer pages has no table of contents.
-_LEAST_WITH_CONTENTS = 6
+_LEAST_WITH_CONTENTS = 7
 #: Letters in a line of prose, and the most lines of a page that is short.
 _LINE_LETTERS, _SHORT_LINES = 130, 20
 #: The most lines of tables and prose below a full header.

@@ -70,19 +70,22 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     name = axis_name(axis)
     has_repeats = any(len(spot.measured) > 1 for spot in family.spots)
     whiskers = "; whiskers span the repeats from minimum to maximum" if has_repeats else ""
+    measures = (IOPS, MB_PER_SECOND)
+    spans = {item.heading: [item.span(spot.measured) for spot in family.spots] for item in measures}
+    scales = {heading: [end for span in ends for end in (span.least, span.greatest)] for heading, ends in spans.items()}
     for number, group in enumerate(groups, start=1):
         panels = {
             measure.heading: {
                 series.label: {key: measure.span(spot.measured) for key, spot in along(series.spots, axis).items()}
                 for series in group
             }
-            for measure in (IOPS, MB_PER_SECOND)
+            for measure in measures
         }
         figure = Figure(
             name=f"lines-{slug}-{number}",
             caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.",
             alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
-            draw=partial(lines, panels, across, legend="Series"),
+            draw=partial(lines, panels, across, legend="Series", scales=scales),
         )
         yield Page(title=f"{prefix}IOPS and Throughput over {_title(name)}{part(number, groups)}", blocks=(figure,))
 

@@ -95,7 +95,7 @@ def _lines(families: Mapping[str, Family], number: int) -> Iterator[Page]:
                     panels,
                     across,
                     legend="Run",
-                    scales=scale,
+                    scales={IOPS.heading: scale},
                     styles=overlay_styles(list(series_by_run)),
                 ),
             )

@@ -62,12 +62,12 @@ def lines(
     across: Side,
     *,
     legend: str,
-    scales: Sequence[float] = (),
+    scales: Mapping[str, Sequence[float]],
     styles: Styles | None = None,
 ) -> Figure:
     """Plot stacked panels over one axis, a line for each series, with whiskers from minimum to maximum.
 
-    ``panels`` are values by heading, label and key.  The scale of the first panel includes ``scales``.
+    ``panels`` are values by heading, label and key.  The scale of each panel includes ``scales``, by heading.
     """
     figure = canvas()
     room = (FIGURE_HEIGHT - 0.75) / len(panels)
@@ -85,7 +85,8 @@ def lines(
         for label, line in series.items():
             _line(axes, across, line, label, styles[label].line())
         spans = [item for line in series.values() for item in line.values()]
-        values = [value for span in spans for value in (span.least, span.greatest)] + [*scales] * (number == 0)
+        values = [value for span in spans for value in (span.least, span.greatest)]
+        values += scales.get(heading, ())
         ax.set_y(axes, values, heading, log=is_log(values))
         _across(axes, across, labelled=last)
         if number == 0:

@@ -28,12 +28,15 @@ from ..pages import Figure, Page, Report
 from . import contents, pdf_page_header
 from .placements import POINTS, HeaderKind, Placement, Sheet, title_anchor
 from .rst import TEMPLATES, table_style
-from .typesetter import FONTS, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
+from .typesetter import FONTS, DelayedTable, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
 
-#: Height of a table's title, its head and three rows, in points.
-_TITLE_AND_ROWS_HEIGHT = 75
+#: Height of a table's title, in points.
+_TABLE_TITLE_HEIGHT = 23
 #: Height of a line of a table, in points, with its padding; prose has lower lines.
 _LINE_HEIGHT = 13
+#: A table of at most this many rows, with its head, is not divided.  Of a longer one, the title stays with the least
+#: rows, and the last rows stay together unless they are higher than this, in points.
+_MAX_WHOLE_ROWS, _LEAST_ROWS, _LAST_ROWS, _MAX_LAST_HEIGHT = 13, 4, 3, 200
 #: The most lines of a table cell, and the least text that fits into one percent of a table's width, in em.
 _MAX_CELL_LINES, _EM_PER_PERCENT = 30, 0.6
 
@@ -162,11 +165,28 @@ class FigureHandler(NodeHandler, planned_figure):  # type: ignore[misc]
 
 
 class TableSpaceHandler(NodeHandler, table_space):  # type: ignore[misc]
-    """Keeps a table's title and first rows together."""
+    """Keeps a table's title and first rows together, or all rows of a short table."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         del client, style
         return [CondPageBreak(node["height"])]
+
+
+class RowsTable(DelayedTable):  # type: ignore[misc]
+    """A table whose last rows are on one page."""
+
+    def __init__(self, table: DelayedTable) -> None:
+        super().__init__(table.data, table._colWidths, table.style, table.repeatrows)
+        self.hAlign = table.hAlign
+
+    def wrap(self, w: float, h: float) -> tuple[float, float]:
+        """Return the table's size."""
+        size: tuple[float, float] = super().wrap(w, h)
+        heights = self.t._rowHeights
+        if len(heights) > _LAST_ROWS and sum(heights[-_LAST_ROWS:]) <= _MAX_LAST_HEIGHT:
+            self.t.setStyle([("NOSPLIT", (0, len(heights) - _LAST_ROWS), (0, len(heights) - 1))])
+            self.t._calcNoSplitRanges()
+        return size
 
 
 class _Styles(StyleSheet):  # type: ignore[misc]
@@ -190,6 +210,8 @@ class _PdfBuilder(RstToPdf):  # type: ignore[misc]
         if isinstance(node, nodes.table):
             self.repeat_table_rows = any(node.findall(nodes.thead))
         flowables: list[Any] = super().gather_elements(node, style=style)
+        if isinstance(node, nodes.table):
+            flowables = [RowsTable(item) if isinstance(item, DelayedTable) else item for item in flowables]
         if isinstance(node, nodes.section) and isinstance(flowables[0], SharedPageBreak):
             flowables[0].content = flowables[1:]
         return flowables
@@ -253,7 +275,10 @@ def _insert_nodes(report: Report, document: nodes.document, sheet: Sheet) -> Non
         title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page, shared=shared))
     for table in list(document.findall(nodes.table)):
         if table.first_child_matching_class(nodes.title) is not None:
-            table.parent.insert(table.parent.index(table), table_space(height=_TITLE_AND_ROWS_HEIGHT))
+            rows = len(list(table.findall(nodes.row)))
+            kept = rows if rows <= _MAX_WHOLE_ROWS else _LEAST_ROWS
+            height = _TABLE_TITLE_HEIGHT + kept * _LINE_HEIGHT
+            table.parent.insert(table.parent.index(table), table_space(height=height))
     for node in list(document.findall(nodes.figure)):
         image = next(iter(node.findall(nodes.image)))
         node.replace_self(planned_figure(sheet=sheet, figure=figures[image["uri"]]))
