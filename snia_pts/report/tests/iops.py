@@ -96,7 +96,7 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
         name="convergence",
         caption=f"IOPS of every block size over all rounds, R/W {mix(share)}.",
         legend="Block size",
-        tracked=tracked_figure(result, loop),
+        tracked=tracked_figure(result, loop) if loop.complete else None,
     )
 
 
