@@ -36,14 +36,15 @@ class Units:
 
         A unit of systemd takes the locks itself, so the caller must release them.
         """
-        if self._configuration.units == "systemd":
-            _systemctl("start", "--no-block", _unit(run))
-            return
-        order = {"configuration": str(self._configuration.path), "run_id": run.path.name}
         try:
             with ExitStack() as opened:
-                standard_input = opened.enter_context(order_file(order))
+                # systemd opens the file again; a file that it made would not belong to the group of the agent
                 output = opened.enter_context(open_to_append(run.output, new=True)).fileno()
+                if self._configuration.units == "systemd":
+                    _systemctl("start", "--no-block", _unit(run))
+                    return
+                order = {"configuration": str(self._configuration.path), "run_id": run.path.name}
+                standard_input = opened.enter_context(order_file(order))
                 locks = dict(zip(LOCK_DESCRIPTORS, (run_lock, drive_lock), strict=True))
                 process = DetachedProcess(python_program(_FUNCTION), {0: standard_input, 1: output, 2: output, **locks})
         except OSError as error:

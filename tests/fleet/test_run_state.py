@@ -363,7 +363,9 @@ unit="${{*##* }}"
 name="${{unit#snia-pts-run@}}"
 case "$1" in
     start)
-        exec > {folder}/output 2>&1
+        output="{folder}/state/runs/${{name%.service}}/output"
+        [ -e "$output" ] || exit 1 # systemd would create it with root's group, which the agent does not have
+        exec >> "$output" 2>&1
         setsid {python} -m snia_pts.fleet.run_process {folder}/agent.toml "${{name%.service}}" &
         ;;
     show) echo inactive ;;
