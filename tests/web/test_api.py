@@ -417,5 +417,5 @@ def test_no_request_leaves_the_host(client: TestClient, monkeypatch: pytest.Monk
             for parameter, value in values.items():
                 path = path.replace(parameter, value)
             answer = client.get(path, follow_redirects=False)
-            assert (path, answer.status_code in (200, 303)) == (path, True)
+            assert (path, answer.status_code in (200, 303, 422)) == (path, True)  # 422: a parameter is required
     assert used == []
