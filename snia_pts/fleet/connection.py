@@ -12,26 +12,16 @@ from psycopg.pq import Conninfo
 
 from ..errors import UsageError
 
-#: A connection whose server is gone fails within 15 seconds.
-_TIMEOUTS = {
-    "connect_timeout": 5,
-    "keepalives": 1,
+#: A connection whose server, or client, is gone fails within 15 seconds.  The server would keep such a connection for
+#: hours, so that a network that fails often would use up all its connections.
+_GONE_AFTER = {
     "keepalives_idle": 5,
     "keepalives_interval": 3,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-#: The server ends a connection whose client is gone as soon.  Without these settings it keeps it for hours, so that a
-#: network that fails often would use up all connections of the server.
-_SERVER_TIMEOUTS = " ".join(
-    f"-c {name}={value}"
-    for name, value in {
-        "tcp_keepalives_idle": 5,
-        "tcp_keepalives_interval": 3,
-        "tcp_keepalives_count": 3,
-        "tcp_user_timeout": 15_000,
-    }.items()
-)
+_TIMEOUTS = {"connect_timeout": 5, "keepalives": 1, **_GONE_AFTER}
+_SERVER_TIMEOUTS = " ".join(f"-c tcp_{name.removeprefix('tcp_')}={value}" for name, value in _GONE_AFTER.items())
 _VERIFIED = "verify-full"
 
 
