@@ -85,7 +85,10 @@ class RemoteRuns:
     def side_by_side(self) -> SideBySide:
         """See HostRuns."""
         answer = self._repeated(Call(method="side_by_side"))
-        return answer.side_by_side or SideBySide(1)
+        answer.outcome()  # raises what the method raised
+        if answer.side_by_side is None:
+            raise ConnectionError(f"{self._path} has no outcome of side_by_side")
+        return answer.side_by_side
 
     def ensure(self, request: RunRequest, submitted: datetime | None = None) -> Outcome:
         """See HostRuns."""

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -152,6 +153,17 @@ def test_an_error_of_another_version_is_a_failure_of_the_host() -> None:
     answer = Answer(failure=Failure(error="DriveOnFire", fields={"reason": "it is hot"}))
     with pytest.raises(HostFailed, match="it is hot"):
         answer.outcome()
+
+
+def test_an_error_is_no_number_of_runs_side_by_side(remote: RemoteRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that cannot say how many raises its error; an agent that assumed one would hide it."""
+
+    def fail(_: HostRuns) -> NoReturn:
+        raise UsageError(detail="there is no number")
+
+    monkeypatch.setattr(HostRuns, "side_by_side", fail)
+    with pytest.raises(UsageError, match="there is no number"):
+        remote.side_by_side()
 
 
 def test_the_service_needs_the_socket_of_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
