@@ -48,8 +48,8 @@ from ..runner.resume import resume
 from ..runner.run import FinishedRun, run
 from ..runner.signals import stopped_by_signals
 from ..runner.suite import FinishedSuite, build_summary, discard_unstarted, resume_suite, run_suite
+from .capacity import decided_side_by_side
 from .configuration import AgentConfiguration, AgentDrive, read_configuration
-from .places import decided_side_by_side
 from .progress import read_progress
 from .request import RunRequest
 from .run_options import resume_options, run_options

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from ..analysis.side_by_side import SideBySide
 from ..errors import NotResumable, NotRunning, RequestRefused, TargetBusy
+from .capacity import decide_side_by_side
 from .configuration import AgentConfiguration
 from .lost_runs import Decision, Progress, decide
-from .places import decide_side_by_side
 from .progress import read_progress
 from .request import RunRequest
 from .run_options import run_options

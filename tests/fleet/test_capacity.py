@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from snia_pts.analysis.side_by_side import SideBySide
-from snia_pts.fleet import places
+from snia_pts.fleet import capacity
+from snia_pts.fleet.capacity import decide_side_by_side, decided_side_by_side
 from snia_pts.fleet.configuration import AgentConfiguration, read_configuration
-from snia_pts.fleet.places import decide_side_by_side, decided_side_by_side
 from snia_pts.fleet.state_folder import RunState
 from snia_pts.fleet.trial import TrialHost
 from tests.fleet.labs import request
@@ -28,7 +28,7 @@ def _host(tmp_path: Path) -> AgentConfiguration:
 def test_a_host_is_calibrated_once(host: AgentConfiguration, monkeypatch: pytest.MonkeyPatch) -> None:
     """The processes of the runs read what the agent has decided; before that, a run has the host for itself."""
     costs = [1.5]
-    monkeypatch.setattr(places, "calibrated_cost_us", costs.pop)
+    monkeypatch.setattr(capacity, "calibrated_cost_us", costs.pop)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(3)))
     assert decided_side_by_side(host) == 1
     expected = SideBySide(1, "this host has 3 CPUs, and a test can use 2.0 (assumed)")
@@ -42,7 +42,7 @@ def test_a_host_is_calibrated_once(host: AgentConfiguration, monkeypatch: pytest
 def test_no_calibration_disturbs_a_run(host: AgentConfiguration, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one is in progress, the CPUs of a test are assumed; the next start of the agent calibrates the host."""
     costs = [1.5]
-    monkeypatch.setattr(places, "calibrated_cost_us", costs.pop)
+    monkeypatch.setattr(capacity, "calibrated_cost_us", costs.pop)
     run = request("A")
     state = RunState.of(host.state_folder, run.run_id)
     state.make_folder()
