@@ -45,7 +45,6 @@ def options() -> Iterator[str]:
 
 
 @pytest.mark.long_but_first
-@pytest.mark.filterwarnings("ignore:nodes.Text. initialization argument")  # rst2pdf replaces docutils' directive code
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in SPHINX_PAGES], ids=lambda page: page.name)
 def test_pages_are_valid(page: Path) -> None:
     """docutils has nothing to say about a page."""
