@@ -79,6 +79,7 @@ SNAPSHOT = Snapshot(
     queue=(QueueEntry(run="r2", drive_id="S1", model="X1", host="h1", test="iops", state="queued", position=1),),
     hosts=(HostView(name="h1", state="ready", drives=1, version="0.1.0", seconds_ago=12.0),),
     free_bytes=5 * 10**9,
+    ingest_failures=2,
 )
 
 
@@ -96,6 +97,7 @@ def test_each_value_of_a_snapshot_is_a_metric() -> None:
         ("snia_pts_drive_temperature_celsius", "S1"): 48.0,
         ("snia_pts_drive_warning_temperature_celsius", "S1"): 84.0,
         ("snia_pts_folder_free_bytes",): 5e9,
+        ("snia_pts_ingest_failures_total",): 2.0,
         ("snia_pts_run_info", "S1", "r1", "iops"): 1.0,
         ("snia_pts_run_state", "S1", "running"): 1.0,
         ("snia_pts_run_progress_ratio", "S1"): 0.25,
@@ -123,6 +125,15 @@ def test_the_series_of_a_run_vanish_an_hour_after_its_end() -> None:
         names = {key[0] for key in samples(exposition(replace(SNAPSHOT, runs=(run,), time=time)))}
         assert ("snia_pts_run_info" in names) == kept
         assert "snia_pts_drive_info" in names
+
+
+def test_missed_limits_are_a_metric_of_a_finished_run() -> None:
+    """A run in progress has none."""
+    courses = {("finished", True): 1.0, ("finished", False): 0.0, ("running", False): None}
+    for (state, missed), value in courses.items():
+        run = replace(RUN, state=state, missed_limits=missed)  # type: ignore[arg-type]
+        found = samples(exposition(replace(SNAPSHOT, runs=(run,))))
+        assert found.get(("snia_pts_run_missed_limits", "S1")) == value
 
 
 def test_virtual_time_is_no_metric() -> None:
@@ -160,7 +171,8 @@ def test_the_files_are_those_of_the_generator(name: str) -> None:
 
 def test_rules_and_dashboard_use_only_metrics_that_there_are() -> None:
     """Each name in a query is in the exposition."""
-    names = {key[0] for key in samples(exposition(SNAPSHOT))}
+    ended = replace(SNAPSHOT, runs=(replace(RUN, state="finished"),))
+    names = {key[0] for snapshot in (SNAPSHOT, ended) for key in samples(exposition(snapshot))}
     queries = [expression for expression, _, _ in ALERTS.values()]
     queries += [panel["targets"][0]["expr"] for panel in json.loads(FILES["snia-pts-dashboard.json"]())["panels"]]
     used = {name for query in queries for name in re.findall(r"snia_pts_\w+", query)}
@@ -192,6 +204,13 @@ COURSES: dict[str, tuple[dict[str, str], int, int]] = {
     ),
     "SniaPtsDiskLow": ({"snia_pts_folder_free_bytes": "3000000000x4 1900000000x5 3000000000x30"}, 8, 14),
     "SniaPtsRunLost": ({'snia_pts_run_state{drive="S1",state="lost"}': "_x4 1x5 _x30"}, 7, 14),
+    "SniaPtsLimitsMissed": ({'snia_pts_run_missed_limits{drive="S1"}': "0x4 1x5 _x30"}, 7, 14),
+    "SniaPtsIngestFailing": ({"snia_pts_ingest_failures_total": "0x9 1x90"}, 15, 90),
+    "SniaPtsCertificateExpiring": (
+        {'probe_ssl_earliest_cert_expiry{job="snia-pts-certificate",instance="lab:8400"}': "1200000x70 9000000x30"},
+        65,
+        75,
+    ),
     "SniaPtsDriveHeld": ({'snia_pts_drive_state{drive="S1",state="held"}': "1x70 _x30"}, 65, 75),
     "SniaPtsQueueStuck": (
         {
@@ -204,15 +223,24 @@ COURSES: dict[str, tuple[dict[str, str], int, int]] = {
 }
 
 
+#: The labels of an alert that is not one of the drive S1.
+LABELS: dict[str, dict[str, str]] = {
+    "SniaPtsAgentSilent": {"host": "h1"},
+    "SniaPtsDiskLow": {},
+    "SniaPtsIngestFailing": {},
+    "SniaPtsCertificateExpiring": {"job": "snia-pts-certificate", "instance": "lab:8400"},
+}
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (package prometheus)")
 def test_every_alert_fires_and_clears(tmp_path: Path) -> None:
     """promtool evaluates the rules on a course of each alert."""
     assert COURSES.keys() == ALERTS.keys()
     tests = []
     for alert, (series, fires, clears) in COURSES.items():
-        labels = {"SniaPtsAgentSilent": {"host": "h1"}, "SniaPtsDiskLow": {}}.get(alert, {"drive": "S1"})
+        labels = LABELS.get(alert, {"drive": "S1"})
         state = re.search(r'state="(\w+)"', next(iter(series)))
-        labels |= {"state": state[1]} if state else {}
+        labels = {**labels, "state": state[1]} if state else labels
         expected = {"exp_labels": {"severity": "warning", **labels}}
         tests.append(
             {

@@ -27,7 +27,7 @@ from snia_pts.record.document import parse
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.replay import assess
-from snia_pts.record.result_xml import chunks, differences, result_xml, stored_verdict
+from snia_pts.record.result_xml import chunks, differences, result_xml, stored_missed_limits, stored_verdict
 from snia_pts.results.result import TestResult
 from snia_pts.runner.verification import check_evidence
 from snia_pts.spec import SPEC_TYPES, DemandSpec
@@ -568,3 +568,15 @@ def test_the_end_of_a_run_loads_no_library(tmp_path: Path) -> None:
 
     stored = (tmp_path / "run" / "result.xml").read_bytes()
     assert stored == result_xml(assess(RunFolder.existing(tmp_path / "run")))
+
+
+@pytest.mark.parametrize(
+    ("limits", "missed"), [("", False), ('<limit met="true"/>', False), ('<limit met="false"/>', True)]
+)
+def test_missed_limits_are_read_from_the_start(limits: str, missed: bool, tmp_path: Path) -> None:
+    """Only if the file is that of the end of the run; what follows the limits is not read."""
+    head = f'<result><run id="a" finished="f" ending="finished" verdict="V"/>{limits}<loop>'
+    (path := tmp_path / "result.xml").write_text(head + " " * 9000 + "<nonsense")
+    assert stored_missed_limits(path, "a", "f") == missed
+    assert not stored_missed_limits(path, "a", "g")
+    assert not stored_missed_limits(path / "none", "a", "f")

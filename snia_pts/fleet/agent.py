@@ -36,6 +36,7 @@ from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
 from .host_service import RemoteRuns
+from .live_values import LiveReader, live_values_json
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
@@ -219,7 +220,7 @@ class Agent:
             return None  # its end was reported before
         if row and outcome is None and row.state == "running":
             return await self._report(run_id, "lost", None, message=_UNKNOWN_RUN_MESSAGE)
-        resume, sent = row.resume if row else "", ""
+        resume, sent, live = row.resume if row else "", "", None
         while True:
             if isinstance(outcome, Running):
                 self._active.add(run_id)
@@ -228,12 +229,15 @@ class Agent:
                 await asyncio.sleep(_POLL_SECONDS)
                 outcome = await asyncio.to_thread(self._runs.state, run_id)
                 await self._send_output(run_id, has_ended=not isinstance(outcome, Running))
+                if isinstance(outcome, Running):
+                    live = live or LiveReader(outcome.folder)
+                    await self._send_live_values(run_id, live)
             elif isinstance(outcome, Ended) and not resume:
                 return await self._report_end(run_id, outcome)
             elif isinstance(outcome, Lost) and outcome.decision == "hold" and not resume:
                 return await self._report(run_id, "lost", None, message=_lost_message(outcome), folder=outcome.folder)
             elif await self._may_start(run_id):
-                outcome, resume = await self._start(request, resume), ""
+                outcome, resume, live = await self._start(request, resume), "", None
             else:
                 state = "cancelled" if outcome is None else "stopped"
                 return await self._report(run_id, state, None, message="It was stopped while it waited to start.")
@@ -246,6 +250,16 @@ class Agent:
                 await asyncio.to_thread(self._runs.stop, run_id, at_once=row.stop == "now")
                 return row.stop
         return sent
+
+    async def _send_live_values(self, run_id: UUID, reader: LiveReader) -> None:
+        """Report the live values of a run if there are new ones."""
+        try:
+            values = await asyncio.to_thread(reader.read)
+        except (RecordError, OSError) as error:
+            _log.debug("run %s: its live values cannot be read: %s", run_id, error)
+            return
+        if values is not None:
+            await self._query("SELECT lab_report_live(%s, %s, %s)", run_id, live_values_json(values), values.heat)
 
     async def _send_output(self, run_id: UUID, *, has_ended: bool) -> None:
         """Send the complete lines that the database does not have yet.

@@ -10,20 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
-from ..cli.notifications import delivery, webhook
-from ..cli.notifications.config import MailConfig, load_mail_config
-from ..cli.notifications.content import Notification
-from ..cli.notifications.webhook import WebhookConfig, load_webhook_config, message_body
+from ..cli.notifications.config import load_mail_config
+from ..cli.notifications.webhook import load_webhook_config
 from ..cli.options import formats_of, labels_of
 from ..cli.text.formatting import json_text, table
 from ..cli.text.lines import print_lines
 from ..cli.text.plan import exclusions
 from ..cli.text.terminal import answer, say
-from ..errors import HostFailed, LabError, LimitsMissed, RecordError, UsageError
+from ..errors import HostFailed, LabError, RecordError, UsageError
 from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals
 from ..spec.limits import read_limits
@@ -34,7 +31,9 @@ from .campaign import CampaignPlan, plan_campaign
 from .collect import collect
 from .connection import connection_parameters
 from .demo import run_demo
-from .notifications import Channel, RunEnd, Send, notify
+from .live_values import parse_live_values
+from .messages import message_senders
+from .notifications import notify
 from .operations import Lab, LogEntry
 from .private_server import PrivateServer
 from .request import RunRequest, parse_request
@@ -249,14 +248,15 @@ def _plan_json(plan: CampaignPlan) -> dict[str, Any]:
 
 
 def collect_results(arguments: argparse.Namespace) -> int:
-    """Send messages about ends of runs, then receive results and store them.
+    """Send messages about runs and drives, then receive results and store them.
 
     The exit code is that of RecordError if some are not in the store; a failure to send a message is one line.
     """
     store = arguments.store or os.environ.get("SNIA_PTS_STORE") or DEFAULT
-    for channel, reason in notify(_url(arguments), _senders(arguments)):
+    senders = message_senders(load_mail_config(arguments), load_webhook_config(arguments))
+    for channel, reason in notify(_url(arguments), senders):
         text = printable(reason)[:_MAX_REASON_LENGTH]
-        say(f"The message about a run was not sent ({channel}): {text}. The next call sends it again.")
+        say(f"A message was not sent ({channel}): {text}. The next call sends it again.")
     results = []
     for result in collect(_url(arguments), arguments.runs, str(store)):
         results.append(result)
@@ -270,60 +270,6 @@ def collect_results(arguments: argparse.Namespace) -> int:
     elif not results:
         say("no results wait")
     return RecordError.exit_code if any(result.outcome in ("kept", "refused") for result in results) else 0
-
-
-def _senders(arguments: argparse.Namespace) -> dict[Channel, Send]:
-    """Return the functions that send the messages of the options; raises UsageError and SpecError."""
-    mail, hook = load_mail_config(arguments), load_webhook_config(arguments)
-    senders: dict[Channel, Send] = {}
-    if mail:
-        senders["mail"] = partial(_send_mail, mail)
-    if hook:
-        senders["webhook"] = partial(_call_webhook, hook)
-    return senders
-
-
-def _send_mail(config: MailConfig, end: RunEnd) -> str:
-    """Send a mail about the end of a run; return why that failed, or an empty text."""
-    outcomes = {
-        end.verdict: bool(end.verdict),
-        end.state.upper(): end.state != "finished" or not end.verdict,
-        "LIMITS NOT MET": end.exit_code == LimitsMissed.exit_code,
-        "DRIVE HELD": bool(end.held),
-    }
-    notification = Notification(
-        about=f"{end.test} of {end.model or 'unknown model'}, serial {end.serial}",
-        verdict=", ".join(outcome for outcome, applies in outcomes.items() if applies),
-        host=end.host,
-    )
-    lines = {
-        "": end.message,
-        "Ended: ": f"{end.at.astimezone():%Y-%m-%d %H:%M:%S}, {end.state}",
-        "Run: ": str(end.run_id),
-        "Campaign: ": end.campaign,
-        "Folder on its host: ": end.folder,
-        "Nothing new starts on the drive: ": end.held,
-    }
-    notification.output.writelines(f"{name}{value}\n" for name, value in lines.items() if value)
-    return delivery.send(config, delivery.message(config, notification))
-
-
-def _call_webhook(config: WebhookConfig, end: RunEnd) -> str:
-    """Send the webhook's message about the end of a run; return why that failed, or an empty text."""
-    body = message_body(
-        end.state,
-        end.at.astimezone(),
-        end.host,
-        run=end.folder,
-        run_id=str(end.run_id),
-        campaign=end.campaign,
-        test=end.test,
-        drive={"model": end.model, "serial": end.serial, "held": end.held},
-        verdicts=[end.verdict] if end.verdict else [],
-        exit_code=end.exit_code,
-        error=end.message,
-    )
-    return webhook.send(config, body)
 
 
 def show_queue(arguments: argparse.Namespace) -> int:
@@ -351,9 +297,15 @@ def show_runs(arguments: argparse.Namespace) -> int:
         "drive": lambda run: run["serial"],
         "test": lambda run: run["test"],
         "state": lambda run: run["state"],
-        "result": lambda run: run["verdict"] or run["message"],
+        "result": lambda run: run["verdict"] or run["message"] or _position(run),
     }
     return _show(arguments, runs, columns, "the lab has no runs")
+
+
+def _position(run: Mapping[str, Any]) -> str:
+    """Return what a run in progress does now; empty if its agent has not reported that."""
+    live = parse_live_values(run["live"])
+    return live.state.position if live else ""
 
 
 def show_drives(arguments: argparse.Namespace) -> int:

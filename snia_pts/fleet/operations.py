@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import ColumnElement, Connection, Select, Text, cast, func, select, text, true, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, case, cast, func, select, text, true, update
 
 from ..analysis.side_by_side import SideBySide
 from ..errors import NotResumable, NotRunning, UsageError
@@ -27,7 +27,7 @@ from .database import failures_named, open_lab
 from .drive_facts import parse_facts
 from .queue import MAX_PRIORITY, cancel_job, defer_run
 from .request import RunRequest, parse_request, request_json
-from .schema import DRIVE, EVENT, HOST, OUTPUT, REQUEST, RUN
+from .schema import DRIVE, EVENT, HOST, OUTPUT, RECEIPT, REQUEST, RUN
 
 #: The states of a run that has not ended, and of one that can be resumed.
 UNFINISHED = ("queued", "running")
@@ -170,7 +170,7 @@ class Lab:
         return drives, {row["name"]: SideBySide(row["side_by_side"], row["side_by_side_reason"]) for row in hosts}
 
     def runs(self, *, unfinished: bool = False) -> list[dict[str, Any]]:
-        """Return all runs in order of submission, or the ``unfinished`` ones."""
+        """Return all runs in order of submission, or the ``unfinished`` ones; ``live`` is that of a run in progress."""
         run = RUN.c
         which: ColumnElement[bool] = run.state.in_(UNFINISHED) if unfinished else true()
         columns = [
@@ -180,6 +180,7 @@ class Lab:
             REQUEST.c.submitted,
             run.started,
             run.ended,
+            case((run.state == "running", run.live)).label("live"),
         ]
         query = select(*columns).join_from(REQUEST, RUN).join(DRIVE, DRIVE.c.serial == REQUEST.c.serial)
         return self._rows(query.where(which).order_by(REQUEST.c.submitted, REQUEST.c.run_id))
@@ -245,6 +246,11 @@ class Lab:
             silent = age_seconds is None or age_seconds > SILENT_SECONDS
             host["state"] = "silent" if silent else "maintenance" if host["maintenance"] else "ready"
         return hosts
+
+    def ingest_failures(self) -> int:
+        """Return how many results were received but are not in a store: there were no results, or it refused them."""
+        query = select(func.count()).select_from(RECEIPT).where(RECEIPT.c.outcome.in_(("kept", "refused")))
+        return int(self._rows(query)[0]["count_1"])
 
     def stop(self, run: str, *, at_once: bool = False) -> str:
         """Cancel a run that waits, or ask its agent to stop it; return what happens now.  Raises NotRunning."""

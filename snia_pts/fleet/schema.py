@@ -83,7 +83,7 @@ REQUEST = Table(
 )
 #: Where a run stands, as its agent last reported.  ``exit_code`` is that of ``snia-pts``.  ``stop`` and ``resume`` are
 #: what a person wants of the agent: '' (nothing), 'point' (stop after the current point) or 'now'; '' , 'rule' or
-#: 'from-purge'.
+#: 'from-purge'.  ``live`` are its ``LiveValues`` while it is in progress.
 RUN = Table(
     "lab_run",
     METADATA,
@@ -97,6 +97,7 @@ RUN = Table(
     Column("resume", Text, nullable=False, server_default=_EMPTY),
     _time("started"),
     _time("ended"),
+    Column("live", JSONB),
 )
 #: What happened, in order; rows are only added.
 EVENT = Table(
@@ -112,7 +113,7 @@ EVENT = Table(
     Index(None, "run_id"),
     Index(None, "at"),
 )
-#: A message about an event, which is the end of a run, was sent to a ``notifications.Channel``.
+#: A message about an event was sent to a ``notifications.Channel``.
 NOTIFICATION = Table(
     "lab_notification",
     METADATA,

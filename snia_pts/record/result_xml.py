@@ -9,7 +9,7 @@ import hashlib
 import math
 import statistics
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
@@ -58,6 +58,8 @@ _MAX_SAMPLES = 100_000
 _PLACEHOLDER = "\0"
 #: Numbers formatted at a time.
 _CHUNK_NUMBERS = 4096
+#: Elements that only come after the limits.
+_AFTER_LIMITS = ("purge", "loop", "sampling", "time_line", "conclusion")
 #: More chunks than the attributes of the first element need.
 _MAX_HEAD_CHUNKS, _HEAD_CHUNK_BYTES = 64, 4096
 #: Fields of a purge that are written as deviations and warnings, or are the same for all purges.
@@ -147,24 +149,45 @@ def stored_verdict(path: Path, run_id: str, finished: str) -> str:
 
     Empty if it cannot be read, or if it is older than the end of the run at ``finished``.
     """
+    return _stored(path, run_id, finished, lambda head: head.run is not None).verdict
+
+
+def stored_missed_limits(path: Path, run_id: str, finished: str) -> bool:
+    """Return whether a limit in result.xml is not met, reading what stands before the measurements.
+
+    False if that cannot be read, or if it is older than the end of the run at ``finished``.
+    """
+    return _stored(path, run_id, finished, lambda head: head.has_limits).missed_limits
+
+
+def _stored(path: Path, run_id: str, finished: str, has_enough: Callable[[_Head], bool]) -> _Head:
+    """Return the start of result.xml, an empty one if it cannot be read or is older than the end of the run."""
     head = _Head()
     parser = ElementTree.XMLParser(target=head)  # noqa: S314 - _Head refuses a document type, which makes it dangerous
     try:
         with open_regular(path) as file:
             for _ in range(_MAX_HEAD_CHUNKS):
                 parser.feed(file.read(_HEAD_CHUNK_BYTES))
-                if head.run is not None:
-                    expected = {"id": _text(run_id), "finished": finished, "ending": "finished"}
-                    return head.run.get("verdict", "") if expected.items() <= head.run.items() else ""
+                if has_enough(head):
+                    break
     except (OSError, ElementTree.ParseError):
-        return ""  # assess reports the error
-    return ""
+        return _Head()  # assess reports the error
+    expected = {"id": _text(run_id), "finished": finished, "ending": "finished"}
+    return head if head.run and expected.items() <= head.run.items() else _Head()
 
 
 class _Head:
     """Receives the start of a result document from its parser; refuses a document type, which can define entities."""
 
     run: Mapping[str, str] | None = None
+    #: All limits were read.
+    has_limits = False
+    missed_limits = False
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the run; empty if it was not read."""
+        return self.run.get("verdict", "") if self.run else ""
 
     def doctype(self, *_: object) -> None:
         raise ElementTree.ParseError("it has a document type declaration, which is not allowed")
@@ -172,6 +195,10 @@ class _Head:
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "run" and self.run is None:
             self.run = attributes
+        elif tag == "limit":
+            self.missed_limits |= attributes.get("met") != "true"
+        elif tag in _AFTER_LIMITS:
+            self.has_limits = True
 
 
 def _imported(root: Element, imported: Imported | None) -> None:

@@ -30,7 +30,7 @@ from ..record.ends import read_ends
 from ..record.folder import RunFolder, default_name, unreadable
 from ..record.journal_reader import end_detail
 from ..record.replay import assess, inspect_run, read_journal_state
-from ..record.result_xml import stored_verdict
+from ..record.result_xml import stored_missed_limits, stored_verdict
 from ..record.suite import is_run
 from ..results.limit_checks import judgements
 from ..results.result import RunFacts, RunWarning, TestResult
@@ -376,16 +376,18 @@ class _FolderRun:
         ends = read_ends(self.folder.journal)
         finished = ends.end is not None and ends.end.ending == "finished"
         if finished and ends.end is not None:
-            verdict = stored_verdict(self.folder.result, ends.facts.run_id, ends.end.at)
+            stored = self.folder.result, ends.facts.run_id, ends.end.at
+            verdict, missed = stored_verdict(*stored), bool(ends.facts.limits) and stored_missed_limits(*stored)
             detail = "" if verdict else "no up-to-date result.xml"
         else:
-            verdict, detail = "", end_detail(ends.end, ends.torn_bytes)
+            verdict, missed, detail = "", False, end_detail(ends.end, ends.torn_bytes)
         live = None
         if self._live is not None:
             self._live.read()
             live = self._live.state
         state: RunState = "finished" if finished else "stopped"
-        return self._build_view(ends.facts, state, updated=ends.written, live=live, verdict=verdict, detail=detail)
+        view = self._build_view(ends.facts, state, updated=ends.written, live=live, verdict=verdict, detail=detail)
+        return replace(view, missed_limits=missed)
 
     def _build_view(
         self,

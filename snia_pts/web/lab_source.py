@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
-from ..errors import NotConfirmed, UnknownRun, UsageError
+from ..errors import LimitsMissed, NotConfirmed, UnknownRun, UsageError
 from ..fleet.campaign import Cost, plans_of
 from ..fleet.drive_facts import parse_facts
+from ..fleet.live_values import LiveValues, parse_live_values
 from ..fleet.operations import RESUMABLE, UNFINISHED, Lab
 from ..fleet.request import RequestOptions, RunRequest, parse_request, request_json
 from ..text import printable, suggestion
@@ -54,23 +55,26 @@ class LabSource:
 
     def snapshot(self) -> Snapshot:
         """See ``web/source.py``."""
-        runs = [_run_view(row) for row in reversed(self._lab.runs())]
-        latest: dict[str, str] = {}
-        counts: dict[str, int] = {}
+        rows = self._lab.runs()
+        live = {str(row["run_id"]): values for row in rows if (values := parse_live_values(row["live"]))}
+        runs = [_run_view(row, live.get(str(row["run_id"]))) for row in reversed(rows)]
+        by_drive: dict[str, list[RunView]] = {}
         for run in sorted(runs, key=lambda run: run.state != "running"):
-            latest.setdefault(run.drive_id, run.id)
-            counts[run.drive_id] = counts.get(run.drive_id, 0) + 1
+            by_drive.setdefault(run.drive_id, []).append(run)
         return Snapshot(
             time=datetime.now().astimezone().isoformat(timespec="milliseconds"),
             runs=tuple(runs),
-            drives=tuple(_drive_view(row, latest, counts) for row in self._lab.drives()),
+            drives=tuple(
+                _drive_view(row, by_drive.get(printable(row["serial"]), ()), live) for row in self._lab.drives()
+            ),
             queue=tuple(_queue(self._lab.queue())),
             hosts=tuple(map(_host_view, self._lab.hosts())),
             free_bytes=self._collected.free_bytes,
+            ingest_failures=self._lab.ingest_failures(),
         )
 
     def run(self, run_id: str) -> RunDetail:
-        """See ``web/source.py``: the series and files are those of the collected results, as far as they came."""
+        """See ``web/source.py``: the series, the log and the files are those of the results that were collected."""
         run = self._require_run(run_id)
         try:
             detail = self._collected.run(run_id)
@@ -82,8 +86,8 @@ class LabSource:
             title=collected.title or run.title,
             drive=collected.drive or run.drive,
             steady=collected.steady,
-            virtual=collected.virtual,
-            live=collected.live,
+            virtual=run.virtual or collected.virtual,
+            live=run.live or collected.live,
             deviations=collected.deviations,
             warnings=collected.warnings,
         )
@@ -198,7 +202,7 @@ class LabSource:
             wanted = None
         for row in self._lab.runs():
             if row["run_id"] == wanted:
-                return _run_view(row)
+                return _run_view(row, parse_live_values(row["live"]))
         raise UnknownRun(path=f"run {printable(run_id)[:80]}", reason="the lab has no such run")
 
 
@@ -207,28 +211,33 @@ def _another_serial(serial: str) -> NotConfirmed:
     return NotConfirmed(path=printable(serial), reason=reason, hint="Type the serial number that is on the drive.")
 
 
-def _run_view(row: Mapping[str, Any]) -> RunView:
+def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
     return RunView(
         id=str(row["run_id"]),
         folder=printable(row["folder"]),
         state=row["state"],
         test=row["test"],
-        title=row["test"],
+        title=live.title if live else row["test"],
         drive=printable(f"{row['model']}, serial {row['serial']}"),
         drive_id=printable(row["serial"]),
         host=row["host"],
         started=_time(row["started"]),
-        updated=_time(row["ended"] or row["started"] or row["submitted"]),
+        updated=live.updated if live else _time(row["ended"] or row["started"] or row["submitted"]),
         detail=printable(row["message"]),
         verdict=printable(row["verdict"]),
+        missed_limits=row["exit_code"] == LimitsMissed.exit_code,
+        virtual=live.virtual if live else False,
         stopping=row["state"] == "running" and bool(row["stop"]),
+        live=live.state if live else None,
     )
 
 
-def _drive_view(row: Mapping[str, Any], latest: Mapping[str, str], counts: Mapping[str, int]) -> DriveView:
-    facts, serial = parse_facts(row["facts"]), printable(row["serial"])
+def _drive_view(row: Mapping[str, Any], runs: Sequence[RunView], live: Mapping[str, LiveValues]) -> DriveView:
+    """Return the view of a drive; the first of its ``runs`` is the one in progress, else the last one."""
+    facts, latest = parse_facts(row["facts"]), runs[0].id if runs else ""
+    values = live.get(latest)
     return DriveView(
-        id=serial,
+        id=printable(row["serial"]),
         model=printable(row["model"]),
         capacity_bytes=facts.capacity_bytes if facts else 0,
         kind="drive",
@@ -236,8 +245,10 @@ def _drive_view(row: Mapping[str, Any], latest: Mapping[str, str], counts: Mappi
         host=row["claimed_by_host"] or "",
         health=row["health"],
         held=printable(row["held"]),
-        run=latest.get(serial, ""),
-        runs=counts.get(serial, 0),
+        celsius=values.state.celsius if values else None,
+        warning_celsius=values.warning_celsius if values else None,
+        run=latest,
+        runs=len(runs),
     )
 
 

@@ -47,7 +47,7 @@ class _Collector:
         yield from self._run_states()
         yield from self._run_values()
         yield from self._queue_and_hosts()
-        yield self._free_space()
+        yield from self._controller()
 
     def _drives(self) -> Iterator[Metric]:
         info = InfoMetricFamily("snia_pts_drive", "A drive; its label is its serial number.", labels=["drive"])
@@ -67,10 +67,13 @@ class _Collector:
     def _run_states(self) -> Iterator[Metric]:
         info = InfoMetricFamily("snia_pts_run", "The run of a drive.", labels=["drive"])
         state = _gauge("snia_pts_run_state", "1 for the state of the run of a drive.", "drive", "state")
+        missed = _gauge("snia_pts_run_missed_limits", "1 for a finished run that missed limits, else 0.", "drive")
         for drive, run in self._runs:
             info.add_metric([drive], {"run": run.id, "test": run.test})
             state.add_metric([drive, run.state], 1)
-        yield from (info, state)
+            if run.state == "finished":
+                missed.add_metric([drive], run.missed_limits)
+        yield from (info, state, missed)
 
     def _run_values(self) -> Iterator[Metric]:
         progress = _gauge("snia_pts_run_progress_ratio", "Progress, relative to the longest possible run.", "drive")
@@ -116,11 +119,14 @@ class _Collector:
                 seen.add_metric([host.name], self._now.timestamp() - host.seconds_ago)
         yield from (queue, seen, build)
 
-    def _free_space(self) -> Metric:
+    def _controller(self) -> Iterator[Metric]:
         free = _gauge("snia_pts_folder_free_bytes", "The free space for the runs in the folder.")
         if self._snapshot.free_bytes is not None:
             free.add_metric([], self._snapshot.free_bytes)
-        return free
+        failures = CounterMetricFamily("snia_pts_ingest_failures", "Results that were received, but not stored.")
+        if self._snapshot.ingest_failures is not None:
+            failures.add_metric([], self._snapshot.ingest_failures)
+        yield from (free, failures)
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -52,7 +52,8 @@ class RunView:
     words.  ``drive`` is the description of the target, ``drive_id`` its serial number, or its name without one.
     ``updated`` is the time of the last entry of the journal.  ``detail`` explains the state, ``verdict`` is that of a
     run that ended.  ``virtual``: its times are those of a simulated drive.  ``stopping``: it was asked to stop.
-    ``live`` is None until the first step.
+    ``missed_limits``: it finished, and missed limits of the operator; False if that is not known.  ``live`` is None
+    until the first step.
     """
 
     id: str
@@ -68,6 +69,7 @@ class RunView:
     detail: str = ""
     verdict: str = ""
     steady: bool | None = None
+    missed_limits: bool = False
     virtual: bool = False
     stopping: bool = False
     live: LiveState | None = None
@@ -140,7 +142,7 @@ class DriveView:
 
     ``state`` is that of what is done with it now; ``health`` and ``held`` (the reason) are those of a lab.  ``run`` is
     the id of its run in progress, else of the last one; empty without any.  ``warning_celsius`` is the temperature at
-    which the drive warns (NVMe WCTEMP), for a drive of this host under test; None if it is not known.
+    which the drive warns (NVMe WCTEMP), for a drive under test; None if it is not known.
     """
 
     id: str
@@ -190,6 +192,8 @@ class Snapshot:
     """Everything at one time, in ISO 8601.
 
     ``runs`` are the newest first.  ``free_bytes`` is the free space for the runs in the folder; None if it is unknown.
+    ``ingest_failures`` is the number of results that the controller of a lab received but did not store; None without
+    a lab.
     """
 
     time: str
@@ -198,6 +202,7 @@ class Snapshot:
     queue: tuple[QueueEntry, ...] = ()
     hosts: tuple[HostView, ...] = ()
     free_bytes: int | None = None
+    ingest_failures: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,21 @@ ALERTS: Mapping[str, tuple[str, str, str]] = {
         "1h",
         "Drive {{ $labels.drive }} has been held for an hour.",
     ),
+    "SniaPtsLimitsMissed": (
+        "snia_pts_run_missed_limits == 1",
+        "0m",
+        "The run of drive {{ $labels.drive }} finished and missed limits.",
+    ),
+    "SniaPtsIngestFailing": (
+        "increase(snia_pts_ingest_failures_total[1h]) > 0",
+        "0m",
+        "Results were received but not stored; snia-pts lab collect says why, and lab logs RUN keeps that.",
+    ),
+    "SniaPtsCertificateExpiring": (
+        'probe_ssl_earliest_cert_expiry{job="snia-pts-certificate"} - time() < 14 * 86400',
+        "1h",
+        "The certificate of snia-pts serve expires in {{ $value | humanizeDuration }}.",
+    ),
     "SniaPtsQueueStuck": (
         'snia_pts_queue_jobs{state="queued"} > 0 unless on (drive) snia_pts_drive_state{state="running"}',
         "15m",

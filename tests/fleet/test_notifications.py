@@ -1,4 +1,4 @@
-"""Each end of a run of a lab is sent once to each channel; a failure loses nothing."""
+"""What happens to runs and drives of a lab is sent once to each channel; a failure loses nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.cli.notifications import webhook
 from snia_pts.cli.notifications.config import MailConfig
-from snia_pts.fleet.commands import _send_mail
-from snia_pts.fleet.notifications import RunEnd, notify
+from snia_pts.fleet.messages import _send_mail
+from snia_pts.fleet.notifications import LabEvent, notify
 from tests.fleet.labs import TestLab, until
 from tests.fleet.test_rights import run_of, with_hosts
 from tests.test_mail import Box, serving, text_of
@@ -106,6 +106,30 @@ def test_a_mail_says_that_the_drive_is_held(hosts: TestLab, tmp_path: Path) -> N
     ]
 
 
+def test_a_hold_and_a_hot_drive_are_messages(hosts: TestLab, tmp_path: Path) -> None:
+    """The message of a hold names the drive and the reason, that of a hot drive also its run."""
+    run_id = report(hosts, "A", "running")
+    with hosts.as_agent("h1") as connection:
+        connection.execute("SELECT lab_report_live(%s, '{}', 'It has 80 °C; it warns at 80 °C.')", (run_id,))
+    with hosts.open() as opened:
+        opened.hold("B", "the cable is replaced")
+    with receiving() as receiver, serving(Box()) as box:
+        mail = ("--mail-to", "lab@example.org", "--mail-server", f"127.0.0.1:{box.port}")
+        for _ in range(2):
+            assert collect(hosts, tmp_path, *mail, "--webhook", receiver.url) == 0
+    hot, hold = receiver.messages
+    assert (hot["event"], hot["run_id"], hot["error"]) == ("hot", str(run_id), "")
+    assert (hot["drive"]["serial"], hot["detail"]) == ("A", "It has 80 °C; it warns at 80 °C.")
+    assert (hold["event"], hold["run_id"], hold["host"]) == ("hold", "", "h2")
+    assert hold["drive"] == {"model": "M", "serial": "B", "held": "the cable is replaced"}
+    assert hold["detail"] == "the cable is replaced"
+    assert [mail["Subject"] for mail in box.mails] == [
+        "snia-pts: iops of M, serial A: DRIVE HOT",
+        "snia-pts: drive M, serial B: DRIVE HELD",
+    ]
+    assert "the cable is replaced" in text_of(box.mails[1])
+
+
 def test_the_subject_of_a_mail_has_the_outcome(hosts: TestLab) -> None:
     """The verdict alone says that the run finished and met its limits."""
     outcomes = {
@@ -135,7 +159,7 @@ def test_a_message_that_fails_is_sent_by_the_next_call(
             assert len(receiver.requests) == requests
     assert [message["run_id"] for message in receiver.messages] == [str(run) for run in (runs[0], *runs)]
     assert len(box.mails) == 2
-    said = "snia-pts: The message about a run was not sent (webhook): it answered 400. The next call sends it again.\n"
+    said = "snia-pts: A message was not sent (webhook): it answered 400. The next call sends it again.\n"
     assert capsys.readouterr().err.count(said) == 1
 
 
@@ -143,14 +167,14 @@ def test_an_old_end_is_not_sent(hosts: TestLab) -> None:
     """The first call sends the ends of a day, not the history of the lab."""
     old, recent = (report(hosts, serial, "running", "stopped") for serial in "AB")
     hosts.query("UPDATE lab_event SET at = at - interval '25 hours' WHERE run_id = %s", old)
-    sent = list[RunEnd]()
+    sent = list[LabEvent]()
 
-    def send(end: RunEnd) -> str:
-        sent.append(end)
+    def send(event: LabEvent) -> str:
+        sent.append(event)
         return ""
 
     assert list(notify(controller(hosts), {"webhook": send})) == []
-    assert [(end.run_id, end.state) for end in sent] == [(recent, "stopped")]
+    assert [(event.run and event.run.run_id, event.kind) for event in sent] == [(recent, "stopped")]
 
 
 @pytest.mark.parametrize(("reason", "senders"), [("", ["first"]), ("no answer", ["first", "second"])])
@@ -160,13 +184,13 @@ def test_two_processes_send_a_message_once(hosts: TestLab, reason: str, senders:
     waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     used = list[str]()
 
-    def send_second(_end: RunEnd) -> str:
+    def send_second(_event: LabEvent) -> str:
         used.append("second")
         return ""
 
     second = Thread(target=lambda: list(notify(controller(hosts), {"webhook": send_second})))
 
-    def send_first(_end: RunEnd) -> str:
+    def send_first(_event: LabEvent) -> str:
         used.append("first")
         second.start()
         until(lambda: hosts.query(waiting), "the second process waits")

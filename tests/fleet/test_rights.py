@@ -166,6 +166,24 @@ def test_the_database_takes_four_mebibytes_of_output(two_hosts: TestLab) -> None
     assert two_hosts.query("SELECT sum(length(content)) FROM lab_output") == [(4 << 20,)]
 
 
+def test_an_agent_reports_live_values_only_of_its_runs_in_progress(two_hosts: TestLab) -> None:
+    """They are small, those of a run that waits or has ended are ignored, and a hot drive is one event."""
+    own, other = run_of(two_hosts, "A"), run_of(two_hosts, "B")
+    live, values = b"SELECT lab_report_live(%s, %s, %s)", "SELECT live FROM lab_run WHERE run_id = %s"
+    with two_hosts.as_agent("h1") as connection:
+        with pytest.raises(errors.InsufficientPrivilege, match=f"{other} is not a run of host h1"):
+            connection.execute(live, (other, "{}", ""))
+        with pytest.raises(errors.CheckViolation, match="more than 64 KiB"):
+            connection.execute(live, (own, json.dumps("x" * 65_536), ""))
+        connection.execute(live, (own, '{"a": 1}', "hot"))
+        assert two_hosts.query(values, own) == [(None,)]
+        connection.execute("SELECT lab_report(%s, 'running', NULL, '', '', '/f')", (own,))
+        for number in (1, 2):
+            connection.execute(live, (own, json.dumps({"a": number}), "hot"))
+    assert two_hosts.query(values, own) == [({"a": 2},)]
+    assert two_hosts.query("SELECT message FROM lab_event WHERE run_id = %s AND kind = 'hot'", own) == [("hot",)]
+
+
 def test_an_agent_cannot_take_the_drive_of_another_host(two_hosts: TestLab) -> None:
     """The claim stays with the first host, with an event; it moves once that host no longer has the drive."""
     owner = "SELECT claimed_by_host FROM lab_drive WHERE serial = 'C'"

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from ...errors import Interrupted, SniaPtsError, UsageError, stop_error
 from ...files import read_private
-from ...lab.observation.telemetry import warning_celsius
+from ...lab.observation.telemetry import is_hot, warning_celsius
 from ...model.measurement import Measurement, Sample
 from ...runner.events import Event, FolderCreated, OnEvent, OutcomeRecorded, TestFinished
 from ...text import json_values, printable
@@ -41,8 +41,6 @@ _TOTAL_SECONDS, _TIMEOUT_SECONDS = 30.0, 10.0
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
 _MIN_SECRET_BYTES, _MAX_SECRET_BYTES = 16, 1024
 _MAX_REASON_LENGTH = 200
-#: A drive is hot from this many degrees below its warning temperature on.
-_HOT_MARGIN_CELSIUS = 3.0
 #: Answers after which another attempt may succeed.
 _RETRIED = (408, 425, 429)
 _SERVER_ERROR = 500
@@ -165,7 +163,7 @@ class _Messages:
         if self._sent_hot or self._warning_celsius is None or not isinstance(outcome, Measurement | Sample):
             return
         celsius = outcome.telemetry.celsius if outcome.telemetry else None
-        if celsius is not None and celsius >= self._warning_celsius - _HOT_MARGIN_CELSIUS:
+        if celsius is not None and is_hot(celsius, self._warning_celsius):
             self._sent_hot = True
             body = self._body("hot", celsius=celsius, warning_celsius=self._warning_celsius)
             self._thread = Thread(target=partial(_send_or_say, self._config, body), daemon=True)

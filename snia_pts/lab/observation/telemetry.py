@@ -41,6 +41,8 @@ _CPU_COLUMNS, _IDLE, _IOWAIT, _STEAL = 8, 3, 4, 7
 #: The interval of temperature readings.  A reading costs an NVMe drive an admin command; a SATA drive first completes
 #: all queued I/Os.
 _TEMPERATURE_SECONDS = {"nvme": 10.0, "drivetemp": 60.0}
+#: A drive is hot from this many degrees below its warning temperature on.
+_HOT_MARGIN_CELSIUS = 3.0
 _MIN_CELSIUS, _MAX_CELSIUS = -100.0, 300.0
 _PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ERRORS = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
@@ -377,6 +379,11 @@ def warning_celsius(device: str, root: Path = ROOT) -> float | None:
     _, sensor = _sensor((root / "sys/class/block" / Path(os.path.realpath(device)).name).resolve())
     maximum = _single_number(attribute(sensor.with_name("temp1_max")).encode()) if sensor else None
     return maximum / 1000 if maximum and maximum > 0 else None
+
+
+def is_hot(celsius: float, warning: float) -> bool:
+    """Return whether a drive is hot: it warns soon, or warns already."""
+    return celsius >= warning - _HOT_MARGIN_CELSIUS
 
 
 def _error_count_files(block: Path) -> tuple[Path, ...]:

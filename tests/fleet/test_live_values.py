@@ -1,0 +1,97 @@
+"""The pages of a lab show runs in progress: the agent reports their live values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.errors import RecordError
+from snia_pts.fleet import live_values
+from snia_pts.fleet.live_values import LiveReader, LiveValues, live_values_json, parse_live_values
+from snia_pts.web.folder_source import FolderSource
+from snia_pts.web.lab_source import LabSource
+from tests.fleet.labs import LONG, TestLab, request, until
+from tests.samples import store_run
+from tests.test_metrics import LIVE
+
+VALUES = LiveValues(
+    title="IOPS test", updated="2026-11-28T12:00:00+00:00", virtual=False, warning_celsius=84.0, state=LIVE
+)
+
+
+def test_values_are_read_as_they_were_written() -> None:
+    """Characters that cannot be printed are replaced; anything else than live values is none."""
+    document = json.loads(live_values_json(replace(VALUES, title="\x1b[31m")))
+    parsed = parse_live_values(document)
+    assert parsed is not None
+    assert "\x1b" not in parsed.title
+    assert parsed.state == replace(LIVE, variables=parsed.state.variables)
+    assert parsed.state.variables[0].values == LIVE.variables[0].values
+    invalid: tuple[object, ...] = (None, {}, [], "x", {**document, "state": {**document["state"], "iops": "many"}})
+    assert {parse_live_values(value) for value in invalid} == {None}
+
+
+@pytest.mark.parametrize(("celsius", "warning", "heat"), [(80.9, 84.0, ""), (None, 84.0, ""), (99.0, None, "")])
+def test_a_drive_is_not_hot(celsius: float | None, warning: float | None, heat: str) -> None:
+    """It has at least 3 degrees left, or one of the temperatures is not known."""
+    assert replace(VALUES, state=replace(LIVE, celsius=celsius), warning_celsius=warning).heat == heat
+
+
+def test_a_drive_is_hot() -> None:
+    """From 3 degrees below its warning temperature on."""
+    assert replace(VALUES, state=replace(LIVE, celsius=81.0)).heat == "It has 81 °C; it warns at 84 °C."
+
+
+def test_a_reader_returns_new_values_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the last test of the folder; a folder without a journal has none yet."""
+    monkeypatch.setattr(live_values, "_PAUSE_SECONDS", 0.0)
+    assert LiveReader(tmp_path / "none").read() is None
+    store_run(tmp_path / "run")
+    reader = LiveReader(tmp_path / "run")
+    values = reader.read()
+    assert values is not None
+    assert values.title
+    assert values.state.variables
+    assert reader.read() is None
+    (tmp_path / "run" / "journal.jsonl").write_text("nonsense\n")
+    with pytest.raises(RecordError):
+        LiveReader(tmp_path / "run").read()
+
+
+def test_only_the_last_rounds_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the values of a test with many rounds are small."""
+    monkeypatch.setattr(live_values, "_MAX_ROUNDS", 2)
+    store_run(tmp_path / "run")
+    values = LiveReader(tmp_path / "run").read()
+    assert values is not None
+    assert {len(variable.rounds) for variable in values.state.variables} == {2}
+    assert {len(variable.values) for variable in values.state.variables} == {2}
+
+
+@pytest.mark.long
+def test_a_run_in_progress_is_live_in_the_lab(lab: TestLab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Page, metrics and command show its round and the drive's temperature; a run that has ended has no live values."""
+    lab.add("h1", "A").start()
+    until(lambda: lab.query("SELECT 1 FROM lab_drive"), "the agent reports its drive")
+    run = request("A", LONG)
+    lab.submit(run)
+    source = LabSource(lab.url, FolderSource(tmp_path))
+
+    def live_view() -> Any:
+        view = source.snapshot().runs[0]
+        return view if view.live else None
+
+    view = until(live_view, "the run is live")
+    assert (view.state, view.virtual) == ("running", True)
+    assert view.live.position
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SNIA_PTS_LAB", lab.url)
+        assert main(["lab", "runs"]) == 0
+    lab.until_state(run.run_id, "finished")
+    assert source.snapshot().runs[0].live is None
+    assert "running" in capsys.readouterr().out
