@@ -6,6 +6,7 @@ JSON on a Unix socket.  The service has no network.  It decides by root's config
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from contextlib import suppress
@@ -31,6 +32,7 @@ _ANSWER_SECONDS = 120.0
 #: The run of a call that concerns none.
 _NO_RUN = UUID(int=0)
 _REPEATS, _REPEAT_SECONDS = 10, 1.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +191,12 @@ class _Handler(StreamRequestHandler):
     timeout = _ANSWER_SECONDS
 
     def handle(self) -> None:
-        line = self.rfile.readline(_MAX_BYTES)
-        if line.endswith(b"\n"):
-            self.wfile.write(_adapter(Answer).dump_json(self.server.answer(line)) + b"\n")
+        try:
+            line = self.rfile.readline(_MAX_BYTES)
+            if line.endswith(b"\n"):
+                self.wfile.write(_adapter(Answer).dump_json(self.server.answer(line)) + b"\n")
+        except (ConnectionError, TimeoutError) as error:
+            _log.info("an agent ended its call: %s", error)  # a killed agent asks again when it is back
 
 
 @cache

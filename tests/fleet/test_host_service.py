@@ -124,6 +124,27 @@ def test_an_invalid_call_is_answered_with_an_error(host: HostRuns, tmp_path: Pat
     assert not (tmp_path / "runs").exists()
 
 
+def test_an_agent_that_is_killed_during_a_call_leaves_no_traceback(
+    host: HostRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The service answers the next call."""
+    called, gone = threading.Event(), threading.Event()
+
+    def state(_run_id: uuid.UUID) -> None:
+        called.set()
+        gone.wait(60)
+
+    monkeypatch.setattr(host, "state", state)
+    with serving(host, tmp_path / "socket") as path:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.sendall(b'{"method": "state", "run_id": "6a1e2a3c-1111-4222-8333-444455556666"}\n')
+            assert called.wait(60)
+        gone.set()
+        assert RemoteRuns(path).state(uuid.uuid4()) is None
+    assert capfd.readouterr().err == ""
+
+
 def test_a_call_is_repeated_while_the_service_starts_again(
     host: HostRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
