@@ -1,20 +1,27 @@
 """CPU time and size of the pages and the metrics of ``snia-pts serve`` for many drives under test.
 
-``python bench/serve.py [--drives 2000] [--times 5]`` shows a lab that has a run in progress on each drive, all of which
-change with each snapshot, and prints the median CPU time of a request.
+``python bench/serve.py [--drives 2000] [--times 5] [--viewers 100]`` shows a lab that has a run in progress on each
+drive.  It prints the median CPU time of a request, and the share of a core and the memory that viewers take: each keeps
+the page of the drives or that of a run open, while each run has a new point every minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import resource
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
+from multiprocessing import Process
 from pathlib import Path
 from statistics import median
+from threading import Thread
 
+import uvicorn
 from starlette.testclient import TestClient
 
 from snia_pts.runner.live import Determination, LiveState, TrackedVariable
@@ -22,6 +29,9 @@ from snia_pts.web.application import make_application
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.model import DriveView, RunView, Snapshot
 
+#: The snapshots in a minute.
+_SNAPSHOTS = 120
+_WARM_UP_SECONDS, _SECONDS = 5.0, 30.0
 _WINDOW = Determination(
     first_round=2,
     last_round=6,
@@ -37,7 +47,7 @@ _WINDOW = Determination(
 
 
 class _Lab(FolderSource):
-    """A source whose snapshots have a run in progress on each drive, with other values each time."""
+    """A source whose snapshots have a run in progress on each drive, a part of them with other values each time."""
 
     has_lab = True
 
@@ -107,12 +117,16 @@ class _Lab(FolderSource):
         self._live = live
 
     def snapshot(self) -> Snapshot:
-        """Return the next snapshot."""
-        live = replace(self._live, iops=2e5 + next(self._points), celsius=48.0 + next(self._points) % 9)
+        """Return the next snapshot: the feed reads one every half second, and a point takes a minute."""
+        number = next(self._points)
+        live = replace(self._live, iops=2e5 + number, celsius=48.0 + number % 9)
+        for index in range(number % _SNAPSHOTS, len(self._tested_drives), _SNAPSHOTS):
+            self._runs_in_progress[index] = replace(self._runs_in_progress[index], live=live)
+            self._tested_drives[index] = replace(self._tested_drives[index], celsius=live.celsius)
         return Snapshot(
             time=datetime.now().astimezone().isoformat(timespec="milliseconds"),
-            runs=tuple(replace(run, live=live) for run in self._runs_in_progress),
-            drives=tuple(replace(drive, celsius=live.celsius) for drive in self._tested_drives),
+            runs=tuple(self._runs_in_progress),
+            drives=tuple(self._tested_drives),
         )
 
 
@@ -126,11 +140,52 @@ def cpu_ms(action: Callable[[], object], times: int) -> float:
     return median(spent)
 
 
+async def _view(port: int, address: str) -> None:
+    """Read the events of an address without end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    while await reader.read(1 << 20):
+        pass
+    raise ConnectionError(f"the server ended the events of {address}")
+
+
+def _views(port: int, viewers: int) -> None:
+    """Be the viewers: one half has the page of the drives open, the other half each a run."""
+    addresses = ("/events?kind=drives" if number % 2 else f"/runs/r{number}/events" for number in range(viewers))
+
+    async def view_all() -> None:
+        await asyncio.gather(*(_view(port, address) for address in addresses))
+
+    asyncio.run(view_all())
+
+
+def measure_viewers(source: _Lab, viewers: int) -> tuple[float, float]:
+    """Return the share of a core that viewers take, and the peak memory of the process in MiB."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(make_application(source), log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        readers = Process(target=_views, args=(listener.getsockname()[1], viewers))
+        readers.start()
+        time.sleep(_WARM_UP_SECONDS)
+        began, spent = time.monotonic(), time.process_time()
+        time.sleep(_SECONDS)
+        share = (time.process_time() - spent) / (time.monotonic() - began)
+        if not readers.is_alive():
+            raise SystemExit("the viewers ended early")
+        readers.terminate()
+        server.should_exit = server.force_exit = True
+        thread.join()
+    return share, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main() -> None:
-    """Measure each address."""
+    """Measure each address, and the viewers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--drives", type=int, default=2000)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--viewers", type=int, default=100)
     arguments = parser.parse_args()
     source = _Lab(arguments.drives)
     print(f"snapshot: {cpu_ms(source.snapshot, arguments.times):.0f} ms")
@@ -139,6 +194,8 @@ def main() -> None:
             size = len(client.get(address).content)
             spent = cpu_ms(lambda address=address: client.get(address), arguments.times)  # type: ignore[misc]
             print(f"{address}: {spent:.0f} ms, {size / 1024:.0f} KiB")
+    share, mebibytes = measure_viewers(source, arguments.viewers)
+    print(f"{arguments.viewers} viewers: {share:.1%} of a core, {mebibytes:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -170,18 +170,19 @@ class Lab:
         return drives, {row["name"]: SideBySide(row["side_by_side"], row["side_by_side_reason"]) for row in hosts}
 
     def runs(self, *, unfinished: bool = False) -> list[dict[str, Any]]:
-        """Return all runs in order of submission, or the ``unfinished`` ones; ``live`` is that of a run in progress."""
+        """Return all runs in order of submission, or the ``unfinished`` ones without their ``live`` values."""
         run = RUN.c
         which: ColumnElement[bool] = run.state.in_(UNFINISHED) if unfinished else true()
-        columns = [
+        columns: list[ColumnElement[Any]] = [
             *(REQUEST.c[name] for name in ("run_id", "host", "serial", "test", "priority", "campaign", "submitter")),
             DRIVE.c.model,
             *(run[name] for name in ("state", "exit_code", "verdict", "message", "folder", "stop", "resume")),
             REQUEST.c.submitted,
             run.started,
             run.ended,
-            case((run.state == "running", run.live)).label("live"),
         ]
+        if not unfinished:
+            columns.append(case((run.state == "running", run.live)).label("live"))
         query = select(*columns).join_from(REQUEST, RUN).join(DRIVE, DRIVE.c.serial == REQUEST.c.serial)
         return self._rows(query.where(which).order_by(REQUEST.c.submitted, REQUEST.c.run_id))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,8 +13,9 @@ from .model import Snapshot
 from .snapshots import Snapshots
 
 _LOGGER = logging.getLogger(__name__)
-#: How often a snapshot is read while there are viewers.
-_PERIOD_SECONDS = 0.5
+#: The pause between two snapshots while there are viewers, and how many times longer than the reading it is at least.
+_PAUSE_SECONDS = 0.5
+_PAUSE_FACTOR = 4
 #: A viewer that has not taken so many events is disconnected; a browser connects again, and gets the present state.
 _MAX_WAITING = 8
 #: A comment after so long without an event, so that a lost connection is noticed.
@@ -83,13 +85,16 @@ class Feed:
         If the source fails, all viewers are disconnected: a browser connects again until it is back.
         """
         try:
+            seconds = 0.0
             while self._viewers:
-                await asyncio.sleep(_PERIOD_SECONDS)
+                await asyncio.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * seconds))
+                began = time.monotonic()
                 for topic in self._topics.keys() - {viewer.topic for viewer in self._viewers}:
                     del self._topics[topic], self._shown[topic]
                 rows_by_topic = await asyncio.to_thread(self._read_rows, dict(self._topics))
                 for topic, rows in rows_by_topic.items():
                     self._send_rows(topic, rows)
+                seconds = time.monotonic() - began
         except SniaPtsError as error:
             _LOGGER.warning("%s", error)
         finally:

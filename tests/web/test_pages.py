@@ -506,7 +506,7 @@ def one_row(snapshot: Snapshot) -> dict[str, str]:
 
 def test_all_viewers_share_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each viewer gets the present rows first and then each change; no snapshot is read without viewers."""
-    monkeypatch.setattr(feed_module, "_PERIOD_SECONDS", 0)
+    monkeypatch.setattr(feed_module, "_PAUSE_SECONDS", 0)
     source = _Counting()
     feed = Feed(Snapshots(source))  # type: ignore[arg-type]
 
@@ -576,7 +576,7 @@ def test_a_list_is_shown_by_pages() -> None:
 
 def test_a_slow_viewer_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that takes no events does not fill the memory; its stream ends after those that waited."""
-    monkeypatch.setattr(feed_module, "_PERIOD_SECONDS", 0)
+    monkeypatch.setattr(feed_module, "_PAUSE_SECONDS", 0)
     feed = Feed(Snapshots(_Counting()))  # type: ignore[arg-type]
 
     async def view() -> int:
