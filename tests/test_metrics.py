@@ -68,6 +68,8 @@ SNAPSHOT = Snapshot(
             model="X1",
             capacity_bytes=10**12,
             kind="drive",
+            firmware="F1",
+            bus="PCIe",
             state="running",
             host="h1",
             celsius=48.0,
@@ -93,7 +95,7 @@ def test_each_value_of_a_snapshot_is_a_metric() -> None:
     """Names, labels and values; hostile texts in labels are escaped."""
     found = samples(exposition(SNAPSHOT))
     expected = {
-        ("snia_pts_drive_info", "S1", "X1", "h1", "drive"): 1.0,
+        ("snia_pts_drive_info", "S1", "X1", "F1", "h1", "PCIe", "drive"): 1.0,
         ("snia_pts_drive_temperature_celsius", "S1"): 48.0,
         ("snia_pts_drive_warning_temperature_celsius", "S1"): 84.0,
         ("snia_pts_folder_free_bytes",): 5e9,

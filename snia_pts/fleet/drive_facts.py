@@ -18,21 +18,26 @@ from ..lab.simulated.preset import read_preset, simulated_dut
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED
 from ..spec.toml_file import validate
+from ..text import printable
 from .configuration import AgentConfiguration
 
-_MAX_BYTES, _MAX_SECTOR_BYTES = 1 << 62, 1 << 20
+_MAX_BYTES, _MAX_SECTOR_BYTES, _MAX_TEXT = 1 << 62, 1 << 20, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriveFacts:
-    """The facts of a drive that determine the time of a test and what it writes; ``speed`` is that of its link."""
+    """The facts of a drive: those that determine the time of a test and what it writes, and its firmware.
+
+    ``speed`` is that of its link.
+    """
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
     capacity_bytes: Annotated[int, Ge(1), Le(_MAX_BYTES)]
     logical_sector_bytes: Annotated[int, Ge(1), Le(_MAX_SECTOR_BYTES)]
     rotational: bool | None
-    bus: Annotated[str, MaxLen(40), Predicate(str.isprintable)]
+    bus: Annotated[str, MaxLen(_MAX_TEXT), Predicate(str.isprintable)]
     speed: AssumedSpeed
+    firmware: Annotated[str, MaxLen(_MAX_TEXT), Predicate(str.isprintable)] = ""
 
     def dut(self, model: str, serial: str) -> Dut:
         """Return the drive as the estimator takes it."""
@@ -41,7 +46,7 @@ class DriveFacts:
             kind="drive",
             model=model,
             serial=serial,
-            firmware="",
+            firmware=self.firmware,
             bus=self.bus,
             capacity_bytes=self.capacity_bytes,
             logical_sector_bytes=self.logical_sector_bytes,
@@ -60,6 +65,7 @@ def facts_of(dut: Dut, speed: AssumedSpeed | None = None) -> DriveFacts:
         rotational=dut.rotational,
         bus=dut.bus,
         speed=speed or assumed_speed(dut),
+        firmware=printable(dut.firmware)[:_MAX_TEXT],
     )
 
 

@@ -284,6 +284,8 @@ class FolderSource:
                     model=printable(dut.model),
                     capacity_bytes=dut.capacity_bytes,
                     kind=dut.kind,
+                    firmware=printable(dut.firmware),
+                    bus=printable(dut.bus),
                     state="running" if is_tested else "idle",
                     celsius=latest.live.celsius if latest.live else None,
                     warning_celsius=warning_celsius(dut.path) if is_tested and is_drive else None,

@@ -241,6 +241,8 @@ def _drive_view(row: Mapping[str, Any], runs: Sequence[RunView], live: Mapping[s
         model=printable(row["model"]),
         capacity_bytes=facts.capacity_bytes if facts else 0,
         kind="drive",
+        firmware=facts.firmware if facts else "",
+        bus=facts.bus if facts else "",
         state=row["state"],
         host=row["claimed_by_host"] or "",
         health=row["health"],

@@ -56,7 +56,8 @@ class _Collector:
         text = "The temperature at which a drive warns (WCTEMP)."
         warning = _gauge("snia_pts_drive_warning_temperature_celsius", text, "drive")
         for drive in self._snapshot.drives:
-            info.add_metric([drive.id], {"model": drive.model, "host": drive.host, "kind": drive.kind})
+            texts = {name: getattr(drive, name) for name in ("model", "firmware", "host", "bus", "kind")}
+            info.add_metric([drive.id], texts)
             state.add_metric([drive.id, drive.state], 1)
             if drive.celsius is not None and drive.state == "running":
                 celsius.add_metric([drive.id], drive.celsius)

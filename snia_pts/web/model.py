@@ -150,6 +150,8 @@ class DriveView:
     capacity_bytes: int
     kind: str
     state: DriveState
+    firmware: str = ""
+    bus: str = ""
     host: str = ""
     health: str = ""
     held: str = ""

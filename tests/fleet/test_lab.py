@@ -79,7 +79,7 @@ def test_init_may_be_repeated(lab: TestLab, terminal: Terminal) -> None:
     """A second one changes nothing."""
     before = lab.query("SELECT version_num FROM lab_version")
     assert "is ready" in terminal("init")[1]
-    assert lab.query("SELECT version_num FROM lab_version") == before == [("0005",)]
+    assert lab.query("SELECT version_num FROM lab_version") == before == [("0006",)]
 
 
 def test_a_database_without_tables_is_named(lab: TestLab, capsys: pytest.CaptureFixture[str]) -> None:
