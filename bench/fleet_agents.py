@@ -111,7 +111,7 @@ async def _measure(count: int, idle_seconds: float) -> None:
             await asyncio.gather(*serving)
     fetched = {run_id: at for agent in agents for run_id, at in agent.fetched.items()}
     delays = [1000 * max(0.0, at - submitted[run_id]) for run_id, at in fetched.items()]
-    p99 = quantiles(delays, n=100)[98]
+    p99 = quantiles(delays, n=100, method="inclusive")[98]
     print(
         f"{count:7}{memory / 2**20:9.0f}{idle_percent:12.2f}{median(delays):11.0f}{p99:8.0f}{max(delays):9.0f}"
         f"{count - len(fetched):6}",

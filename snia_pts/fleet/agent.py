@@ -149,9 +149,13 @@ class Agent:
             await asyncio.sleep(_HEARTBEAT_SECONDS)
 
     async def _results(self) -> None:
-        """Send the results of runs that have ended, until the controller has received them."""
+        """Send the results of runs that have ended, until the controller has received them.
+
+        The sender opens a connection of its own only if there are any.
+        """
         while True:
-            await asyncio.to_thread(self._sender.send_all, self._stopping.is_set)
+            if await self._query("SELECT lab_unreceived()"):
+                await asyncio.to_thread(self._sender.send_all, self._stopping.is_set)
             await asyncio.sleep(_RESULTS_SECONDS)
 
     async def _refresh(self) -> None:
