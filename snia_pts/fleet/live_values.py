@@ -15,30 +15,37 @@ from ..lab.observation.telemetry import is_hot, warning_celsius
 from ..record.folder import RunFolder
 from ..record.replay import read_journal_state
 from ..record.suite import SuiteFolder
-from ..results.result import RunFacts
+from ..results.result import RunFacts, RunWarning
 from ..runner.live import LiveRun, LiveState
+from ..spec import Deviation
 from ..text import printable
 
 #: The values are read this often at most.
 _PAUSE_SECONDS = 5.0
 #: Of each tracked variable only the last rounds are reported.
 _MAX_ROUNDS = 100
+#: The database refuses 64 KiB, with spaces that this JSON does not have.
+_MAX_BYTES = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveValues:
     """The values of a run in progress; those of a suite are of its test in progress.
 
-    ``title`` is the test's name in words, ``updated`` the time of the last entry of the journal in ISO 8601.
-    ``virtual``: the times are those of a simulated drive.  ``warning_celsius`` is the temperature at which the drive
-    warns (NVMe WCTEMP); None if it is unknown.
+    ``title`` is the test's name in words.  ``started`` and ``updated`` are the times of its start and of the last entry
+    of its journal, in ISO 8601; ``virtual``: those of the test are those of a simulated drive.  ``warning_celsius`` is
+    the temperature at which the drive warns (NVMe WCTEMP); None if it is unknown.  ``deviations`` and ``warnings`` are
+    those that were known at the start.
     """
 
     title: str
+    started: str
     updated: str
     virtual: bool
     warning_celsius: float | None
     state: LiveState
+    deviations: tuple[Deviation, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
 
     @property
     def heat(self) -> str:
@@ -53,8 +60,11 @@ _ADAPTER: TypeAdapter[LiveValues] = TypeAdapter(LiveValues)
 
 
 def live_values_json(values: LiveValues) -> str:
-    """Return the JSON document of live values."""
-    return _ADAPTER.dump_json(values).decode()
+    """Return the JSON document of live values, without the tracked variables if it would be too large with them."""
+    document = _ADAPTER.dump_json(values)
+    if len(document) > _MAX_BYTES:
+        document = _ADAPTER.dump_json(replace(values, state=replace(values.state, variables=())))
+    return document.decode()
 
 
 def parse_live_values(document: object) -> LiveValues | None:
@@ -109,8 +119,11 @@ def _live_values(folder: RunFolder, facts: RunFacts, state: LiveState) -> LiveVa
     is_drive = facts.dut.kind not in ("simulated", "file", "imported")
     return LiveValues(
         title=facts.spec.title,
+        started=facts.started,
         updated=datetime.fromtimestamp(modified_ns / 1e9).astimezone().isoformat(timespec="milliseconds"),
         virtual=facts.dut.simulated,
         warning_celsius=warning_celsius(facts.dut.path) if is_drive else None,
         state=replace(state, variables=tuple(variables)),
+        deviations=facts.deviations,
+        warnings=facts.warnings,
     )

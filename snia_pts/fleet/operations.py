@@ -34,6 +34,7 @@ UNFINISHED = ("queued", "running")
 RESUMABLE = ("stopped", "failed", "lost", "refused")
 #: The seconds after which a host that did not call is not reachable; an agent calls every 5 seconds.
 SILENT_SECONDS = 30
+_LAST_PIECES = 40
 _AGENT_PREFIX = "agent_"
 #: As the first migration checks it.
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
@@ -325,6 +326,13 @@ class Lab:
             yield sorted(entries, key=lambda entry: entry.at)
             if has_ended:
                 return
+
+    def last_output(self, run_id: UUID) -> str:
+        """Return the end of what the processes of a run printed; each piece has at least a line, or 64 KiB."""
+        query = (
+            select(OUTPUT.c.content).where(OUTPUT.c.run_id == run_id).order_by(OUTPUT.c.id.desc()).limit(_LAST_PIECES)
+        )
+        return b"".join(row["content"] for row in reversed(self._rows(query))).decode("utf-8", "replace")
 
     def hold(self, serial: str, reason: str) -> None:
         """Start nothing new on a drive until it is released."""

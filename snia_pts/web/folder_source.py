@@ -71,7 +71,9 @@ _SEARCH_SECONDS = 2.0
 _DEPTH = 3
 _TARGET_HINT = "Name a simulated drive, such as sim:enterprise-nvme, or a file in the folder, without its path."
 _NO_LAB_HINT = "Only a lab can hold (reserve) drives: snia-pts lab --help."
-_LOG_LINES, _LOG_BYTES = 40, 64 * 1024
+#: The number of the last lines of a log that are shown.
+LOG_LINES = 40
+_LOG_BYTES = 64 * 1024
 _REPORT_SUFFIXES = (".pdf", ".html", ".rst", ".xlsx", ".csv", ".json", ".png", ".svg")
 
 
@@ -179,8 +181,8 @@ class FolderSource:
             open_ended=longest.open_ended > 0,
             virtual=estimate.dut.simulated,
             command=printable(shlex.join(options.command())),
-            deviations=_deviations(estimate.deviations),
-            warnings=_warnings(estimate.warnings),
+            deviations=deviation_views(estimate.deviations),
+            warnings=warning_views(estimate.warnings),
         )
 
     def submit(self, request: Request) -> str:
@@ -343,7 +345,7 @@ class _FolderRun:
 
     def _unreadable(self, error: RecordError) -> RunView:
         detail = printable(f"{error} {error.full_hint}".strip())
-        return RunView(id=self._id, folder=self.shown_path, state="unreadable", detail=detail)
+        return RunView(id=self._id, folder=self.shown_path, state="unreadable", detail=detail, deviations_known=False)
 
     @property
     def shown_path(self) -> str:
@@ -358,7 +360,11 @@ class _FolderRun:
                 "it waits for a confirmation, or prepares the drive" if starting else "it ended before its first step"
             )
             return RunView(
-                id=self._id, folder=self.shown_path, state="starting" if starting else "not started", detail=detail
+                id=self._id,
+                folder=self.shown_path,
+                state="starting" if starting else "not started",
+                detail=detail,
+                deviations_known=False,
             )
         state = read_journal_state(folder)
         if self._cached_view is not None and self._cached_view[0] == state:
@@ -417,8 +423,8 @@ class _FolderRun:
             virtual=facts.dut.simulated,
             stopping=state == "running" and self.folder.stop_requested,
             live=live,
-            deviations=_deviations(facts.deviations),
-            warnings=_warnings(facts.warnings),
+            deviations=deviation_views(facts.deviations),
+            warnings=warning_views(facts.warnings),
         )
 
     def detail(self) -> RunDetail:
@@ -438,8 +444,8 @@ class _FolderRun:
                 live=live.state,
                 verdict=printable(result.verdict) if ended else "",
                 steady=result.steady if ended else None,
-                deviations=_deviations(result.deviations),
-                warnings=_warnings(run_warnings(result)),
+                deviations=deviation_views(result.deviations),
+                warnings=warning_views(run_warnings(result)),
             ),
             series=live.series,
             log=self._log(),
@@ -481,7 +487,7 @@ class _FolderRun:
                 lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines()
         except OSError:
             return ()
-        return tuple(map(printable, lines[-_LOG_LINES:]))
+        return tuple(map(printable, lines[-LOG_LINES:]))
 
     def _files(self) -> Iterator[FileView]:
         """Yield the regular files of the folder and of its subfolders, except evidence, in order of their names."""
@@ -525,7 +531,8 @@ def _kind(name: str) -> FileKind:
     return kinds.get(name, "report" if name.endswith(_REPORT_SUFFIXES) else "other")
 
 
-def _deviations(deviations: Sequence[Deviation]) -> tuple[DeviationView, ...]:
+def deviation_views(deviations: Sequence[Deviation]) -> tuple[DeviationView, ...]:
+    """Return the views of deviations."""
     return tuple(
         DeviationView(
             what=printable(deviation.what),
@@ -537,7 +544,8 @@ def _deviations(deviations: Sequence[Deviation]) -> tuple[DeviationView, ...]:
     )
 
 
-def _warnings(warnings: Sequence[RunWarning]) -> tuple[WarningView, ...]:
+def warning_views(warnings: Sequence[RunWarning]) -> tuple[WarningView, ...]:
+    """Return the views of warnings."""
     return tuple(WarningView(what=printable(item.what), detail=printable(item.detail)) for item in warnings)
 
 

@@ -16,7 +16,7 @@ from ..fleet.live_values import LiveValues, parse_live_values
 from ..fleet.operations import RESUMABLE, UNFINISHED, Lab
 from ..fleet.request import RequestOptions, RunRequest, parse_request, request_json
 from ..text import printable, suggestion
-from .folder_source import FolderSource
+from .folder_source import LOG_LINES, FolderSource, deviation_views, warning_views
 from .model import (
     ComparisonView,
     DriveView,
@@ -79,18 +79,21 @@ class LabSource:
         try:
             detail = self._collected.run(run_id)
         except UnknownRun:
-            detail = RunDetail(run=run, series=(), log=(), files=())
+            detail = RunDetail(run=run, series=(), log=self._log(run), files=())
         collected = detail.run
-        shown = replace(
-            run,
-            title=collected.title or run.title,
-            drive=collected.drive or run.drive,
-            steady=collected.steady,
-            virtual=run.virtual or collected.virtual,
-            live=run.live or collected.live,
-            deviations=collected.deviations,
-            warnings=collected.warnings,
-        )
+        shown = run
+        if not run.live:
+            shown = replace(
+                run,
+                title=collected.title or run.title,
+                drive=collected.drive or run.drive,
+                steady=collected.steady,
+                virtual=collected.virtual,
+                live=collected.live,
+                deviations_known=collected.deviations_known,
+                deviations=collected.deviations,
+                warnings=collected.warnings,
+            )
         can_stop, can_resume = run.state in UNFINISHED, run.state in RESUMABLE
         return replace(
             detail,
@@ -101,6 +104,11 @@ class LabSource:
             resume_detail="its agent continues it; its drive is tested again" if can_resume else "",
             serial_required=can_resume,
         )
+
+    def _log(self, run: RunView) -> tuple[str, ...]:
+        """Return the last lines that the processes of a run printed."""
+        lines = self._lab.last_output(UUID(run.id)).splitlines()
+        return tuple(map(printable, lines[-LOG_LINES:]))
 
     def open_file(self, run_id: str, name: str) -> BinaryIO:
         """See ``web/source.py``."""
@@ -221,7 +229,7 @@ def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
         drive=printable(f"{row['model']}, serial {row['serial']}"),
         drive_id=printable(row["serial"]),
         host=row["host"],
-        started=_time(row["started"]),
+        started=live.started if live else _time(row["started"]),
         updated=live.updated if live else _time(row["ended"] or row["started"] or row["submitted"]),
         detail=printable(row["message"]),
         verdict=printable(row["verdict"]),
@@ -229,6 +237,9 @@ def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
         virtual=live.virtual if live else False,
         stopping=row["state"] == "running" and bool(row["stop"]),
         live=live.state if live else None,
+        deviations_known=live is not None,
+        deviations=deviation_views(live.deviations) if live else (),
+        warnings=warning_views(live.warnings) if live else (),
     )
 
 

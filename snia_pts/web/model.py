@@ -53,7 +53,7 @@ class RunView:
     ``updated`` is the time of the last entry of the journal.  ``detail`` explains the state, ``verdict`` is that of a
     run that ended.  ``virtual``: its times are those of a simulated drive.  ``stopping``: it was asked to stop.
     ``missed_limits``: it finished, and missed limits of the operator; False if that is not known.  ``live`` is None
-    until the first step.
+    until the first step.  Without ``deviations_known``, deviations and warnings are empty because they are not known.
     """
 
     id: str
@@ -73,6 +73,7 @@ class RunView:
     virtual: bool = False
     stopping: bool = False
     live: LiveState | None = None
+    deviations_known: bool = True
     deviations: tuple[DeviationView, ...] = ()
     warnings: tuple[WarningView, ...] = ()
 

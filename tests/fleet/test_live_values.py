@@ -13,6 +13,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import RecordError
 from snia_pts.fleet import live_values
 from snia_pts.fleet.live_values import LiveReader, LiveValues, live_values_json, parse_live_values
+from snia_pts.spec import Deviation
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.lab_source import LabSource
 from tests.fleet.labs import LONG, TestLab, request, until
@@ -20,7 +21,13 @@ from tests.samples import store_run
 from tests.test_metrics import LIVE
 
 VALUES = LiveValues(
-    title="IOPS test", updated="2026-11-28T12:00:00+00:00", virtual=False, warning_celsius=84.0, state=LIVE
+    title="IOPS test",
+    started="2026-11-28T11:00:00+00:00",
+    updated="2026-11-28T12:00:00+00:00",
+    virtual=False,
+    warning_celsius=84.0,
+    state=LIVE,
+    deviations=(Deviation(what="rounds", standard="25", actual="14", clause="7.2"),),
 )
 
 
@@ -32,6 +39,7 @@ def test_values_are_read_as_they_were_written() -> None:
     assert "\x1b" not in parsed.title
     assert parsed.state == replace(LIVE, variables=parsed.state.variables)
     assert parsed.state.variables[0].values == LIVE.variables[0].values
+    assert (parsed.deviations, parsed.warnings) == (VALUES.deviations, ())
     invalid: tuple[object, ...] = (None, {}, [], "x", {**document, "state": {**document["state"], "iops": "many"}})
     assert {parse_live_values(value) for value in invalid} == {None}
 
@@ -45,6 +53,16 @@ def test_a_drive_is_not_hot(celsius: float | None, warning: float | None, heat: 
 def test_a_drive_is_hot() -> None:
     """From 3 degrees below its warning temperature on."""
     assert replace(VALUES, state=replace(LIVE, celsius=81.0)).heat == "It has 81 °C; it warns at 84 °C."
+
+
+def test_values_without_end_are_sent_without_their_rounds() -> None:
+    """The database accepts 64 KiB; a run with many tracked variables is still live."""
+    large = replace(VALUES, state=replace(LIVE, variables=LIVE.variables * 1000))
+    document = live_values_json(large)
+    parsed = parse_live_values(json.loads(document))
+    assert len(document) < 48 * 1024
+    assert parsed is not None
+    assert (parsed.state.variables, parsed.state.iops) == ((), LIVE.iops)
 
 
 def test_a_reader_returns_new_values_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +104,14 @@ def test_a_run_in_progress_is_live_in_the_lab(lab: TestLab, tmp_path: Path, caps
         view = source.snapshot().runs[0]
         return view if view.live else None
 
+    assert not source.snapshot().runs[0].deviations_known
     view = until(live_view, "the run is live")
     assert (view.state, view.virtual) == ("running", True)
     assert view.live.position
+    assert view.deviations_known
+    assert view.deviations
+    detail = until(lambda: (found := source.run(str(run.run_id))).log and found, "the run has printed")
+    assert detail.run.id == str(run.run_id)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNIA_PTS_LAB", lab.url)
         assert main(["lab", "runs"]) == 0
