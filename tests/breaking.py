@@ -31,6 +31,8 @@ PATIENCE_SECONDS = 5.0
 #: Programs that run before the stimuli of the test.
 _LOOK = re.compile(r"/(00000-|\d{5}-probe-)")
 _EITHER = (
+    "--to",
+    "none",
     "--max-rounds",
     "3",
     "--set",

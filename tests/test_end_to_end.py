@@ -181,7 +181,8 @@ def reset_signals() -> None:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run on a file that has started its rounds."""
-    argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--point-seconds", "20", "--run-dir", "run")
+    options = ("--point-seconds", "20", "--to", "none", "--run-dir", "run")
+    argv = command("iops", "drive.img", "--size", "16M", *SMALL, *options)
     with subprocess.Popen(
         argv,
         cwd=tmp_path,

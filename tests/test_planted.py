@@ -42,7 +42,16 @@ from tests.test_end_to_end import SMALL
 
 #: What another user puts in the place of a file.
 KINDS = ("symlink", "dangling symlink", "hard link", "named pipe", "directory")
-SIMULATED = ("iops", "sim:client-qlc", "--max-rounds", "2", "--set", "steady_state.window_rounds=2", "--pts", "1.1")
+SIMULATED = (
+    "throughput",
+    "sim:client-qlc",
+    "--max-rounds",
+    "2",
+    "--set",
+    "steady_state.window_rounds=2",
+    "--pts",
+    "1.1",
+)
 
 
 def called(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> tuple[int, str]:
@@ -412,7 +421,7 @@ def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
 
     All copies of the run write to the same file, so each has the option to continue on it.
     """
-    argv = ("iops", "x.img", "--size", "16M", *SMALL, "--point-seconds", "0.5", "--run-dir", "run")
+    argv = ("iops", "x.img", "--size", "16M", *SMALL, "--point-seconds", "0.2", "--to", "none", "--run-dir", "run")
     with subprocess.Popen(command(*argv), cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as running:
         while running.poll() is None and not list(tmp_path.glob("run/evidence/00002-*.process.json")):
             time.sleep(0.01)
@@ -422,7 +431,6 @@ def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
     names = [
         f"evidence/{number}-{name}"
         for name in (
-            "fio-version.process.json",
             "probe-io_uring.fio",
             "probe-io_uring.json",
             "probe-io_uring.process.json",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,8 @@ from snia_pts.spec import SPEC_TYPES
 from tests.seeds import agreement, listed
 
 COUNTS = (1, 2, 4, 6, 8, 16, 32)
-#: Seeds 1, 2 and 9 choose different operating points of dirth and of composite, which is like it; others take minutes.
-_SHORT = ("dirth", "latency", "throughput")
+#: Seeds 1, 2 and 9 choose different operating points of dirth and of composite, which is like it.
+_SEEDS = (1, 2, 5, 9)
 #: Of 95 % intervals, one in 20 excludes 0 by chance.  Intervals of one run are not independent of each other.
 _EXCLUDING_0_SHARE = 0.1
 
@@ -34,22 +33,13 @@ def printed(text: str, point: str) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("test", "seeds"),
-    [
-        *(pytest.param(test, (1, 2, 9), id=f"{test}-three") for test in _SHORT),
-        *(
-            pytest.param(test, range(1, 11), id=f"{test}-ten", marks=pytest.mark.long)
-            for test in sorted(set(SPEC_TYPES) - {"profile"})
-        ),
-    ],
-)
+@pytest.mark.parametrize("test", sorted(set(SPEC_TYPES) - {"profile"}))
 def test_another_seed_changes_nothing_but_what_its_report_states(
-    test: str, seeds: Sequence[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    test: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One verdict; each point that a run chose is in every run's terminal text; intervals exclude 0 by chance only."""
     results = []
-    for seed in seeds:
+    for seed in _SEEDS:
         options = ("--seed", str(seed), "--run-dir", str(tmp_path / str(seed)), "--to", "none", "--progress", "none")
         assert main([test, "sim:enterprise-nvme", *options]) == 0
         results.append(assess(RunFolder.existing(tmp_path / str(seed))))

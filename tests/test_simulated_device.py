@@ -209,7 +209,8 @@ def test_every_point_of_a_run_agrees_with_the_drive(loop: SimulatedDrive, tmp_pa
     The kernel splits the largest blocks; for these only the bytes agree. Apart from the sample blocks that prove the
     purge, nothing else is written.
     """
-    done = snia_pts(tmp_path, "iops", str(loop.path), *SHORT, "--serial", loop.path.name, "--run-dir", "run")
+    options = ("--serial", loop.path.name, "--to", "none", "--run-dir", "run")
+    done = snia_pts(tmp_path, "iops", str(loop.path), *SHORT, *options)
     measured = measurements(tmp_path / "run")
     total = loop.tell()
 
@@ -232,9 +233,10 @@ def test_every_point_of_a_run_agrees_with_the_drive(loop: SimulatedDrive, tmp_pa
 def test_a_failing_drive_ends_the_run_and_keeps_its_measurements(loop: SimulatedDrive, tmp_path: Path) -> None:
     """An I/O error in a round ends the run with exit code 12; assess and report use the measurements before it."""
     loop.fail_after(1500)
-    done = snia_pts(tmp_path, "iops", str(loop.path), *SHORT, "--serial", loop.path.name, "--run-dir", "run")
+    options = ("--serial", loop.path.name, "--to", "none", "--run-dir", "run")
+    done = snia_pts(tmp_path, "iops", str(loop.path), *SHORT, *options)
     assessed = snia_pts(tmp_path, "assess", "run")
-    report = snia_pts(tmp_path, "report", "run")
+    report = snia_pts(tmp_path, "report", "run", "--to", "pdf")
     measured = measurements(tmp_path / "run")
 
     assert done.returncode == 12

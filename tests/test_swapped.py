@@ -66,7 +66,7 @@ def wrapper(place: Path, program: str, swap: str, turn: int, *, ready: bool = Fa
 
 def run(place: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Run a short test on ``disk/x.img``."""
-    argv = ("iops", "disk/x.img", *SMALL, "--run-dir", "run", *options)
+    argv = ("iops", "disk/x.img", *SMALL, "--to", "none", "--run-dir", "run", *options)
     return subprocess.run(
         command(*argv),
         capture_output=True,
@@ -123,7 +123,7 @@ def test_a_swapped_device_node_does_not_redirect_the_run(tmp_path: Path, program
         os.mknod(node, 0o600 | stat.S_IFBLK, own.stat().st_rdev)
         minor = os.minor(other.stat().st_rdev)
         environment = wrapper(tmp_path, program, f'rm "{node}"; mknod "{node}" b 7 {minor}', 1)
-        argv = ("iops", str(node), *SMALL, "--run-dir", "run", "--purge", purge, "--discard-data")
+        argv = ("iops", str(node), *SMALL, "--to", "none", "--run-dir", "run", "--purge", purge, "--discard-data")
         done = subprocess.run(
             command(*argv, "--serial", own.name),
             capture_output=True,
@@ -140,15 +140,15 @@ def test_a_swapped_device_node_does_not_redirect_the_run(tmp_path: Path, program
 
 
 @pytest.mark.long
-def test_thirty_random_swaps_leave_the_victim_unchanged(tmp_path: Path) -> None:
-    """A file that is renamed over the target at a random moment of a run stays unchanged in 30 of 30 runs."""
+def test_ten_random_swaps_leave_the_victim_unchanged(tmp_path: Path) -> None:
+    """A file that is renamed over the target at a random moment of a run stays unchanged in 10 of 10 runs."""
     chance = random.Random(19)
-    for number in range(30):
+    for number in range(10):
         place = tmp_path / str(number)
         (place / "disk").mkdir(parents=True)
         victim = filled(place / "victim.img", SIZE_BYTES)
         before = content(victim)
-        argv = ("iops", "disk/x.img", *SMALL, "--run-dir", "run", "--size", str(SIZE_BYTES))
+        argv = ("iops", "disk/x.img", *SMALL, "--to", "none", "--run-dir", "run", "--size", str(SIZE_BYTES))
         with (
             victim.open("rb") as victim_file,
             (place / "output").open("wb") as output,
