@@ -71,8 +71,8 @@ def run_cells(run: RunView, now: datetime) -> dict[str, str]:
 
 
 def drive_cells(drive: DriveView, run: RunView | None, now: datetime) -> dict[str, str]:
-    """Return the texts of a drive with its run in progress, or its last one."""
-    cells = run_cells(run, now) if run else {}
+    """Return the texts of a drive with its run in progress, or the test and state of its last one."""
+    cells = run_cells(run, now) if run and run.in_progress else {}
     return {
         "state": drive.state,
         "test": f"{run.title} ({run.state})" if run else UNKNOWN,
