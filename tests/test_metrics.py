@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from snia_pts.cli.main import main
-from snia_pts.errors import RecordError
+from snia_pts.errors import UsageError
 from snia_pts.runner.live import LiveState, TrackedVariable
 from snia_pts.web.application import make_application
 from snia_pts.web.folder_source import FolderSource
@@ -161,7 +161,7 @@ def test_a_folder_is_written_for_the_node_exporter(tmp_path: Path, capsys: pytes
     assert served.pop(("snia_pts_folder_free_bytes",)) > 0
     del written[("snia_pts_folder_free_bytes",)]
     assert served == written
-    assert main(["metrics", str(tmp_path / "nothing"), "--to", str(target)]) == RecordError.exit_code
+    assert main(["metrics", str(tmp_path / "nothing"), "--to", str(target)]) == UsageError.exit_code
     assert "nothing" in capsys.readouterr().err
 
 

@@ -25,12 +25,13 @@ from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals
 from ..spec.limits import read_limits
 from ..store.database import DEFAULT
-from ..text import printable
+from ..text import one_line, printable
 from ..units import capacity, counted, duration
-from .campaign import CampaignPlan, plan_campaign
+from .campaign import CampaignPlan, plan_campaign, plans_of
 from .collect import collect
 from .connection import connection_parameters
 from .demo import run_demo
+from .drive_facts import parse_facts
 from .live_values import parse_live_values
 from .messages import message_senders
 from .notifications import notify
@@ -128,7 +129,9 @@ def submit(arguments: argparse.Namespace) -> int:
         raise UsageError(detail=detail, hint="docs/fleet.rst describes campaign files.")
     with Lab(_url(arguments)) as lab:
         drives = {drive["serial"]: drive for drive in lab.drives()}
-        request = _request(arguments, str(drives.get(arguments.serial, {}).get("model", "unknown")))
+        drive = drives.get(arguments.serial, {})
+        request = _request(arguments, str(drive.get("model", "unknown")))
+        plans_of(request.test, request.options, request.model, parse_facts(drive.get("facts")))  # refuses as the run
         host = lab.submit([request], priority=arguments.priority)[0]
     if arguments.json:
         print(json_text({"format": 1, "run_id": str(request.run_id), "host": host}))
@@ -297,7 +300,7 @@ def show_runs(arguments: argparse.Namespace) -> int:
         "drive": lambda run: run["serial"],
         "test": lambda run: run["test"],
         "state": lambda run: run["state"],
-        "result": lambda run: run["verdict"] or run["message"] or _position(run),
+        "result": lambda run: run["verdict"] or one_line(run["message"]) or _position(run),
     }
     return _show(arguments, runs, columns, "the lab has no runs")
 

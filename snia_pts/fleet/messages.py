@@ -32,7 +32,7 @@ def _send_mail(config: MailConfig, event: LabEvent) -> str:
     )
     run = event.run
     lines = {
-        "": event.message,
+        "": _cause(event),
         "Ended: " if event.kind in ENDS else "Time: ": f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}, {event.kind}",
         "Run: ": str(run.run_id) if run else "",
         "Campaign: ": run.campaign if run else "",
@@ -41,6 +41,11 @@ def _send_mail(config: MailConfig, event: LabEvent) -> str:
     }
     notification.output.writelines(f"{name}{value}\n" for name, value in lines.items() if value)
     return delivery.send(config, delivery.message(config, notification))
+
+
+def _cause(event: LabEvent) -> str:
+    """Return the message of an event; empty for a run with exit code 0, whose message is its verdict."""
+    return "" if event.run and event.run.exit_code == 0 else event.message
 
 
 def _outcomes(event: LabEvent) -> list[str]:
@@ -71,7 +76,7 @@ def _call_webhook(config: WebhookConfig, event: LabEvent) -> str:
         drive={"model": event.model, "serial": event.serial, "held": event.held},
         verdicts=[run.verdict] if run and run.verdict else [],
         exit_code=run.exit_code if run else None,
-        error=event.message if event.kind in ENDS else "",
+        error=_cause(event) if event.kind in ENDS else "",
         detail="" if event.kind in ENDS else event.message,
     )
     return webhook.send(config, body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -194,10 +194,14 @@ class Lab:
             self.runs(unfinished=True),
             key=lambda run: (run["host"], run["serial"], run["state"] != "running", -run["priority"], run["submitted"]),
         )
+        in_progress = Counter(run["host"] for run in runs if run["state"] == "running")
+        limits = {row["name"]: row["side_by_side"] for row in self._rows(select(HOST.c.name, HOST.c.side_by_side))}
         first: set[str] = set()
         for run in runs:
-            waits = "" if run["state"] == "running" else obstacles[run["serial"]]
-            run["waits_for"] = waits or ("the drive" if run["serial"] in first else "")
+            is_full = in_progress[run["host"]] >= limits[run["host"]]
+            others = f"the end of a test on {run['host']} (side_by_side: {limits[run['host']]})" if is_full else ""
+            waits = obstacles[run["serial"]] or ("the drive" if run["serial"] in first else others)
+            run["waits_for"] = "" if run["state"] == "running" else waits
             first.add(run["serial"])
         return runs
 

@@ -7,8 +7,9 @@ import socket
 from typing import TYPE_CHECKING
 
 from ..cli.text.terminal import say
-from ..errors import HostFailed, RecordError, UsageError
+from ..errors import HostFailed, UsageError
 from ..text import printable
+from .folder_source import require_folder
 from .site import Certificate, Site, is_loopback, make_site
 from .source import Source
 from .users import UserFile, default_path
@@ -27,8 +28,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
     from .application import make_application
 
-    if not arguments.folder.is_dir():
-        raise RecordError(path=arguments.folder, reason="it is not a folder", hint="Name the folder of the runs.")
+    require_folder(arguments.folder)
     if not 0 <= arguments.port <= _LAST_PORT:
         raise UsageError(detail=f"--port {arguments.port}: not a port.", hint="For example --port 8400.")
     certificate = _certificate(arguments)

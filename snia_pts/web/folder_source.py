@@ -322,6 +322,13 @@ def _run_paths(path: Path, depth: int) -> Iterator[Path]:
             yield from _run_paths(child, depth - 1) if depth else ()
 
 
+def require_folder(path: Path) -> None:
+    """Raise UsageError if a folder of runs does not exist; it may be empty."""
+    if not path.is_dir():
+        detail = f"{printable(str(path))} {'is not a folder' if path.exists() else 'does not exist'}."
+        raise UsageError(detail=detail, hint="Name the folder of the runs; before the first run, make an empty one.")
+
+
 class _FolderRun:
     """A run folder: its current view, and its details."""
 

@@ -15,7 +15,8 @@ from ..fleet.drive_facts import parse_facts
 from ..fleet.live_values import LiveValues, parse_live_values
 from ..fleet.operations import RESUMABLE, UNFINISHED, Lab
 from ..fleet.request import RequestOptions, RunRequest, parse_request, request_json
-from ..text import printable, suggestion
+from ..model.run_options import SIMULATED
+from ..text import one_line, printable, suggestion
 from .folder_source import LOG_LINES, FolderSource, deviation_views, warning_views
 from .model import (
     ComparisonView,
@@ -59,7 +60,7 @@ class LabSource:
         live = {str(row["run_id"]): values for row in rows if (values := parse_live_values(row["live"]))}
         runs = [_run_view(row, live.get(str(row["run_id"]))) for row in reversed(rows)]
         by_drive: dict[str, list[RunView]] = {}
-        for run in sorted(runs, key=lambda run: run.state != "running"):
+        for run in sorted(runs, key=_recency, reverse=True):
             by_drive.setdefault(run.drive_id, []).append(run)
         return Snapshot(
             time=datetime.now().astimezone().isoformat(timespec="milliseconds"),
@@ -160,6 +161,9 @@ class LabSource:
         asked = self._request(request)
         if request.serial != asked.serial:
             raise _another_serial(asked.serial)
+        plans_of(
+            asked.test, asked.options, asked.model, parse_facts(self._drive(request)["facts"])
+        )  # refuses as the run
         self._lab.submit([asked])
         return str(asked.run_id)
 
@@ -231,7 +235,7 @@ def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
         host=row["host"],
         started=live.started if live else _time(row["started"]),
         updated=live.updated if live else _time(row["ended"] or row["started"] or row["submitted"]),
-        detail=printable(row["message"]),
+        detail=one_line(row["message"]),
         verdict=printable(row["verdict"]),
         missed_limits=row["exit_code"] == LimitsMissed.exit_code,
         virtual=live.virtual if live else False,
@@ -243,6 +247,14 @@ def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
     )
 
 
+def _recency(run: RunView) -> tuple[bool, bool, str]:
+    """Return a key by which the run in progress is the last one of its drive, and a run that did not start the first.
+
+    So a run that waits does not hide that the one before it is lost, or missed its limits.
+    """
+    return run.state == "running", run.state not in ("queued", "cancelled"), run.updated
+
+
 def _drive_view(row: Mapping[str, Any], runs: Sequence[RunView], live: Mapping[str, LiveValues]) -> DriveView:
     """Return the view of a drive; the first of its ``runs`` is the one in progress, else the last one."""
     facts, latest = parse_facts(row["facts"]), runs[0].id if runs else ""
@@ -251,7 +263,7 @@ def _drive_view(row: Mapping[str, Any], runs: Sequence[RunView], live: Mapping[s
         id=printable(row["serial"]),
         model=printable(row["model"]),
         capacity_bytes=facts.capacity_bytes if facts else 0,
-        kind="drive",
+        kind="simulated" if row["model"].startswith(SIMULATED) else "drive",
         firmware=facts.firmware if facts else "",
         bus=facts.bus if facts else "",
         state=row["state"],

@@ -79,7 +79,7 @@ class _Collector:
     def _run_values(self) -> Iterator[Metric]:
         progress = _gauge("snia_pts_run_progress_ratio", "Progress, relative to the longest possible run.", "drive")
         left = _gauge("snia_pts_run_remaining_seconds", "The bounds of the remaining time.", "drive", "bound")
-        number = _gauge("snia_pts_run_round", "The round in progress, or the last one.", "drive")
+        number = _gauge("snia_pts_run_round", "The round in progress.", "drive")
         last = _gauge("snia_pts_run_last_step_timestamp_seconds", "Time of the last entry of the journal.", "drive")
         longest = _gauge("snia_pts_run_longest_step_seconds", "The longest step of the plan of a run.", "drive")
         written = CounterMetricFamily("snia_pts_run_write_bytes", "Bytes that the run has written.", labels=["drive"])
@@ -88,7 +88,7 @@ class _Collector:
             live = run.live
             if run.updated:
                 last.add_metric([drive], datetime.fromisoformat(run.updated).timestamp())
-            if live is None:
+            if live is None or not run.in_progress:
                 continue
             written.add_metric([drive], live.written_bytes)
             bounds = () if run.virtual else (("least", live.least_seconds_left), ("most", live.most_seconds_left))

@@ -19,7 +19,7 @@ from ..files import replace_file, shell_quoted
 from ..record.folder import RunFolder
 from ..record.suite import SuiteFolder, is_run
 from ..units import counted
-from .folder_source import FolderSource
+from .folder_source import FolderSource, require_folder
 from .live_text import EventLines, block, cut, row
 from .model import RunView
 
@@ -153,13 +153,13 @@ def metrics(arguments: argparse.Namespace) -> int:
     """Write the metrics of the runs in a folder to a file, which is replaced atomically."""
     from .metrics import exposition
 
-    if not arguments.folder.is_dir():
-        raise RecordError(path=arguments.folder, reason="it is not a folder", hint="Name the folder of the runs.")
+    require_folder(arguments.folder)
     content = exposition(FolderSource(arguments.folder).snapshot())
     try:
         replace_file(arguments.to, content, durable=False)
         arguments.to.chmod(0o644)  # node_exporter runs as another user and must be able to read it
     except OSError as error:
         reason = error.strerror or str(error)
-        raise HostFailed(step="writing the metrics", what=arguments.to, reason=reason) from None
+        hint = "Give --to a file in an existing folder that you may write to."
+        raise HostFailed(step="writing the metrics", what=arguments.to, reason=reason, hint=hint) from None
     return 0

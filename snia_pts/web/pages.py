@@ -172,7 +172,7 @@ class Pages:
     def _run(self, request: Request, run_id: str) -> Response:
         detail = self._source.run(run_id)
         cells = rows.run_cells(detail.run, datetime.now().astimezone())
-        events = f"/runs/{quote(run_id)}/events" if detail.run.state in ("running", "starting") else ""
+        events = f"/runs/{quote(run_id)}/events" if detail.run.state != "finished" else ""
         return self._page(request, "run.html", detail=detail, run=detail.run, cells=cells, events=events)
 
     async def _events(

@@ -71,8 +71,8 @@ def run_cells(run: RunView, now: datetime) -> dict[str, str]:
 
 
 def drive_cells(drive: DriveView, run: RunView | None, now: datetime) -> dict[str, str]:
-    """Return the texts of a drive with its run in progress, or its last one."""
-    cells = run_cells(run, now) if run else {}
+    """Return the texts of a drive with its run in progress, or the test and state of its last one."""
+    cells = run_cells(run, now) if run and run.in_progress else {}
     return {
         "state": drive.state,
         "test": f"{run.title} ({run.state})" if run else UNKNOWN,
@@ -204,6 +204,11 @@ def _keyed_cells(
             return f"host {entry.name}", host_cells(entry)
 
 
+def run_version(run: RunView) -> str:
+    """Return a text that changes if the page of a run must be loaded again: when it starts, stops or ends."""
+    return f"{state_text(run)} {run.started}"
+
+
 def run_rows(run_id: str, snapshot: Snapshot) -> dict[str, str]:
     """Return the only row of the page of a run, with its rounds, as JSON by key."""
     run = next((run for run in snapshot.runs if run.id == run_id), None)
@@ -214,7 +219,7 @@ def run_rows(run_id: str, snapshot: Snapshot) -> dict[str, str]:
     document = {
         "key": key,
         "cells": run_cells(run, datetime.fromisoformat(snapshot.time)),
-        "ended": run.state not in ("running", "starting"),
+        "version": run_version(run),
         "updated": run.updated,
         "tables": {f"rounds-{number}": round_table(item) for number, item in enumerate(variables)},
         "notes": {f"note-{number}": note(item) for number, item in enumerate(variables)},

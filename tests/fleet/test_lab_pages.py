@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from snia_pts.cli.main import main
 from snia_pts.cli.parser import build_parser
-from snia_pts.errors import NotConfirmed, UnknownRun, UsageError
+from snia_pts.errors import NotConfirmed, SpecError, UnknownRun, UsageError
 from snia_pts.fleet.drive_facts import facts_document
 from snia_pts.web.application import make_application
 from snia_pts.web.folder_source import FolderSource
@@ -51,6 +52,40 @@ def test_a_lab_has_pages(lab: TestLab, tmp_path: Path) -> None:
     assert source.run(run).run.state == "cancelled"
 
 
+def test_a_queued_run_hides_no_run_that_ended(lab: TestLab, tmp_path: Path) -> None:
+    """The run of a drive is the one in progress, else the last one that ended; only without these one that waits."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE-1")
+    source = LabSource(lab.url, FolderSource(tmp_path))
+    first, second = (source.submit(Request(test="iops", target="DRIVE-1", serial="DRIVE-1")) for _ in range(2))
+    runs = [source.snapshot().drives[0].run]
+    for run, state in ((first, "running"), (first, "lost"), (second, "running")):
+        _report(lab, run, state)
+        runs.append(source.snapshot().drives[0].run)
+
+    assert runs == [second, first, first, second]
+
+
+def test_a_run_waits_for_the_other_tests_of_its_host(lab: TestLab, tmp_path: Path) -> None:
+    """The queue names the limit ``side_by_side`` of the host as long as the tests in progress reach it."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE-1", "DRIVE-2")
+    source = LabSource(lab.url, FolderSource(tmp_path))
+    first, *_ = [source.submit(Request(test="iops", target=serial, serial=serial)) for serial in ("DRIVE-1", "DRIVE-2")]
+    waits = []
+    for state in ("running", "finished"):
+        _report(lab, first, state)
+        waits.append([entry.waits_for for entry in source.snapshot().queue])
+
+    assert waits == [["", "the end of a test on h1 (side_by_side: 1)"], [""]]
+
+
+def _report(lab: TestLab, run: str, state: str) -> None:
+    """Report the state of a run as the agent of h1."""
+    with lab.as_agent("h1") as connection:
+        connection.execute("SELECT lab_report(%s, %s, NULL, '', '', '/runs/x')", (run, state))
+
+
 def test_a_lab_refuses_what_is_not_confirmed(lab: TestLab, tmp_path: Path) -> None:
     """The serial number must be typed as it is; unknown drives and runs are named, and nothing is in the queue."""
     lab.add("h1")
@@ -66,6 +101,23 @@ def test_a_lab_refuses_what_is_not_confirmed(lab: TestLab, tmp_path: Path) -> No
         source.stop("x")
 
     assert source.snapshot().runs == ()
+
+
+def test_what_the_run_would_be_refused_for_is_not_submitted(
+    lab: TestLab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page and ``lab submit`` name the mistake in an override, and the queue stays empty."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE-1")
+    lab.query("UPDATE lab_drive SET facts = %s", json.dumps(facts_document(FACTS)))
+    source, override = LabSource(lab.url, FolderSource(tmp_path)), "rounds.maxim=30"
+    with pytest.raises(SpecError, match=r"did you mean rounds\.maximum"):
+        source.submit(Request(test="iops", target="DRIVE-1", serial="DRIVE-1", overrides=(override,)))
+    words = ["--database", lab.url, "--serial", "DRIVE-1", "--test", "iops", "--set", override]
+
+    assert main(["lab", "submit", *words]) == SpecError.exit_code
+    assert "did you mean rounds.maximum" in capsys.readouterr().err
+    assert source.snapshot().queue == ()
 
 
 def test_the_command_of_a_plan_submits_what_was_planned(lab: TestLab, tmp_path: Path) -> None:

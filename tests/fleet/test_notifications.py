@@ -66,7 +66,8 @@ def test_each_end_of_a_run_calls_the_webhook_once(hosts: TestLab, tmp_path: Path
         assert hook(hosts, tmp_path, receiver) == 0
         assert receiver.messages == []
 
-        finished = report(hosts, "A", "finished", code=0, verdict="STEADY STATE")
+        verdict = "STEADY STATE"
+        finished = report(hosts, "A", "finished", code=0, verdict=verdict, message=verdict)
         lost = report(hosts, "B", "running", "lost", message="Its process disappeared.")
         for _ in range(2):
             assert hook(hosts, tmp_path, receiver) == 0

@@ -112,6 +112,23 @@ def test_a_page_follows_a_run_to_its_end(address: str, page: Page, tmp_path: Pat
     assert messages == []
 
 
+def test_a_run_is_started_stopped_and_resumed_on_its_page(page: Page, tmp_path: Path) -> None:
+    """The page that follows each of these shows the new state, and the deviations of the run, without a reload."""
+    overrides = "rounds.point_seconds=60000\nsteady_state.data_excursion_percent=0.01"
+    query = urlencode({"test": "iops", "target": "sim:enterprise-nvme", "overrides": overrides})
+    with serving(tmp_path, "--role", "operator") as address:
+        page.goto(f"{address}/plan?{query}")
+        page.click("text=Start this run")
+        page.wait_for_selector("text=3 deviations from the standard")
+        page.click("text=Stop the run")
+        page.click("text=Resume the run")
+        page.wait_for_selector("[data-state=running]")
+        page.click("text=Stop the run")
+        page.wait_for_selector("text=Resume the run")
+
+        assert page.inner_text(".state") == "stopped"
+
+
 def test_the_pages_work_by_keyboard(address: str, page: Page, tmp_path: Path) -> None:
     """The first Tab reaches the link to the content; the form of a plan is filled and sent without a mouse."""
     page.goto(f"{address}/plan")

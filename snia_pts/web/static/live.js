@@ -108,7 +108,6 @@
     if (!place) return true;
     setCells(place, row.cells);
     let complete = place.getAttribute("data-version") === null || place.getAttribute("data-version") === row.version;
-    if (row.ended && place.getAttribute("data-ended") === "no") complete = false;
     for (const name of Object.keys(row.tables || {})) {
       const body = place.querySelector('[data-table="' + name + '"]');
       if (body) setTable(body, row.tables[name]);
