@@ -20,9 +20,9 @@ from ..cli.notifications.content import Notification
 from ..cli.notifications.webhook import WebhookConfig, load_webhook_config, message_body
 from ..cli.options import formats_of, labels_of
 from ..cli.text.formatting import json_text, table
-from ..cli.text.lines import print_lines
+from ..cli.text.lines import print_lines, say
 from ..cli.text.plan import exclusions
-from ..cli.text.terminal import answer, say
+from ..cli.text.terminal import answer
 from ..errors import HostFailed, LabError, LimitsMissed, RecordError, UsageError
 from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals

@@ -6,7 +6,7 @@ import argparse
 import socket
 from typing import TYPE_CHECKING
 
-from ..cli.text.terminal import say
+from ..cli.text.lines import say
 from ..errors import HostFailed, RecordError, UsageError
 from ..text import printable
 from .site import Certificate, Site, is_loopback, make_site
