@@ -26,6 +26,7 @@ from snia_pts.report.pages import Figure
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
+from snia_pts.results.tracked_series import Convergence
 from snia_pts.spec import SPEC_TYPES, IopsSpec
 from snia_pts.spec.reader import read_specification
 from tests import samples
@@ -259,6 +260,19 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
     assert any("NOT EVALUABLE" in word for word in dead)
     assert any("NOT EVALUABLE" in word for word in odd)
     assert "Average" not in dead
+
+
+def test_the_small_plots_of_a_summary_have_few_values_on_their_axis() -> None:
+    """Values from 90 % to 400 % leave room between the labels, as those from 90 % to 110 % do."""
+    bounds = {"110 %": 110.0, "90 %": 90.0}
+    tests = {
+        name: Convergence(series={"a": {1: first, 2: 100.0}}, window=(1, 2), steady=True, bounds=bounds)
+        for name, first in (("high", 400.0), ("low", 100.5))
+    }
+    with drawing.settings():
+        figure = dashboard.draw_panels(tests)
+        check(figure)
+    assert [list(axes.get_yticks()) for axes in figure.axes] == [[100, 200, 300, 400], [90, 100, 110]]
 
 
 def test_high_columns_are_drawn_behind_low_ones() -> None:
