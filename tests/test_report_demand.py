@@ -238,6 +238,8 @@ def test_the_preconditioning_plot_marks_the_samples_used_as_rounds() -> None:
     dots = drawn["steady state samples"]
     assert [x for x, _ in dots] == pytest.approx([measured_round.minute for measured_round in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
+    (plot,) = (figure for figure in build(result).figures if figure.name == "pc-iops")
+    assert plot.caption.endswith("steady state is evaluated on samples 1, 31, 61 and so on.")
 
 
 @pytest.mark.parametrize("missing", [1, 5, 100])
