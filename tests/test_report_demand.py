@@ -238,6 +238,8 @@ def test_the_preconditioning_plot_marks_the_samples_used_as_rounds() -> None:
     dots = drawn["steady state samples"]
     assert [x for x, _ in dots] == pytest.approx([measured_round.minute for measured_round in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
+    (plot,) = (figure for figure in build(result).figures if figure.name == "pc-iops")
+    assert plot.caption.endswith("steady state is evaluated on samples 1, 31, 61 and so on.")
 
 
 @pytest.mark.parametrize("missing", [1, 5, 100])
@@ -295,13 +297,14 @@ def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
     with drawing.settings():
         figure = surface_3d.surface(values, across, deep, heading="IOPS")
         check(figure)
-    patches = [patch for patch in figure.axes[0].patches if patch.get_zorder() >= 1]
-    assert len(patches) == 9
-    order = [patch.get_zorder() for patch in patches]
-    assert order == sorted(order)
+    (drawn,) = (item for item in figure.axes[0].collections if item.get_zorder() >= 1)
+    patches: Any = drawn.get_paths()
     projection = columns_3d.Projection(columns=4, rows=4, top=10.0)
-    nearest: Any = patches[-1]
-    corners = [place for corner in nearest.get_xy()[:4] for place in corner]
+    back_to_front = [(column, row) for row in (2, 1, 0) for column in (0, 1, 2)]
+    firsts = [place for patch in patches for place in patch.vertices[0]]
+    places = [projection.place(column + 0.5, row + 0.5, column * row) for column, row in back_to_front]
+    assert firsts == pytest.approx([place for corner in places for place in corner])
+    corners = [place for corner in patches[-1].vertices[:4] for place in corner]
     wanted = projection.strip((2.5, 0.5, 0), (3.5, 0.5, 0), (3.5, 1.5, 3), (2.5, 1.5, 2))
     assert corners == pytest.approx([place for corner in wanted for place in corner])
 
@@ -314,9 +317,8 @@ def test_the_colours_of_a_surface_span_its_own_values() -> None:
         figures = [surface_3d.surface(values, across, deep, heading="IOPS", alike=alike) for alike in ((), (tall,))]
         for figure in figures:
             check(figure)
-    alone, low = (
-        [patch.get_facecolor() for patch in figure.axes[0].patches if patch.get_zorder() >= 1] for figure in figures
-    )
+    surfaces: Any = [item for figure in figures for item in figure.axes[0].collections if item.get_zorder() >= 1]
+    alone, low = ([tuple(colour) for colour in drawn.get_facecolor()] for drawn in surfaces)
     assert alone == low
     assert len(set(low)) > 3
     for figure in figures:

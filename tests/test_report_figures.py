@@ -26,6 +26,7 @@ from snia_pts.report.pages import Figure
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
+from snia_pts.results.tracked_series import Convergence
 from snia_pts.spec import SPEC_TYPES, IopsSpec
 from snia_pts.spec.reader import read_specification
 from tests import samples
@@ -261,14 +262,31 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
     assert "Average" not in dead
 
 
+def test_the_small_plots_of_a_summary_have_few_values_on_their_axis() -> None:
+    """Values from 90 % to 400 % leave room between the labels, as those from 90 % to 110 % do."""
+    bounds = {"110 %": 110.0, "90 %": 90.0}
+    tests = {
+        name: Convergence(series={"a": {1: first, 2: 100.0}}, window=(1, 2), steady=True, bounds=bounds)
+        for name, first in (("high", 400.0), ("low", 100.5))
+    }
+    with drawing.settings():
+        figure = dashboard.draw_panels(tests)
+        check(figure)
+    assert [list(axes.get_yticks()) for axes in figure.axes] == [[100, 200, 300, 400], [90, 100, 110]]
+
+
 def test_high_columns_are_drawn_behind_low_ones() -> None:
-    """Columns are drawn in order from back to front; the axis lists 0/100 first and 100/0 last."""
+    """Rows are drawn in order from back to front; the axis lists 0/100 first and 100/0 last."""
     with drawing.settings():
         figure = columns_3d.columns(matrix(), *SIDES, heading="IOPS")
         words = check(figure)
-    order = [patch.get_zorder() for patch in figure.axes[0].patches[1:]]
-    assert len(order) == 3 * len(SIZES) * len(MIXES)
+    rows: Any = figure.axes[0].collections
+    assert [len(row.get_paths()) for row in rows] == [3 * len(SIZES)] * len(MIXES)
+    heights = [min(path.vertices[:, 1].min() for path in row.get_paths()) for row in rows]
+    assert heights == sorted(heights, reverse=True)
+    order = [row.get_zorder() for row in rows]
     assert order == sorted(order)
+    assert len(set(order)) == len(MIXES)
     front_to_back = [word for word in words if word[0].isdigit() and "/" in word]
     assert front_to_back == ["0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0"]
 
@@ -280,8 +298,8 @@ def test_the_lowest_columns_are_in_front() -> None:
         figure = columns_3d.columns(inverted, *SIDES, heading="Average response time (ms)")
         words = check(figure)
     assert next(word for word in words if "/" in word) == "100/0"
-    front: Any = figure.axes[0].patches[-1]
-    assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.series_styles(MIXES)[100].colour))
+    front: Any = figure.axes[0].collections[-1]
+    assert tuple(front.get_facecolor()[-1][:3]) == pytest.approx(to_rgb(style.series_styles(MIXES)[100].colour))
 
 
 @pytest.mark.long_but_first

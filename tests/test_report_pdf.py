@@ -543,6 +543,26 @@ def test_characters_that_the_fonts_lack_are_replaced() -> None:
 
 
 @pytest.mark.long
+def test_no_line_ends_inside_a_quantity() -> None:
+    """Spaces before units, in durations, ranges and queue depths do not break; all others do."""
+    typeset_parts(KINDS["purge only"])  # registers the fonts
+    text = "8 KiB 10 %, 8 h 00 min, 10 min 00 s, TC 1 - 32, 1024 (TC 32/QD 32), 99.999 % (ms), 3 points - 4 seeds"
+    words_of_a_line = [
+        "8_KiB",
+        "10_%,",
+        "8_h_00_min,",
+        "10_min_00_s,",
+        "TC_1_-_32,",
+        "1024",
+        "(TC_32/QD_32),",
+        "99.999_%",
+        "(ms),",
+        *["3", "points", "-", "4", "seeds"],
+    ]
+    assert layout.printable(text).replace("\N{NO-BREAK SPACE}", "_").split(" ") == words_of_a_line
+
+
+@pytest.mark.long
 def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
     """RST, HTML, PDF and figures do not depend on the process, its hash seed or the clock."""
     script = (

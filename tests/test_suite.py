@@ -376,12 +376,19 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
     (figure,) = (block for block in blocks if isinstance(block, Figure))
+    assert figure.caption.endswith("shaded: the measurement window.")
     (axes,) = figure.draw().axes
     assert axes.get_title() == result.facts.spec.title
     tracked = convergence(shown_series(result))
     assert tracked is not None
     (percents,) = tracked.series.values()
     assert np.array_equal(axes.lines[0].get_ydata(), list(percents.values()))
+
+
+def test_the_figure_of_an_unsteady_test_says_that_its_last_window_is_shaded() -> None:
+    """A window in which steady state was not achieved is not called the measurement window."""
+    (figure,) = build(overview([("hir", samples.result_of("hir", steady=False))])).figures
+    assert figure.caption.endswith("shaded: the measurement window, or the last one, which was not steady.")
 
 
 def test_the_summary_has_the_id_of_all_evidence() -> None:

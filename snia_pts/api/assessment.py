@@ -14,9 +14,9 @@ from ..record.archive import opened
 from ..record.folder import RunFolder
 from ..record.locks import WAIT
 from ..record.result_xml import differences, result_xml
+from ..results.limit_checks import notify_if_unlimited
 from ..results.result import TestResult
 from ..runner.plugins import load_plugins
-from ..runner.setup import notify_if_unlimited
 from ..runner.verification import check_evidence, require_evidence
 from ..spec.limits import read_limits
 from .run import Run, load

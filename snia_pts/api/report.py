@@ -17,7 +17,7 @@ from ..record.replay import assess as assess_folder
 from ..record.result_xml import result_xml
 from ..report import DEFAULT_FORMATS, write
 from ..results.result import TestResult
-from ..runner.setup import require_formats
+from ..runner.report_formats import require_formats
 from ..runner.verification import require_evidence
 from .assessment import overriding, require_trusted, stored_differences
 from .run import Run, RunOrPath, load

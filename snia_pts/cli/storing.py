@@ -12,8 +12,7 @@ from pathlib import Path
 from .. import registries
 from ..errors import SniaPtsError, missing_library
 from ..runner.events import Event, FolderCreated, OnEvent
-from .text.lines import print_lines
-from .text.terminal import say
+from .text.lines import print_lines, say
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from ..analysis.side_by_side import SideBySide
 from ..errors import ReportError, SniaPtsError, SpecError
 from ..model.run_options import RunOptions
 from ..procedures.estimator import Estimate, Plan
-from ..runner.setup import plan_test, require_formats, require_measurable, specification_for
+from ..runner.report_formats import require_formats
+from ..runner.setup import plan_test, require_measurable, specification_for
 from ..spec.limits import StandardTest
 from ..spec.toml_file import Mistakes, read_toml, spec_error, validate
 from ..text import one_line, suggestion

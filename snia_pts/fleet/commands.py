@@ -17,9 +17,9 @@ from ..cli.notifications.config import load_mail_config
 from ..cli.notifications.webhook import load_webhook_config
 from ..cli.options import formats_of, labels_of
 from ..cli.text.formatting import json_text, table
-from ..cli.text.lines import print_lines
+from ..cli.text.lines import print_lines, say
 from ..cli.text.plan import exclusions
-from ..cli.text.terminal import answer, say
+from ..cli.text.terminal import answer
 from ..errors import HostFailed, LabError, RecordError, UsageError
 from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals

@@ -20,7 +20,8 @@ from ..api.report import recreate_report
 from ..cli.commands.run import show_run, show_suite
 from ..cli.main import run_reported
 from ..cli.notifications.content import Notification
-from ..cli.text.terminal import Terminal, say
+from ..cli.text.lines import say
+from ..cli.text.terminal import Terminal
 from ..errors import (
     HostFailed,
     NotResumable,
@@ -47,7 +48,8 @@ from ..runner.events import Event, ResumePlanned, RunStarted
 from ..runner.resume import resume
 from ..runner.run import FinishedRun, run
 from ..runner.signals import stopped_by_signals
-from ..runner.suite import FinishedSuite, build_summary, discard_unstarted, resume_suite, run_suite
+from ..runner.suite import FinishedSuite, discard_unstarted, resume_suite, run_suite
+from ..runner.suite_summary import build_summary
 from .capacity import decided_side_by_side
 from .configuration import AgentConfiguration, AgentDrive, read_configuration
 from .progress import read_progress

@@ -25,8 +25,8 @@ from ..record.suite import SuiteFolder
 from ..report import write
 from ..report.suite import write as write_summary
 from ..results.imported import Imported
-from ..runner.setup import require_formats
-from ..runner.suite import build_summary
+from ..runner.report_formats import require_formats
+from ..runner.suite_summary import build_summary
 from .runs import ImportedRun, SourceFile, entries_of, find_files, grouped, read_files, runs_in
 
 

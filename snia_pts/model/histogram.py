@@ -33,7 +33,7 @@ class Histogram:
     counted: str = ""
 
     def __post_init__(self) -> None:
-        edges, _ = self._columns()
+        edges, _ = _columns(self.counted)
         if not all(map(lt, edges, edges[1:])):
             raise ValueError("histogram bins must ascend")
         if max(edges[-1:], default=0) > MAX_QUANTITY:
@@ -47,20 +47,11 @@ class Histogram:
     @property
     def bins(self) -> tuple[tuple[int, int], ...]:
         """The (nanoseconds, I/Os) pairs, ascending."""
-        return tuple(zip(*self._columns(), strict=True))
+        return tuple(zip(*_columns(self.counted), strict=True))
 
     @property
     def count(self) -> int:
-        return sum(self._columns()[1])
-
-    def _columns(self) -> tuple[list[int], list[int]]:
-        try:  # A run has millions of bins; parsing them as JSON takes a quarter of the time of int().
-            numbers = _numbers().validate_json(f"[{self.counted.replace(' ', ',')}]", strict=True)
-        except ValidationError:
-            raise ValueError("histogram bins must be whole numbers from 0") from None
-        if len(numbers) % 2:
-            raise ValueError("histogram bin without a count")
-        return numbers[::2], numbers[1::2]
+        return sum(_columns(self.counted)[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +67,18 @@ class SyncTimes:
 @cache
 def _numbers() -> TypeAdapter[list[int]]:
     return TypeAdapter(list[Annotated[int, Ge(0)]])
+
+
+@lru_cache(maxsize=1)  # a new histogram is checked, and then its count
+def _columns(counted: str) -> tuple[list[int], list[int]]:
+    """Return the nanoseconds and the I/Os of the bins, which callers must not change; raises ValueError."""
+    try:  # A run has millions of bins; parsing them as JSON takes a quarter of the time of int().
+        numbers = _numbers().validate_json(f"[{counted.replace(' ', ',')}]", strict=True)
+    except ValidationError:
+        raise ValueError("histogram bins must be whole numbers from 0") from None
+    if len(numbers) % 2:
+        raise ValueError("histogram bin without a count")
+    return numbers[::2], numbers[1::2]
 
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:
@@ -125,7 +128,7 @@ def _totals(histograms: Iterable[Histogram]) -> dict[int, int]:
     """Return how many I/Os of all histograms are in each bin, by the bin's nanoseconds."""
     total: dict[int, int] = {}
     for histogram in histograms:
-        edges, counts = histogram._columns()
+        edges, counts = _columns(histogram.counted)
         subtotals = map(total.get, edges, repeat(0))
         total.update(zip(edges, list(map(add, subtotals, counts)), strict=True))
     return total

@@ -364,9 +364,10 @@ def _figures(summary: Overview) -> Iterator[Figure]:
     shown = {line.title: line.convergence for line in summary.lines if line.convergence}
     if shown:
         text = "Tracked variables over the rounds of each test, in percent of their averages"
+        last = "" if all(lines.steady for lines in shown.values()) else ", or the last one, which was not steady"
         yield Figure(
             name="convergence",
-            caption=f"{text}. Dashed: the allowed band; shaded: the measurement window.",
+            caption=f"{text}. Dashed: the allowed band; shaded: the measurement window{last}.",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
             height=panels_height(len(shown)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -137,3 +137,10 @@ def limit_mistakes(limits: Sequence[Limit], units_by_test: Mapping[str, Mapping[
             yield f"limit {position}: {limit.name!r}: expected a number of the test {limit.test}{example}"
         elif limit.unit != (unit := units_by_name[limit.name]):
             yield f"limit {position}.unit: {limit.unit!r}: expected {unit!r} for {limit.name!r}"
+
+
+def notify_if_unlimited(limits: Sequence[Limit], source: str, test: str, tell: Callable[[str], None]) -> None:
+    """Notify the operator if limits were given, but none for this test."""
+    if limits and all(limit.test != test for limit in limits):
+        others = ", ".join(dict.fromkeys(limit.test for limit in limits))
+        tell(f"{source} has no limits for {test}, only for {others}; they are not checked.")

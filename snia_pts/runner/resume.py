@@ -44,8 +44,9 @@ from .events import FolderCreated, ResumePlanned, RunStarted
 from .notifications import notified
 from .options import ResumeOptions
 from .plugins import load_plugins, missing_parts, missing_purge, plugin_changes
+from .report_formats import require_formats
 from .run import FinishedRun, claimed, finish, log_platform, ticker
-from .setup import plan_test, require_formats, target_kind, target_setup
+from .setup import plan_test, target_kind, target_setup
 from .target import TargetSetup
 from .verification import require_evidence
 

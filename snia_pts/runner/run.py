@@ -34,6 +34,7 @@ from .events import (
 from .notifications import notified
 from .options import new_seed
 from .plugins import load_plugins
+from .report_formats import require_formats
 from .setup import (
     TestEstimate,
     all_limits,
@@ -41,7 +42,6 @@ from .setup import (
     host_warnings,
     plan_test,
     preflight,
-    require_formats,
     require_measurable,
     specification_for,
     target_for,

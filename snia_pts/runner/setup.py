@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from .. import registries
-from ..errors import ReportError, RunFolderError, TargetUnfit, UsageError
+from ..errors import RunFolderError, TargetUnfit, UsageError
 from ..lab.device.identity import resolved
 from ..lab.fio.probe import exact_io_engines, io_engines
 from ..model.dut import AssumedSpeed, Dut
@@ -18,8 +18,7 @@ from ..model.run_options import SIMULATED, RunOptions
 from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
-from ..report import DATA_OUTPUTS, DEFAULT_FORMATS, OUTPUTS
-from ..results.limit_checks import limit_mistakes, measurable_figures
+from ..results.limit_checks import limit_mistakes, measurable_figures, notify_if_unlimited
 from ..results.result import RunWarning
 from ..results.warnings import option_warnings, unmeasured_points, unwritten_reads
 from ..spec import Deviation, OperatorSetting, Spec
@@ -27,7 +26,7 @@ from ..spec.limits import Limit, limits_error
 from ..spec.reader import Specification, parse_override, read_specification, standard_tests, versions
 from ..units import capacity, duration
 from .device import DeviceSetup
-from .plugins import load_plugins, plugin_deviations, plugins_of
+from .plugins import plugin_deviations, plugins_of
 from .target import TargetKind, TargetSetup
 
 #: Time without I/O around a round and between two of its points; bench/gap.py measures it.
@@ -151,29 +150,6 @@ def _with_file_in_directory(options: RunOptions, spec: Spec) -> RunOptions:
     return replace(options, target=str(path), size_bytes=size_bytes)
 
 
-def require_formats(formats: tuple[str, ...] | None, plugins: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the formats of a report, the default ones for None.  Those of ``plugins`` are known, too.
-
-    Raises UsageError for an unknown format, ReportError for one that cannot be written on this host.
-    """
-    if formats is None:
-        return DEFAULT_FORMATS
-    load_plugins(plugins)
-    supported = (*OUTPUTS, *DATA_OUTPUTS, *registries.added_by(plugins, registries.OUTPUTS))
-    if unknown := [name for name in formats if name not in supported]:
-        detail = f"--to {','.join(formats)}: unknown format {unknown[0]!r}."
-        raise UsageError(detail=detail, hint=f"Formats: {', '.join(supported)}; none; or that of a --plugin.")
-    if "interactive" in formats:
-        from ..report.formats.interactive import require_plotly
-
-        try:
-            require_plotly()
-        except ReportError as error:
-            error.add_note("Or omit interactive from --to. No report was written.")
-            raise
-    return tuple(dict.fromkeys(formats))
-
-
 def plan_test(spec: Spec, dut: Dut, speed: AssumedSpeed, options: RunOptions) -> Plan:
     """Return the plan of a test on a device of ``speed``, or of the speed that the options assume.
 
@@ -277,10 +253,3 @@ def _require_measurable(
     }
     if mistakes := tuple(limit_mistakes(limits, units_by_test)):
         raise limits_error(Path(source), mistakes)
-
-
-def notify_if_unlimited(limits: Sequence[Limit], source: str, test: str, tell: Callable[[str], None]) -> None:
-    """Notify the operator if limits were given, but none for this test."""
-    if limits and all(limit.test != test for limit in limits):
-        others = ", ".join(dict.fromkeys(limit.test for limit in limits))
-        tell(f"{source} has no limits for {test}, only for {others}; they are not checked.")

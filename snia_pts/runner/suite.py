@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,8 +20,8 @@ from ..record.journal_reader import JournalReader
 from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, is_readable, store
 from ..record.suite import SuiteFolder
-from ..report import DEFAULT_FORMATS, report_paths, write
-from ..report.suite import Overview, overview
+from ..report import report_paths, write
+from ..report.suite import Overview
 from ..report.suite import write as write_summary
 from ..results.interruption import ResumePolicy
 from ..results.result import TestResult
@@ -32,6 +32,7 @@ from .caller import Caller
 from .events import FolderCreated, SuiteFinished, TestStarted
 from .notifications import notified
 from .options import ResumeOptions
+from .report_formats import require_formats
 from .resume import (
     available_formats,
     confirm_restart,
@@ -48,11 +49,11 @@ from .setup import (
     TestEstimate,
     estimate_test,
     preflight,
-    require_formats,
     require_measurable,
     specification_for,
     target_setup,
 )
+from .suite_summary import build_summary
 from .target import TargetSetup
 
 _LOGGER = logging.getLogger(__name__)
@@ -327,40 +328,6 @@ def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, fo
     except (SniaPtsError, OSError) as secondary:
         error.add_note(f"Also: {secondary}")
     return error
-
-
-def build_summary(
-    folder: SuiteFolder,
-    change: Callable[[TestResult], TestResult] = lambda result: result,
-    formats: Sequence[str] = DEFAULT_FORMATS,
-) -> Overview:
-    """Return the overview of a stored suite, from the journals of its tests.
-
-    ``change`` is applied to each result; only reports in ``formats`` are linked.
-    """
-    reported = {
-        test: [
-            f"report.{name}"
-            for name in ("rst", "html", "pdf")
-            if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
-        ]
-        for test in folder.tests
-    }
-    return overview(_results(folder, change), reported)
-
-
-def _results(
-    folder: SuiteFolder, change: Callable[[TestResult], TestResult]
-) -> Iterator[tuple[str, TestResult | None]]:
-    first: TestResult | None = None
-    for test in folder.tests:
-        run = folder.verified_run_folder(test)
-        result = assess(run) if run else None
-        first = first or result
-        if run and first and result and result.facts.dut.summary != first.facts.dut.summary:
-            reason = f"its drive is {result.facts.dut.summary}; that of the test before is {first.facts.dut.summary}"
-            raise RecordError(path=run.path, reason=reason, hint="All tests of a suite must be of one drive.")
-        yield test, change(result) if result else None
 
 
 def _summarise(plan: _SuitePlan, unreported: Sequence[ReportError], caller: Caller) -> FinishedSuite:

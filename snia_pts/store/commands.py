@@ -15,8 +15,7 @@ from ..api.tables import Table, one_of
 from ..cli.options import labels_of
 from ..cli.text.formatting import json_text
 from ..cli.text.formatting import table as text_table
-from ..cli.text.lines import print_lines
-from ..cli.text.terminal import say
+from ..cli.text.lines import print_lines, say
 from ..errors import RecordError, RegressionFound, RegressionUnknown, RunFolderError
 from ..report.formats.csv_json import as_csv
 from ..report.pages import Report

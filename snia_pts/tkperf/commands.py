@@ -7,8 +7,7 @@ import errno
 import os
 from pathlib import Path
 
-from ..cli.text.lines import print_lines
-from ..cli.text.terminal import say
+from ..cli.text.lines import print_lines, say
 from ..errors import NotExportable
 from ..files import create_file, keep_folder_open
 from ..record.folder import RunFolder, writable_path

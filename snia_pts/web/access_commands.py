@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from ..cli.text.formatting import json_text, table
-from ..cli.text.lines import print_lines
-from ..cli.text.terminal import say
+from ..cli.text.lines import print_lines, say
 from ..errors import UsageError
 from ..files import read_regular
 from .tokens import MAX_DAYS

@@ -6,7 +6,7 @@ import argparse
 import socket
 from typing import TYPE_CHECKING
 
-from ..cli.text.terminal import say
+from ..cli.text.lines import say
 from ..errors import HostFailed, UsageError
 from ..text import printable
 from .folder_source import require_folder

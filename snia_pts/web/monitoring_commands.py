@@ -11,9 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ..batch.folder import BatchFolder
-from ..cli.text.lines import print_lines
+from ..cli.text.lines import print_lines, say
 from ..cli.text.progress import choose_mode
-from ..cli.text.terminal import say
 from ..errors import HostFailed, RecordError
 from ..files import replace_file, shell_quoted
 from ..record.folder import RunFolder

@@ -19,12 +19,11 @@ from ...record.suite import SuiteFolder
 from ...results.limit_checks import Judgement, judgements, require_met, untested_judgements
 from ...results.result import TestResult
 from ...runner.plugins import load_plugins, missing_parts
-from ...runner.suite import build_summary
+from ...runner.suite_summary import build_summary
 from ..text.formatting import json_text
-from ..text.lines import print_lines, terminal_width
+from ..text.lines import ignore, print_lines, say, say_all, terminal_width
 from ..text.result import difference_lines, result_json, result_lines
 from ..text.suite import overview_json, overview_lines
-from ..text.terminal import ignore, say, say_all
 
 
 def assess(arguments: argparse.Namespace) -> int:

@@ -17,12 +17,11 @@ from ...record.suite import SuiteFolder
 from ...report import OUTPUTS, known_formats, report_paths
 from ...report.suite import write as write_summary
 from ...runner.plugins import load_plugins, missing_parts
-from ...runner.setup import require_formats
-from ...runner.suite import build_summary
+from ...runner.report_formats import require_formats
+from ...runner.suite_summary import build_summary
 from ..options import formats_of
-from ..text.lines import print_lines
+from ..text.lines import ignore, print_lines, say, say_all
 from ..text.result import difference_lines
-from ..text.terminal import ignore, say, say_all
 
 
 def report(arguments: argparse.Namespace) -> int:

@@ -23,6 +23,21 @@ def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
         print("\n".join(_wrapped(text, width)) if width else text, file=stream, flush=True)
 
 
+def say(line: str) -> None:
+    """Print a notice for the operator."""
+    print_lines([f"snia-pts: {line}"], sys.stderr)
+
+
+def ignore(_line: str) -> None:
+    """Ignore a notice."""
+
+
+def say_all(lines: Iterable[str]) -> None:
+    """Print several messages as ``say`` does."""
+    for line in lines:
+        say(line)
+
+
 def terminal_width(stream: TextIO) -> int | None:
     """Return the number of columns of the terminal that a stream is; None if it is no terminal."""
     return shutil.get_terminal_size().columns if stream.isatty() else None

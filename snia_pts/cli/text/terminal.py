@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ...errors import NotConfirmed
 from ...record.folder import RunFolder
@@ -23,7 +23,7 @@ from ...runner.events import (
 )
 from ...units import capacity, counted, duration
 from ..notifications.content import Notification
-from .lines import print_lines
+from .lines import print_lines, say
 from .progress import Progress, choose_mode, standard_stream
 
 
@@ -120,21 +120,6 @@ class Terminal:
             reason = "the test would start again, and stdin is not a terminal"
             raise NotConfirmed(path=request.path, reason=reason, hint=request.hint)
         return answer("Type yes to start again: ")
-
-
-def say(line: str) -> None:
-    """Print a notice for the operator."""
-    print_lines([f"snia-pts: {line}"], sys.stderr)
-
-
-def ignore(_line: str) -> None:
-    """Ignore a notice."""
-
-
-def say_all(lines: Iterable[str]) -> None:
-    """Print several messages as ``say`` does."""
-    for line in lines:
-        say(line)
 
 
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:

@@ -111,9 +111,9 @@ def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
     axes.set_yticks(ticks, tick_labels(ticks))
 
 
-def set_y_within(axes: Axes, low: float, high: float) -> None:
+def set_y_within(axes: Axes, low: float, high: float, *, steps: int = 8) -> None:
     """Give ``axes`` a linear y axis that ends at ``low`` and ``high``, with round ticks between them."""
-    ticks = [tick for tick in linear_ticks(low, high, steps=8) if low <= tick <= high]
+    ticks = [tick for tick in linear_ticks(low, high, steps=steps) if low <= tick <= high]
     axes.set_ylim(low, high)
     axes.set_yticks(ticks, tick_labels(ticks))
 

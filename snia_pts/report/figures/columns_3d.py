@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -82,12 +82,14 @@ def columns(
         abs(x - other_x) > width or abs(y - other_y) > _LABEL_HEIGHT
         for (x, y), (other_x, other_y) in itertools.combinations(tops.values(), 2)
     )
-    for (column, row), text in sorted(zip(places, texts, strict=True), key=lambda item: (-item[0][1], item[0][0])):
-        _column(axes, projection, column, row, places[column, row], styles[deep.keys[row]].colour)
+    for row in reversed(range(projection.rows)):
+        heights = {column: places[column, row] for column in range(projection.columns) if (column, row) in places}
+        _row(axes, projection, row, heights, styles[deep.keys[row]].colour)
+    for (column, row), text in zip(places, texts, strict=True):
         if readable:
             _label(axes, tops[column, row], text)
         elif (column, row) in limited:
-            mark(axes, projection, (column + 0.5, row + 0.5, places[column, row]), _order(projection, column, row))
+            mark(axes, projection, (column + 0.5, row + 0.5, places[column, row]), _order(projection, row))
     return figure
 
 
@@ -200,30 +202,36 @@ def _labels(axes: Axes, projection: Projection, across: Side, deep: Side) -> Non
     axes.text(x + 0.12, y + 0.14, deep.title, ha="left", va="bottom", fontsize=8.5)
 
 
-def _column(axes: Axes, projection: Projection, column: int, row: int, value: float, colour: str) -> None:
-    """Draw the three visible faces of a column; columns are painted from back to front."""
+def _row(axes: Axes, projection: Projection, row: int, heights: Mapping[int, float], colour: str) -> None:
+    """Draw the columns of a row, of these heights by column, from left to right."""
+    from matplotlib.collections import PolyCollection
+
+    faces = [face for column, height in heights.items() for face in _faces(projection, column, row, height)]
+    drawn = PolyCollection(
+        [corners for corners, _ in faces],
+        facecolors=[_lit(colour, light) for _, light in faces],
+        edgecolors="white",
+        linewidths=0.25,
+        joinstyle="round",
+        zorder=_order(projection, row),
+    )
+    axes.add_collection(drawn, autolim=False)
+
+
+def _faces(
+    projection: Projection, column: int, row: int, value: float
+) -> Iterator[tuple[list[tuple[float, float]], float]]:
+    """Yield the corners of the three visible faces of a column, and their light."""
     left, right = column + (1 - _FILL) / 2, column + (1 + _FILL) / 2
     front, back = row + (1 - _FILL) / 2, row + (1 + _FILL) / 2
-    faces = (
-        (((right, front, 0), (right, back, 0), (right, back, value), (right, front, value)), 0.62),
-        (((left, front, value), (right, front, value), (right, back, value), (left, back, value)), 1.25),
-        (((left, front, 0), (right, front, 0), (right, front, value), (left, front, value)), 1.0),
-    )
-    order = _order(projection, column, row)
-    for corners, light in faces:
-        axes.fill(
-            *zip(*projection.strip(*corners), strict=True),
-            facecolor=_lit(colour, light),
-            edgecolor="white",
-            linewidth=0.25,
-            zorder=order,
-            joinstyle="round",
-        )
+    yield projection.strip((right, front, 0), (right, back, 0), (right, back, value), (right, front, value)), 0.62
+    yield projection.strip((left, front, value), (right, front, value), (right, back, value), (left, back, value)), 1.25
+    yield projection.strip((left, front, 0), (right, front, 0), (right, front, value), (left, front, value)), 1.0
 
 
-def _order(projection: Projection, column: int, row: int) -> float:
-    """Return a column's z-order: above the columns behind it and to its left."""
-    return 1 + projection.rows - row + column / (projection.columns + 1)
+def _order(projection: Projection, row: int) -> float:
+    """Return a row's z-order: above the rows behind it."""
+    return 1.0 + projection.rows - row
 
 
 def _lit(colour: str, light: float) -> tuple[float, float, float]:

@@ -27,7 +27,7 @@ _BOTTOM, _TOP, _LEFT, _BETWEEN, _RIGHT = 0.45, 0.22, 0.62, 0.72, 0.2
 #: The width of a heat map or curve with the tracked variables beside it, in inches.
 _WIDTH = 2.75
 #: The plots of the tests in a summary of several, in inches.
-_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT = 4, 1.3, 0.42
+_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT, _PANEL_STEPS = 4, 1.3, 0.42, 4
 #: The most labelled rounds of the tracked variables, and the most cells that have their value.
 _MAX_ROUNDS, _MAX_COLUMNS, _MAX_ROWS = 6, 8, 9
 _FONT = 7
@@ -125,8 +125,8 @@ class Tracked:
         legend_beside(axes, "Tracked variable", [shown[label] for label in order], order)
 
 
-def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None) -> None:
-    """Draw a line for each tracked variable, without a legend."""
+def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None, *, y_steps: int = 8) -> None:
+    """Draw a line for each tracked variable, without a legend; the y axis has at most ``y_steps`` steps."""
     draw_rounds(
         axes,
         lines.series,
@@ -137,6 +137,7 @@ def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None) -> 
         bounds=lines.bounds,
         styles=styles or overlay_styles(list(lines.series)),
         most=_MAX_ROUNDS,
+        y_steps=y_steps,
     )
     axes.tick_params(labelsize=_FONT)
     axes.xaxis.label.set_fontsize(_FONT)
@@ -161,7 +162,7 @@ def draw_panels(tests: Mapping[str, Convergence]) -> Figure:
             top=row * _PANEL_HEIGHT + _TOP,
             bottom=height - (row + 1) * _PANEL_HEIGHT + _BOTTOM,
         )
-        draw_lines(axes, lines)
+        draw_lines(axes, lines, y_steps=_PANEL_STEPS)
         axes.set_title(name, fontsize=_FONT + 0.5, pad=3)
     return figure
 

@@ -151,8 +151,12 @@ def draw_rounds(
     bounds: Mapping[str, float] | None = None,
     styles: Styles | None = None,
     most: int = 25,
+    y_steps: int = 8,
 ) -> None:
-    """Draw the lines of ``convergence`` into ``axes``, without a legend; at most ``most`` rounds have a label."""
+    """Draw the lines of ``convergence`` into ``axes``, without a legend; at most ``most`` rounds have a label.
+
+    With ``bounds``, the y axis has at most ``y_steps`` steps.
+    """
     rounds = sorted({number for line in series.values() for number in line})
     ax.dress(axes)
     if window:
@@ -169,7 +173,7 @@ def draw_rounds(
     if bounds:
         for (name, level), dash in zip(bounds.items(), _BOUND_DASHES, strict=True):
             axes.axhline(level, color=QUIET, linewidth=1.0, linestyle=dash, label=name)
-        ax.set_y_within(axes, *padded([*shown, *bounds.values()]))
+        ax.set_y_within(axes, *padded([*shown, *bounds.values()]), steps=y_steps)
         axes.set_ylabel(heading)
     else:
         ax.set_y(axes, shown, heading, log=log)

@@ -49,6 +49,7 @@ def surface(
     this matrix and those of ``colours`` from zero, as the colour bar shows, so that a low surface has a shape too.
     """
     from matplotlib import colormaps
+    from matplotlib.collections import PolyCollection
 
     across, deep = best_view((values, *alike), across, deep)
     figure, axes, projection = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
@@ -65,18 +66,17 @@ def surface(
             linewidth=0.5,
             zorder=0.8,
         )
+    patches, means = [], []
     for row, column in itertools.product(reversed(range(projection.rows - 1)), range(projection.columns - 1)):
         places = ((column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1))
         heights = [values[across.keys[at], deep.keys[depth]] for at, depth in places]
         corners = [(at + 0.5, depth + 0.5, value) for (at, depth), value in zip(places, heights, strict=True)]
-        axes.fill(
-            *zip(*projection.strip(*corners), strict=True),
-            facecolor=colour_of(sum(heights) / len(heights) / brightest),
-            edgecolor=INK,
-            linewidth=0.5,
-            joinstyle="round",
-            zorder=1 + projection.rows - row + column / projection.columns,
-        )
+        patches.append(projection.strip(*corners))
+        means.append(sum(heights) / len(heights) / brightest)
+    drawn = PolyCollection(
+        patches, facecolors=colour_of(means), edgecolors=INK, linewidths=0.5, joinstyle="round", zorder=1
+    )
+    axes.add_collection(drawn, autolim=False)
     for row, column in itertools.product(range(projection.rows), range(projection.columns)):
         place = (across.keys[column], deep.keys[row])
         if place in marked:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -39,6 +40,13 @@ _LINE_HEIGHT = 13
 _MAX_WHOLE_ROWS, _LEAST_ROWS, _LAST_ROWS, _MAX_LAST_HEIGHT = 13, 4, 3, 200
 #: The most lines of a table cell, and the least text that fits into one percent of a table's width, in em.
 _MAX_CELL_LINES, _EM_PER_PERCENT = 30, 0.6
+
+#: Spaces at which no line may end: in a number, before its unit, in a duration, a range or a queue depth.
+_NO_BREAK = re.compile(
+    "\N{NARROW NO-BREAK SPACE}"
+    r"|(?<=\d) (?=(?:%|°C|us|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
+    r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
+)
 
 
 class page_title(nodes.General, nodes.Element):
@@ -326,13 +334,13 @@ def _replace_unprintable(document: nodes.document) -> None:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with U+FFFD for characters that the fonts lack, and with no-break spaces in numbers.
+    """Return ``text`` with U+FFFD for characters that the fonts lack, and no-break spaces where no line may end.
 
-    reportlab would break lines at the narrow ones, U+202F.
+    These are the spaces in and after numbers; reportlab would break lines at the narrow ones, U+202F.
     """
     glyphs = _glyphs()
     replaced = "".join(letter if ord(letter) in glyphs else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return replaced.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
+    return _NO_BREAK.sub("\N{NO-BREAK SPACE}", replaced)
 
 
 @cache

@@ -12,6 +12,7 @@ from ...model.steps import Demand, Stimulus, mix
 from ...results.attributes import PERCENTS
 from ...results.result import TestResult
 from ...spec import DemandSpec
+from ...spec.sections import SampledSteadyStateRule
 from ...units import KIB, duration, number
 from ..figures import columns_3d, demand_figures, matrices, timeplots
 from ..figures import figure as figures
@@ -108,9 +109,15 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
         title="Preconditioning - IOPS vs Time",
         name="pc-iops",
         caption=f"{_stimulus_label(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state "
-        f"is evaluated on sample {rule.first_sample} and every {rule.stride_samples}th after it.",
+        f"is evaluated on {_evaluated_samples(rule)}.",
         dots=[Dots(points=judged, label="steady state samples")] if judged else (),
     )
+
+
+def _evaluated_samples(rule: SampledSteadyStateRule) -> str:
+    """Return which samples of a stimulus stand for rounds: ``sample 1, 31, 61 and so on``."""
+    first, second, third = (rule.first_sample + place * rule.stride_samples for place in range(3))
+    return f"samples {first}, {second}, {third} and so on"
 
 
 def _inter_round(result: TestResult) -> Iterator[Page]:
@@ -212,7 +219,7 @@ def _demand_intensity(result: TestResult) -> Iterator[Page]:
         return
     caption = (
         f"ART against IOPS, one line per Thread Count over its Queue Depths. {source(result, _IOPS_AND_ART)} The "
-        f"line at {limit:g} ms is the ART limit of the Max IOPS point; rings are the operating points."
+        f"line at {limit:g} ms is the ART limit of the Max IOPS point; large open marks are the operating points."
     )
     figure = Figure(
         name="demand-intensity",

@@ -274,8 +274,8 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
         ("Duty cycle (%)", [_duty_cycle(state, times) for state, times in zip(shown, idle, strict=True)]),
         ("IOPS, Access A", aligned(means)),
         (f"% of {unsteady}baseline", [thousands(100 * mean / base, 1) if base else NOT_APPLICABLE for mean in means]),
-        (f"IOPS, first {duration(sample_seconds)} of C", aligned([values[0] if values else None for values in c])),
-        (f"IOPS, last {duration(sample_seconds)} of C", aligned([values[-1] if values else None for values in c])),
+        ("IOPS, C start", aligned([values[0] if values else None for values in c])),
+        ("IOPS, C end", aligned([values[-1] if values else None for values in c])),
         (f"Return to {unsteady}baseline", [_return_time(state, base, sample_seconds) for state in shown]),
     )
     columns = (
@@ -346,6 +346,7 @@ def _note(result: Result) -> Prose:
     return Prose(
         text=f"Baseline: {value}. Access A: I/Os divided by I/O time, without idle times. Duty cycle: measured "
         f"I/O time divided by I/O time plus idle time. Idle: time without I/O of the test, an upper bound.{warning} "
+        f"C start, C end: the first and the last {sample} of Access C. "
         f"Return to baseline: the time from the start of Access C until its mean IOPS over {sample}, the length of the "
         f"samples of the preconditioning, stay within {rule.tolerance_percent:g} % of the baseline. They must stay so "
         f"until the end, for at least {duration(rule.dwell_seconds)}, or in a short Access C for its last "
