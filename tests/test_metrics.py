@@ -110,7 +110,7 @@ def test_each_value_of_a_snapshot_is_a_metric() -> None:
         ("snia_pts_run_longest_step_seconds", "S1"): 3600.0,
         ("snia_pts_run_write_bytes_total", "S1"): 12345678.0,
         ("snia_pts_result_iops", "S1", 'RND "4 KiB"\n0/100'): 201589.5,
-        ("snia_pts_queue_jobs", "S1", "queued"): 1.0,
+        ("snia_pts_queue_jobs", "S1", "ready"): 1.0,
         ("snia_pts_agent_last_seen_timestamp_seconds", "h1"): 1795780848.0,
         ("snia_pts_agent_build_info", "h1", "0.1.0"): 1.0,
     }
@@ -136,6 +136,14 @@ def test_missed_limits_are_a_metric_of_a_finished_run() -> None:
         run = replace(RUN, state=state, missed_limits=missed)  # type: ignore[arg-type]
         found = samples(exposition(replace(SNAPSHOT, runs=(run,))))
         assert found.get(("snia_pts_run_missed_limits", "S1")) == value
+
+
+def test_the_state_of_a_run_in_the_queue_says_whether_it_can_start() -> None:
+    """A run that waits for nothing is ready; what waits for its host is blocked."""
+    waits = {"the drive": "queued", "": "ready", "the host": "blocked", "the host, which is silent": "blocked"}
+    for reason, state in waits.items():
+        queue = (replace(SNAPSHOT.queue[0], waits_for=reason),)
+        assert ("snia_pts_queue_jobs", "S1", state) in samples(exposition(replace(SNAPSHOT, queue=queue)))
 
 
 def test_virtual_time_is_no_metric() -> None:
@@ -216,8 +224,8 @@ COURSES: dict[str, tuple[dict[str, str], int, int]] = {
     "SniaPtsDriveHeld": ({'snia_pts_drive_state{drive="S1",state="held"}': "1x70 _x30"}, 65, 75),
     "SniaPtsQueueStuck": (
         {
-            'snia_pts_queue_jobs{drive="S1",state="queued"}': "1x60",
-            'snia_pts_drive_state{drive="S1",state="running"}': "_x20 1x30",
+            'snia_pts_queue_jobs{drive="S1",state="ready"}': "1x20 _x40",
+            'snia_pts_queue_jobs{drive="S2",state="queued"}': "1x60",
         },
         18,
         25,

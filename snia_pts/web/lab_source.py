@@ -13,7 +13,7 @@ from ..errors import LimitsMissed, NotConfirmed, UnknownRun, UsageError
 from ..fleet.campaign import Cost, plans_of
 from ..fleet.drive_facts import parse_facts
 from ..fleet.live_values import LiveValues, parse_live_values
-from ..fleet.operations import RESUMABLE, UNFINISHED, Lab
+from ..fleet.operations import RESUMABLE, Lab
 from ..fleet.request import RequestOptions, RunRequest, parse_request, request_json
 from ..model.run_options import SIMULATED
 from ..text import one_line, printable, suggestion
@@ -34,6 +34,9 @@ from .model import (
     SpreadView,
     TrendView,
 )
+
+#: What a stop does, by the state of the run.
+_STOP_DETAILS = {"queued": "it is cancelled", "running": "it stops after its current point or sample, which is kept"}
 
 
 class LabSource:
@@ -95,13 +98,11 @@ class LabSource:
                 deviations=collected.deviations,
                 warnings=collected.warnings,
             )
-        can_stop, can_resume = run.state in UNFINISHED, run.state in RESUMABLE
+        can_resume = run.state in RESUMABLE
         return replace(
             detail,
             run=shown,
-            stop_detail="a run that waits is cancelled; one that is tested stops after its current point"
-            if can_stop
-            else "",
+            stop_detail=_STOP_DETAILS.get(run.state, ""),
             resume_detail="its agent continues it; its drive is tested again" if can_resume else "",
             serial_required=can_resume,
         )

@@ -9,7 +9,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
-from .model import RunView, Snapshot
+from .model import QueueEntry, RunView, Snapshot
 
 #: The series of a run that has ended vanish after this time.
 _KEPT_SECONDS = 3600.0
@@ -110,7 +110,8 @@ class _Collector:
 
     def _queue_and_hosts(self) -> Iterator[Metric]:
         queue = _gauge("snia_pts_queue_jobs", "The runs in the queue of a lab, by drive and state.", "drive", "state")
-        for (drive, state), count in Counter((job.drive_id, job.state) for job in self._snapshot.queue).items():
+        states = Counter((job.drive_id, _queue_state(job)) for job in self._snapshot.queue)
+        for (drive, state), count in states.items():
             queue.add_metric([drive, state], count)
         seen = _gauge("snia_pts_agent_last_seen_timestamp_seconds", "Time of the last call of an agent.", "host")
         build = InfoMetricFamily("snia_pts_agent_build", "The version of an agent.", labels=["host"])
@@ -128,6 +129,13 @@ class _Collector:
         if self._snapshot.ingest_failures is not None:
             failures.add_metric([], self._snapshot.ingest_failures)
         yield from (free, failures)
+
+
+def _queue_state(job: QueueEntry) -> str:
+    """Return the state of a run in a queue; one that waits for nothing is ready, for a host that is gone blocked."""
+    if job.state != "queued":
+        return job.state
+    return "blocked" if job.waits_for.startswith("the host") else "queued" if job.waits_for else "ready"
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -55,9 +55,9 @@ ALERTS: Mapping[str, tuple[str, str, str]] = {
         "The certificate of snia-pts serve expires in {{ $value | humanizeDuration }}.",
     ),
     "SniaPtsQueueStuck": (
-        'snia_pts_queue_jobs{state="queued"} > 0 unless on (drive) snia_pts_drive_state{state="running"}',
+        'snia_pts_queue_jobs{state=~"ready|blocked"} > 0',
         "15m",
-        "A run has waited for drive {{ $labels.drive }} for 15 minutes, and no test runs on it.",
+        "A run on drive {{ $labels.drive }} has been {{ $labels.state }} for 15 minutes.",
     ),
 }
 #: Each panel: its title, its unit, and its query with its legend.
