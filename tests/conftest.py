@@ -24,8 +24,6 @@ DEVICES = {
     "test_calibration",
     "test_device_log",
     "test_device_log_of_runs",
-    "test_fio_contract",
-    "test_kills",
     "test_ratios",
 }
 #: Modules that also run fio, or that use threads or devices that the whole host sees: their tests may run side by side.
@@ -46,6 +44,7 @@ LIVELY = {
     "test_evidence",
     "test_examples",
     "test_faults",
+    "test_fio_contract",
     "test_following",
     "test_guarding",
     "test_health_check",
@@ -53,6 +52,7 @@ LIVELY = {
     "test_isolation",
     "test_job",
     "test_kernel_counters",
+    "test_kills",
     "test_lab",
     "test_laboratory",
     "test_other_runs",

@@ -33,7 +33,7 @@ from tests.test_run_folders import unpacked
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.fleet.test_collect"])
-_KILLS = 20
+_KILLS = 8
 
 
 @pytest.fixture(name="hosts")

@@ -14,7 +14,8 @@ from tests.run_folders.make import RUNS
 from tests.store.killed import clean_seconds, content_by_name, kill_until_done
 from tests.store.test_store import cut_before_resumption
 
-SHORT, LONG = 6, 200
+#: At least so many kills, most of which hit an ingestion of about a second.
+_KILLS = 10
 
 
 @pytest.fixture
@@ -27,9 +28,8 @@ def folders(runs: Path, tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kills", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])
 def test_killed_ingestions_end_in_the_tables_of_a_clean_one(
-    url: str, empty: Callable[[], None], folders: list[Path], kills: int
+    url: str, empty: Callable[[], None], folders: list[Path]
 ) -> None:
     """From an empty store, whose tables are made, to the last run, wherever the kills were."""
     seconds = clean_seconds(url, folders)
@@ -37,7 +37,7 @@ def test_killed_ingestions_end_in_the_tables_of_a_clean_one(
         expected = content_by_name(store)
     assert len(expected["run"]) == len(folders) - 1
     source, killed = random.Random(4711), 0
-    while killed < kills:
+    while killed < _KILLS:
         empty()
         killed += kill_until_done(url, folders, source, 1.1 * seconds)
         with Store(url) as store:
