@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from snia_pts.lab.laboratory import target_deviations
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
 from snia_pts.lab.simulated.preset import Preset, read_preset, simulated_dut
 from snia_pts.model.measurement import Measurement, Outcome, Sample
@@ -21,6 +20,7 @@ from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.replay import assess, inspect_run
 from snia_pts.results.interruption import ResumePolicy
 from snia_pts.results.result import RunFacts, TestResult
+from snia_pts.results.target_deviations import target_deviations
 from snia_pts.runner.session import resume, run
 from snia_pts.spec.reader import read_specification
 from tests import samples

@@ -21,7 +21,6 @@ from typing import Any
 
 from snia_pts.lab.evidence import number_of
 from snia_pts.lab.fio.seeds import stimulus_seed
-from snia_pts.lab.laboratory import target_deviations
 from snia_pts.model.annotations import Annotations
 from snia_pts.model.dut import Dut
 from snia_pts.model.histogram import Histogram
@@ -43,6 +42,7 @@ from snia_pts.profiles.spec import ProfileSpec
 from snia_pts.record.folder import RunFolder
 from snia_pts.results.builder import fold
 from snia_pts.results.result import Ending, RunFacts, RunWarning, TestResult
+from snia_pts.results.target_deviations import target_deviations
 from snia_pts.runner.session import run
 from snia_pts.spec import Deviation, SampledSteadyStateRule, Spec, SteadyStateRule, TestClass, loop_rule, settling_rule
 from snia_pts.spec.reader import read_specification

@@ -18,13 +18,14 @@ from snia_pts.lab.device.target_claim import claim_target as hold_target
 from snia_pts.lab.host.conditions import with_expected_cache
 from snia_pts.lab.host.configurator import HostConfigurator as HostStage
 from snia_pts.lab.host.settings_list import find
-from snia_pts.lab.laboratory import Laboratory, target_deviations
+from snia_pts.lab.laboratory import Laboratory
 from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import Purger
 from snia_pts.lab.settings.settings import applied
 from snia_pts.lab.settings.write_cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, find_write_cache
 from snia_pts.model.measurement import PurgeOutcome
 from snia_pts.model.steps import Purge
+from snia_pts.results.target_deviations import target_deviations
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Deviation, Spec
 from tests import samples, strategies

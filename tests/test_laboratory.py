@@ -19,7 +19,7 @@ from snia_pts.lab.engine import Guard, allow
 from snia_pts.lab.fio import AnswerRejected
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.host.configurator import HostConfigurator
-from snia_pts.lab.laboratory import Laboratory, target_deviations
+from snia_pts.lab.laboratory import Laboratory
 from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger
 from snia_pts.lab.purge.method import any_device
@@ -28,6 +28,7 @@ from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.model.measurement import IdleOutcome, Measurement, PurgeOutcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Stimulus
 from snia_pts.record.entries import OutcomeEntry, adapter
+from snia_pts.results.target_deviations import target_deviations
 from snia_pts.spec import SPEC_TYPES, Spec
 from snia_pts.spec.reader import read_specification, versions
 from tests import samples, strategies

@@ -31,7 +31,6 @@ from snia_pts.errors import (
 )
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device.identity import read_dut
-from snia_pts.lab.laboratory import target_deviations
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
 from snia_pts.lab.simulated.preset import read_preset
 from snia_pts.model.measurement import Outcome
@@ -47,6 +46,7 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.writing import replace_files
 from snia_pts.results.interruption import ResumePolicy, resumable_step_count
 from snia_pts.results.result import RunWarning
+from snia_pts.results.target_deviations import target_deviations
 from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.options import ResumeOptions
 from snia_pts.runner.resume import resumed_options

@@ -18,7 +18,6 @@ from snia_pts.arrays.setup import ArraySetup
 from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, Interrupted, NotResumable
 from snia_pts.lab.device.identity import block_dut, read_dut
-from snia_pts.lab.laboratory import target_deviations
 from snia_pts.model.array import BuiltArray, Layout, Member
 from snia_pts.model.run_options import RunOptions
 from snia_pts.record.entries import StartEntry
@@ -28,6 +27,7 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.registry import build
 from snia_pts.results.interruption import Interruption
 from snia_pts.results.result import TestResult
+from snia_pts.results.target_deviations import target_deviations
 from snia_pts.runner.caller import Caller
 from snia_pts.runner.options import ResumeOptions
 from snia_pts.runner.resume import drive_changes, resume, resume_claimed

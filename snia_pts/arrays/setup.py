@@ -19,7 +19,6 @@ from ..lab.host.conditions import ARRAY_FOLDER as RESTORE_FOLDER
 from ..lab.host.conditions import restore_settings, with_cache_status
 from ..lab.host.settings_list import find as find_setting
 from ..lab.host.tuning.direct_io import direct_io
-from ..lab.laboratory import target_deviations
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
 from ..lab.settings.settings import Change, applied
@@ -31,6 +30,7 @@ from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
 from ..record.replay import assess
 from ..results.interruption import ResumePolicy
+from ..results.target_deviations import target_deviations
 from ..runner.confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from ..runner.device import DeviceSetup
 from ..runner.target import AS_FOUND

@@ -39,7 +39,7 @@ from ..lab.host.conditions import Conditions, conditions_applied, restore_settin
 from ..lab.host.configurator import HostConfigurator, backing_device
 from ..lab.host.tuning.control_group import Throttling, read_throttling, throttling_sentence
 from ..lab.host.tuning.direct_io import direct_io
-from ..lab.laboratory import Laboratory, PurgeStrategy, target_deviations
+from ..lab.laboratory import Laboratory, PurgeStrategy
 from ..lab.link_speed import assumed_speed
 from ..lab.observation.power import PowerMeter, power_command, power_meter
 from ..lab.process.program import Tick, find
@@ -53,6 +53,7 @@ from ..model.test_platform import HostSetting
 from ..procedures import named_points
 from ..record.folder import RunFolder
 from ..results.result import RunWarning
+from ..results.target_deviations import target_deviations
 from ..spec import Deviation, Spec
 from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 from ..errors import TargetUnfit
-from ..lab.laboratory import target_deviations
 from ..lab.process.program import Tick
 from ..lab.simulated.laboratory import SimulatedLaboratory
 from ..lab.simulated.preset import Identity, read_preset, simulated_dut
@@ -18,6 +17,7 @@ from ..model.run_options import SIMULATED, RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
+from ..results.target_deviations import target_deviations
 from ..spec import Deviation, Spec
 from .confirmation import Confirm
 from .target import RunContext

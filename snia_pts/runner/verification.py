@@ -26,12 +26,11 @@ from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.device.fio_name import set_names
 from ..lab.evidence import number_of
-from ..lab.fio.engine import describe_io_engine, overhead_ns
 from ..lab.fio.kernel_counters import counts_device_io, require_process_bytes
-from ..lab.fio.probe import IO_ENGINES
+from ..lab.fio.point import overhead_ns
+from ..lab.fio.probe import IO_ENGINES, describe_io_engine
 from ..lab.fio.sampling import Sampler
 from ..lab.fio.seeds import seed_for, stimulus_seed
-from ..lab.laboratory import target_deviations
 from ..lab.process.program import Finished
 from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
@@ -43,6 +42,7 @@ from ..record.journal_reader import JournalReader
 from ..record.replay import field_differences
 from ..results.imported import Imported
 from ..results.result import RunFacts, TestResult
+from ..results.target_deviations import target_deviations
 from ..spec import Deviation
 from ..spec.reader import spec_deviations
 from .plugins import plugin_deviations

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...errors import SniaPtsError
 from ...files import create, rename
 from ...model.attempt import RejectedAttempt
-from ...model.measurement import IdleOutcome, Measurement, Sample, Timing, Transfers
+from ...model.measurement import IdleOutcome, Measurement, Sample, Timing
 from ...model.steps import ContinuousStimulus, Stimulus
 from ...units import counted
 from .. import fio
@@ -33,8 +33,8 @@ from ..observation.telemetry import Observer, observe
 from ..process import program as process
 from ..process.staged import StagedProgram
 from .kernel_counters import has_holes, is_counted_by_process, require_counted, require_process_bytes
-from .point import IdleGap, PointPipeline, PreparedPoint
-from .probe import fio_version
+from .point import IdleGap, PointPipeline, PreparedPoint, overhead_ns
+from .probe import describe_io_engine, fio_version
 from .sampling import Sampler, Totals
 from .seeds import seed_for
 
@@ -437,18 +437,6 @@ def _node(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_dev, status.st_ino, sysfs_inode
-
-
-def describe_io_engine(io_engine: fio.IoEngine, *, refill: bool, fixed_buffers: bool) -> str:
-    """Return the I/O engine as a report states it: with its buffers."""
-    fixed = ", fixed buffers" if fixed_buffers else ""
-    return f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
-
-
-def overhead_ns(stimulus: Stimulus, read: Transfers, write: Transfers, times: Timing | process.Finished) -> int:
-    """Return the time of a program without its I/O."""
-    io_ms = max(read.runtime_ms, write.runtime_ms) + 1000 * stimulus.ramp_seconds
-    return max(0, times.ended_monotonic_ns - times.started_monotonic_ns - round(1e6 * io_ms))
 
 
 def _thread_spread_ms(point: PreparedPoint, transferred_bytes: int) -> float | None:

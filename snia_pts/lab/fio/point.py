@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...errors import SniaPtsError
+from ...model.measurement import Timing, Transfers
 from ...model.steps import Stimulus
 from ...model.telemetry import BlockStatistics
 from .. import fio
@@ -119,3 +120,9 @@ def _remaining_seconds(point: PreparedPoint) -> float:
     if stimulus.seconds is None or not stimulus.ends_by_time:
         return 0.0
     return stimulus.ramp_seconds + stimulus.seconds - (time.monotonic_ns() - point.program.started_ns) / 1e9
+
+
+def overhead_ns(stimulus: Stimulus, read: Transfers, write: Transfers, times: Timing | process.Finished) -> int:
+    """Return the time of a program without its I/O."""
+    io_ms = max(read.runtime_ms, write.runtime_ms) + 1000 * stimulus.ramp_seconds
+    return max(0, times.ended_monotonic_ns - times.started_monotonic_ns - round(1e6 * io_ms))

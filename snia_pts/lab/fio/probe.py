@@ -190,3 +190,9 @@ def parse_version(text: str) -> tuple[int, int]:
     """Return (major, minor) from ``fio --version``; (0, 0) if the text has no version."""
     match = re.search(r"fio-([0-9]{1,9})\.([0-9]{1,9})", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def describe_io_engine(io_engine: fio.IoEngine, *, refill: bool, fixed_buffers: bool) -> str:
+    """Return the I/O engine as a report states it: with its buffers."""
+    fixed = ", fixed buffers" if fixed_buffers else ""
+    return f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"

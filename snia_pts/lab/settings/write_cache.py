@@ -19,13 +19,13 @@ from typing import ClassVar
 
 from ...errors import RunFolderError, ToolMissing
 from ...model.dut import CacheState, Dut
+from ...results.target_deviations import WRITE_CACHE_CLAUSE
 from ...spec import Deviation
 from ...temporary import temporary_folder
 from ..device.identity import ROOT, attribute
 from ..process import program as process
 from .settings import AppliedChange, Change, Setting, change_sentence
 
-CLAUSE = "PTS chapter 3, Caching"
 _TOOL_SECONDS = 20.0
 _VOLATILE = 1
 """The bit in VWC that reports a volatile write cache, and the bit in feature 06h that reports it as enabled."""
@@ -331,7 +331,9 @@ class WriteCache:
                 return (f"the purge left the write cache {now.state}; it was set to {before} again, {source}",), ()
             now = read_back
         actual = f"{now.state} ({now.source}), was {before} before the purge; {reason}"
-        return (), (Deviation(what="write cache after the purge", standard=before, actual=actual, clause=CLAUSE),)
+        return (), (
+            Deviation(what="write cache after the purge", standard=before, actual=actual, clause=WRITE_CACHE_CLAUSE),
+        )
 
     def setting_changes(self, evidence: Path) -> tuple[str, ...]:
         """Return a sentence if its state has changed since the last call of ``status``."""

@@ -29,7 +29,7 @@ _RINGS = {"Max IOPS": "o", "Mid IOPS": "s", "Min IOPS": "D"}
 def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], maximum_art_ms: float) -> Figure:
     """Plot ART (ms, log) against IOPS, one line per Thread Count over its Queue Depths.
 
-    A horizontal line shows the ART limit of the Max IOPS point, rings the operating points.
+    A horizontal line shows the ART limit of the Max IOPS point, large open marks the operating points.
     """
     figure = canvas()
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
