@@ -24,6 +24,7 @@ from ..cli.text.lines import say
 from ..cli.text.terminal import Terminal
 from ..errors import (
     HostFailed,
+    Interrupted,
     NotResumable,
     RequestRefused,
     SniaPtsError,
@@ -113,17 +114,22 @@ def _use_permission(configuration: AgentConfiguration, state: RunState, run_lock
     try:
         code = process.perform()
     except BaseException as error:
-        code, message = _end(error)
+        code, message = _end(error, state.path.name)
         state.record_exit(Exit(claim=claim, code=code, message=message, at=now()))
         raise
     state.record_exit(Exit(claim=claim, code=code, message=process.verdict, at=now()))
     return code
 
 
-def _end(error: BaseException) -> tuple[int, str]:
-    """Return the exit code and the message of a process that ends with this error."""
+def _end(error: BaseException, run_id: str) -> tuple[int, str]:
+    """Return the exit code and the message of a process that ends with this error.
+
+    A person resumes the run through the lab, not on its host.
+    """
     if isinstance(error, KeyboardInterrupt):
         error = stop_error(error)
+    if isinstance(error, Interrupted):
+        return error.exit_code, f"{error} {Interrupted.hint} snia-pts lab resume {run_id[:8]} continues it."
     if isinstance(error, SniaPtsError):
         return error.exit_code, f"{error} {error.full_hint}".strip()
     code = HostFailed.exit_code if isinstance(error, OSError) else SniaPtsError.exit_code
