@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,8 +36,8 @@ from tests import samples
 from tests.command_line import opened_files
 
 _DRIVE = "sim:enterprise-nvme"
-#: A test that takes ten seconds, so that a test here can kill it before it ends.
-_SLOW = "hir"
+#: A test that takes seconds, so that a test here can kill it before it ends.
+_SLOW = ("hir", "--set", "wait_states.cycles=180")
 _DEADLINE_SECONDS = 120
 
 
@@ -83,8 +83,8 @@ def _snia_pts(*words: str, code: int = 0) -> str:
     return output.getvalue() + errors.getvalue()
 
 
-def _start(folder: Path, count: int, *options: str, test: str = "wsat") -> str:
-    words = [test, *[_DRIVE] * count, "--detach", "--run-dir", str(folder), "--to", "none"]
+def _start(folder: Path, count: int, *options: str, test: Sequence[str] = ("wsat",)) -> str:
+    words = [*test, *[_DRIVE] * count, "--detach", "--run-dir", str(folder), "--to", "none"]
     return _snia_pts(*words, *options)
 
 
