@@ -163,6 +163,13 @@ SHAPES: dict[str, TimeLine] = {
 }
 
 
+def test_equal_percentiles_are_labelled_in_their_order() -> None:
+    """99.99 % is left of 99.999 % also where both have the same value."""
+    line = SHAPES["all at one time"]
+    labels = [word.partition("\n")[0] for word in words_of(line) if "\n" in word and word.endswith(" ms")]
+    assert labels == [marker.name for marker in confidence.confidence(line).known_markers]
+
+
 @pytest.mark.long_but_first
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_labels_overlap_at_any_marker_positions(shape: str) -> None:

@@ -376,6 +376,7 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     assert "The host's CPU utilisation is not simulated. P8 omitted: no data." in text_of(simulated.pages[0])
     (points,) = (page for page in report.pages if page.title.startswith("All Points"))
     assert "Host CPU utilisation (%)" not in tables(points)
+    assert " IOPS are means of rounds " in text_of(points)
 
 
 def test_a_drive_that_never_meets_the_art_limit_is_reported() -> None:

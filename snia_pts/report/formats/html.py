@@ -15,7 +15,7 @@ from ...text import one_line
 from ..header import PAGE_OF_TOTAL
 from ..pages import Report
 from ..sections.logo import LOGO
-from .rst import TEMPLATES, table_style
+from .rst import TEMPLATES, table_style, without_breaks
 
 #: Which columns of a table have row headers, by its kind: every n-th, or only the first.
 _ROW_HEADERS = {
@@ -70,7 +70,8 @@ class _Translator(html5_polyglot.HTMLTranslator):
         return str(super().starttag(node, tagname, *args, **attributes))
 
     def visit_Text(self, node: nodes.Text) -> None:
-        parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), node.astext()).split("\0")
+        text = without_breaks(node.astext())
+        parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), text).split("\0")
         self.body.append("<wbr>".join(map(self.encode, parts)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import io
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -28,7 +27,7 @@ from ..header import short, width_em
 from ..pages import Figure, Page, Report
 from . import contents, pdf_page_header
 from .placements import POINTS, HeaderKind, Placement, Sheet, title_anchor
-from .rst import TEMPLATES, table_style
+from .rst import TEMPLATES, table_style, without_breaks
 from .typesetter import FONTS, DelayedTable, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
 
 #: Height of a table's title, in points.
@@ -40,13 +39,6 @@ _LINE_HEIGHT = 13
 _MAX_WHOLE_ROWS, _LEAST_ROWS, _LAST_ROWS, _MAX_LAST_HEIGHT = 13, 4, 3, 200
 #: The most lines of a table cell, and the least text that fits into one percent of a table's width, in em.
 _MAX_CELL_LINES, _EM_PER_PERCENT = 30, 0.6
-
-#: Spaces at which no line may end: in a number, before its unit, in a duration, a range or a queue depth.
-_NO_BREAK = re.compile(
-    "\N{NARROW NO-BREAK SPACE}"
-    r"|(?<=\d) (?=(?:%|°C|us|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
-    r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
-)
 
 
 class page_title(nodes.General, nodes.Element):
@@ -340,7 +332,7 @@ def printable(text: str) -> str:
     """
     glyphs = _glyphs()
     replaced = "".join(letter if ord(letter) in glyphs else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return _NO_BREAK.sub("\N{NO-BREAK SPACE}", replaced)
+    return without_breaks(replaced).replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
 
 
 @cache

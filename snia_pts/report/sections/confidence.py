@@ -272,11 +272,12 @@ def _mark(axes: Axes, intervals: Confidence) -> None:
     width, height = axes.figure.get_size_inches()  # type: ignore[union-attr]  # only a subfigure has none
     inches_wide, inches_high = box.width * width, box.height * height
     low, high = map(math.log10, axes.get_xlim())
-    marked = sorted(
+    known = [
         (marker.ms, _MARKER_COLOURS[marker.name], marker.name)
         for marker in intervals.known_markers
         if marker.ms is not None
-    )
+    ]
+    marked = sorted(known, key=lambda entry: entry[0])
     places = [inches_wide * (math.log10(ms) - low) / (high - low) for ms, _, _ in marked]
     transform, heights = axes.transAxes, (1 + 0.2 / inches_high, 1 + 0.24 / inches_high)
     label_places = spread_apart(places, _LABEL_WIDTH, 0.3, inches_wide - 0.3)

@@ -49,8 +49,8 @@ from .demand_plots import (
 )
 
 _ALL_POINTS_SOURCE = (
-    "IOPS and CPU utilisation are means of rounds {}; average response times are weighted by I/O count over all their "
-    "I/Os; maximum response times are the maxima of these rounds"
+    "are means of rounds {}; average response times are weighted by I/O count over all their I/Os; maximum response "
+    "times are the maxima of these rounds"
 )
 _HOST_CPU = "Host CPU utilisation (%)"
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
@@ -213,11 +213,13 @@ def _tables(result: TestResult) -> Iterator[Page]:
     """Yield the page of all points, TC x QD."""
     depths, threads = sides(result)
     limited = frozenset((down, across) for across, down in host_limited(result))
+    cpu = host_cpu(result)
+    averaged = "IOPS and CPU utilisation" if cpu else "IOPS"
     grids = (
         ("IOPS", grid(result, matrices.iops), 4),
         (matrices.heading(result, matrices.WEIGHTED), grid(result, matrices.average_response_ms), 3),
         ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms), 3),
-        (_HOST_CPU, host_cpu(result), 3),
+        (_HOST_CPU, cpu, 3),
     )
     tables = [
         table
@@ -233,9 +235,10 @@ def _tables(result: TestResult) -> Iterator[Page]:
         )
     ]
     if tables:
+        text = source(result, f"{averaged} {_ALL_POINTS_SOURCE}")
         yield Page(
             title="All Points, TC x QD",
-            blocks=(*tables, Prose(text=f"{source(result, _ALL_POINTS_SOURCE)} {matrices.foot(limited)}".strip())),
+            blocks=(*tables, Prose(text=f"{text} {matrices.foot(limited)}".strip())),
             flows=True,
         )
 
