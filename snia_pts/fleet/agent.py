@@ -36,7 +36,7 @@ from .configuration import AgentConfiguration
 from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
 from .host_service import RemoteRuns
-from .live_values import LiveReader, live_values_json
+from .live_values import LiveReader, live_values_json, series_json
 from .queue import DATABASE_ERRORS, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
@@ -258,12 +258,14 @@ class Agent:
     async def _send_live_values(self, run_id: UUID, reader: LiveReader) -> None:
         """Report the live values of a run if there are new ones."""
         try:
-            values = await asyncio.to_thread(reader.read)
+            read = await asyncio.to_thread(reader.read)
         except (RecordError, OSError) as error:
             _log.debug("run %s: its live values cannot be read: %s", run_id, error)
             return
-        if values is not None:
-            await self._query("SELECT lab_report_live(%s, %s, %s)", run_id, live_values_json(values), values.heat)
+        if read is not None:
+            values, series = read
+            documents = live_values_json(values), series_json(series)
+            await self._query("SELECT lab_report_live(%s, %s, %s, %s)", run_id, *documents, values.heat)
 
     async def _send_output(self, run_id: UUID, *, has_ended: bool) -> None:
         """Send the complete lines that the database does not have yet.

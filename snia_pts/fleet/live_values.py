@@ -16,7 +16,7 @@ from ..record.folder import RunFolder
 from ..record.replay import read_journal_state
 from ..record.suite import SuiteFolder
 from ..results.result import RunFacts, RunWarning
-from ..runner.live import LiveRun, LiveState
+from ..runner.live import LiveRun, LiveState, TimeSeries
 from ..spec import Deviation
 from ..text import printable
 
@@ -24,6 +24,8 @@ from ..text import printable
 _PAUSE_SECONDS = 5.0
 #: Of each tracked variable only the last rounds are reported.
 _MAX_ROUNDS = 100
+#: The maximum number of values of a time series.
+_MAX_POINTS = 240
 #: The database refuses 64 KiB, with spaces that this JSON does not have.
 _MAX_BYTES = 48 * 1024
 
@@ -57,6 +59,7 @@ class LiveValues:
 
 
 _ADAPTER: TypeAdapter[LiveValues] = TypeAdapter(LiveValues)
+_SERIES: TypeAdapter[tuple[TimeSeries, ...]] = TypeAdapter(tuple[TimeSeries, ...])
 
 
 def live_values_json(values: LiveValues) -> str:
@@ -78,6 +81,19 @@ def parse_live_values(document: object) -> LiveValues | None:
         return None
 
 
+def series_json(series: tuple[TimeSeries, ...]) -> str:
+    """Return the JSON document of values over time."""
+    return _SERIES.dump_json(series).decode()
+
+
+def parse_series(document: object) -> tuple[TimeSeries, ...]:
+    """Return the values over time in a document of the database; none if it has none, or invalid ones."""
+    try:
+        return () if document is None else _SERIES.validate_json(json.dumps(_printable(document)))
+    except ValidationError:
+        return ()
+
+
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
@@ -95,8 +111,8 @@ class LiveReader:
         self._run: LiveRun | None = None
         self._next_seconds = 0.0
 
-    def read(self) -> LiveValues | None:
-        """Return the values if there are new ones; raises RecordError and OSError."""
+    def read(self) -> tuple[LiveValues, tuple[TimeSeries, ...]] | None:
+        """Return the values, and those over time, if there are new ones; raises RecordError and OSError."""
         if time.monotonic() < self._next_seconds:
             return None
         suite = SuiteFolder.existing(self._path)
@@ -108,7 +124,13 @@ class LiveReader:
         if not self._run.read() or self._run.facts is None or (state := self._run.state) is None:
             return None
         self._next_seconds = time.monotonic() + _PAUSE_SECONDS
-        return _live_values(folder, self._run.facts, state)
+        return _live_values(folder, self._run.facts, state), tuple(map(_thinned, self._run.series))
+
+
+def _thinned(series: TimeSeries) -> TimeSeries:
+    """Return every n-th value, with the last one."""
+    places = slice(None, None, -max(1, -(-len(series.seconds) // _MAX_POINTS)))
+    return replace(series, seconds=series.seconds[places][::-1], values=series.values[places][::-1])
 
 
 def _live_values(folder: RunFolder, facts: RunFacts, state: LiveState) -> LiveValues:

@@ -20,11 +20,13 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, case, cast, func
 
 from ..analysis.side_by_side import SideBySide
 from ..errors import NotResumable, NotRunning, UsageError
+from ..runner.live import TimeSeries
 from ..text import suggestion
 from .campaign import LabDrive
 from .connection import connection_parameters, name_of
 from .database import failures_named, open_lab
 from .drive_facts import parse_facts
+from .live_values import parse_series
 from .queue import MAX_PRIORITY, cancel_job, defer_run
 from .request import RunRequest, parse_request, request_json
 from .schema import DRIVE, EVENT, HOST, OUTPUT, RECEIPT, REQUEST, RUN
@@ -330,6 +332,11 @@ class Lab:
             yield sorted(entries, key=lambda entry: entry.at)
             if has_ended:
                 return
+
+    def series(self, run_id: UUID) -> tuple[TimeSeries, ...]:
+        """Return the values over time of a run in progress, as its agent reported them last."""
+        rows = self._rows(select(RUN.c.series).where(RUN.c.run_id == run_id))
+        return parse_series(rows[0]["series"]) if rows else ()
 
     def last_output(self, run_id: UUID) -> str:
         """Return the end of what the processes of a run printed; each piece has at least a line, or 64 KiB."""

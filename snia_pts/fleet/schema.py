@@ -83,7 +83,8 @@ REQUEST = Table(
 )
 #: Where a run stands, as its agent last reported.  ``exit_code`` is that of ``snia-pts``.  ``stop`` and ``resume`` are
 #: what a person wants of the agent: '' (nothing), 'point' (stop after the current point) or 'now'; '' , 'rule' or
-#: 'from-purge'.  ``live`` are its ``LiveValues`` while it is in progress.
+#: 'from-purge'.  ``live`` are its ``LiveValues`` while it is in progress, and
+#: ``series`` its values over time.
 RUN = Table(
     "lab_run",
     METADATA,
@@ -98,6 +99,7 @@ RUN = Table(
     _time("started"),
     _time("ended"),
     Column("live", JSONB),
+    Column("series", JSONB),
 )
 #: What happened, in order; rows are only added.
 EVENT = Table(

@@ -78,7 +78,7 @@ class LabSource:
         )
 
     def run(self, run_id: str) -> RunDetail:
-        """See ``web/source.py``: the series, the log and the files are those of the results that were collected."""
+        """See ``web/source.py``: the files are those of the results that were collected."""
         run = self._require_run(run_id)
         try:
             detail = self._collected.run(run_id)
@@ -86,7 +86,9 @@ class LabSource:
             detail = RunDetail(run=run, series=(), log=self._log(run), files=())
         collected = detail.run
         shown = run
-        if not run.live:
+        if run.live:
+            detail = replace(detail, series=self._lab.series(UUID(run.id)), log=self._log(run))
+        else:
             shown = replace(
                 run,
                 title=collected.title or run.title,

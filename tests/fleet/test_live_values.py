@@ -12,7 +12,16 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError
 from snia_pts.fleet import live_values
-from snia_pts.fleet.live_values import LiveReader, LiveValues, live_values_json, parse_live_values
+from snia_pts.fleet.live_values import (
+    LiveReader,
+    LiveValues,
+    live_values_json,
+    parse_live_values,
+    parse_series,
+    series_json,
+)
+from snia_pts.record.folder import RunFolder
+from snia_pts.runner.live import LiveRun
 from snia_pts.spec import Deviation
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.lab_source import LabSource
@@ -71,22 +80,33 @@ def test_a_reader_returns_new_values_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert LiveReader(tmp_path / "none").read() is None
     store_run(tmp_path / "run")
     reader = LiveReader(tmp_path / "run")
-    values = reader.read()
-    assert values is not None
+    read = reader.read()
+    assert read is not None
+    values, series = read
     assert values.title
     assert values.state.variables
+    assert parse_series(json.loads(series_json(series))) == series
+    assert "IOPS" in {one.name for one in series}
     assert reader.read() is None
     (tmp_path / "run" / "journal.jsonl").write_text("nonsense\n")
     with pytest.raises(RecordError):
         LiveReader(tmp_path / "run").read()
 
 
-def test_only_the_last_rounds_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the values of a test with many rounds are small."""
+def test_only_the_last_rounds_and_some_values_over_time_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the values of a long test are small; the last value over time is among them."""
     monkeypatch.setattr(live_values, "_MAX_ROUNDS", 2)
     store_run(tmp_path / "run")
-    values = LiveReader(tmp_path / "run").read()
-    assert values is not None
+    monkeypatch.setattr(live_values, "_MAX_POINTS", 10)
+    read = LiveReader(tmp_path / "run").read()
+    assert read is not None
+    values, series = read
+    run = LiveRun(RunFolder(path=tmp_path / "run"))
+    run.read()
+    assert [one.values[-1] for one in series] == [one.values[-1] for one in run.series]
+    assert {len(one.seconds) for one in series} == {len(one.values) for one in series} == {10}
     assert {len(variable.rounds) for variable in values.state.variables} == {2}
     assert {len(variable.values) for variable in values.state.variables} == {2}
 
@@ -112,6 +132,7 @@ def test_a_run_in_progress_is_live_in_the_lab(lab: TestLab, tmp_path: Path, caps
     assert view.deviations
     detail = until(lambda: (found := source.run(str(run.run_id))).log and found, "the run has printed")
     assert detail.run.id == str(run.run_id)
+    assert "IOPS" in {series.name for series in detail.series}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNIA_PTS_LAB", lab.url)
         assert main(["lab", "runs"]) == 0

@@ -111,7 +111,7 @@ def test_a_hold_and_a_hot_drive_are_messages(hosts: TestLab, tmp_path: Path) -> 
     """The message of a hold names the drive and the reason, that of a hot drive also its run."""
     run_id = report(hosts, "A", "running")
     with hosts.as_agent("h1") as connection:
-        connection.execute("SELECT lab_report_live(%s, '{}', 'It has 80 °C; it warns at 80 °C.')", (run_id,))
+        connection.execute("SELECT lab_report_live(%s, '{}', '[]', 'It has 80 °C; it warns at 80 °C.')", (run_id,))
     with hosts.open() as opened:
         opened.hold("B", "the cable is replaced")
     with receiving() as receiver, serving(Box()) as box:

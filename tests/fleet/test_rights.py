@@ -169,7 +169,7 @@ def test_the_database_takes_four_mebibytes_of_output(two_hosts: TestLab) -> None
 def test_an_agent_reports_live_values_only_of_its_runs_in_progress(two_hosts: TestLab) -> None:
     """They are small, those of a run that waits or has ended are ignored, and a hot drive is one event."""
     own, other = run_of(two_hosts, "A"), run_of(two_hosts, "B")
-    live, values = b"SELECT lab_report_live(%s, %s, %s)", "SELECT live FROM lab_run WHERE run_id = %s"
+    live, values = b"SELECT lab_report_live(%s, %s, '[]', %s)", "SELECT live FROM lab_run WHERE run_id = %s"
     with two_hosts.as_agent("h1") as connection:
         with pytest.raises(errors.InsufficientPrivilege, match=f"{other} is not a run of host h1"):
             connection.execute(live, (other, "{}", ""))
