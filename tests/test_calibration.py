@@ -208,6 +208,8 @@ def test_a_run_is_calibrated_before_its_first_step(tmp_path: Path) -> None:
         str(tmp_path / "x.img"),
         "--size",
         "4M",
+        "--to",
+        "none",
         "--run-dir",
         str(run),
         "--assume",
