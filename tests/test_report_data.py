@@ -314,6 +314,19 @@ def test_a_wrapped_row_is_as_high_as_its_text() -> None:
     assert float(rows[place[1:]] or 0) >= 15 * len(" ".join(command)) / 28
 
 
+@pytest.mark.long
+def test_the_heads_of_percentile_matrices_overprint_no_row() -> None:
+    """Each of the rows with the titles of both sides, which are wrapped, is two lines high."""
+    book = Book(xlsx.make(samples.iops_result()))
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Percentile matrices') + 1}.xml")
+    heights = {row.get("r"): float(row.get("ht") or 0) for row in sheet.iter(f"{{{NS['m']}}}row")}
+    heads = [
+        place for place, text in book.texts("Percentile matrices").items() if text == "Block size (KiB) / R/W mix (%)"
+    ]
+    assert len(heads) == 12
+    assert all(heights[place[1:]] >= 30 for place in heads)
+
+
 def test_the_workbook_of_a_file_matrix_is_readable() -> None:
     """No key of its specification is cut, no chart by a page, and a time below 1 ms is not shown as 0."""
     book = Book(xlsx.make(RESULTS["file matrix"]()))

@@ -543,8 +543,7 @@ class _WorkbookWriter:
         data, across = self._data["percentiles"], matrix.across
         values, scale = (matrix.ios, "") if column == "ios" else (matrix.times_ms(column), "/1000")
         heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
-        for place, head in enumerate(heads):
-            self._write(sheet, top, place, head, self._head)
+        self._row(sheet, top, heads, self._head, (20, *[12] * len(across.labels)))
         for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
             self._write(sheet, row, 0, label)
             for place, key in enumerate(across.keys, start=1):
