@@ -203,7 +203,7 @@ COURSES: dict[str, tuple[dict[str, str], int, int]] = {
     "SniaPtsAgentSilent": ({'snia_pts_agent_last_seen_timestamp_seconds{host="h1"}': "0x19 1200x30"}, 10, 22),
     "SniaPtsDriveHot": (
         {
-            'snia_pts_drive_temperature_celsius{drive="S1"}': "48x4 70x5 69x30",
+            'snia_pts_drive_temperature_celsius{drive="S1"}': "48x4 67x5 66x30",
             'snia_pts_drive_warning_temperature_celsius{drive="S1"}': "70x40",
             'snia_pts_drive_temperature_celsius{drive="S2"}': "75x40",
             'snia_pts_drive_warning_temperature_celsius{drive="S2"}': "84x40",

@@ -20,7 +20,7 @@ ALERTS: Mapping[str, tuple[str, str, str]] = {
         "The agent of host {{ $labels.host }} has not called for more than 5 minutes.",
     ),
     "SniaPtsDriveHot": (
-        "snia_pts_drive_temperature_celsius >= on (drive) snia_pts_drive_warning_temperature_celsius",
+        "snia_pts_drive_temperature_celsius >= on (drive) snia_pts_drive_warning_temperature_celsius - 3",
         "1m",
         "Drive {{ $labels.drive }} has {{ $value }} °C; it may throttle, and its results are then those of heat.",
     ),
