@@ -27,7 +27,7 @@ _MAX_ROUNDS = 100
 #: The maximum number of values of a time series.
 _MAX_POINTS = 240
 #: The database refuses 64 KiB, with spaces that this JSON does not have.
-_MAX_BYTES = 48 * 1024
+_MAX_BYTES = 40 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

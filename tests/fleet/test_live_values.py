@@ -69,7 +69,7 @@ def test_values_without_end_are_sent_without_their_rounds() -> None:
     large = replace(VALUES, state=replace(LIVE, variables=LIVE.variables * 1000))
     document = live_values_json(large)
     parsed = parse_live_values(json.loads(document))
-    assert len(document) < 48 * 1024
+    assert len(document) < 40 * 1024
     assert parsed is not None
     assert (parsed.state.variables, parsed.state.iops) == ((), LIVE.iops)
 
