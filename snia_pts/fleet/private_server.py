@@ -9,6 +9,7 @@ import select
 import shlex
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _SERVER_USER = "postgres"
 #: The path of the socket, which ends in /.s.PGSQL.5432, may have 107 bytes, and it is one word of the server's options.
 _FOLDER = re.compile(r"/[\w./+-]{1,90}", re.ASCII)
 _PROGRAM_SECONDS = 120.0
+_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,9 @@ class PrivateServer:
             if process is None:
                 return
             number, handle = process
+            signal.pidfd_send_signal(handle, signal.SIGSTOP)  # so that it starts no process that would be left
+            while not _is_stopped(number):
+                time.sleep(_POLL_SECONDS)
             children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             _wait(handle)
@@ -187,6 +192,13 @@ def _server_user() -> tuple[int, int]:
     except KeyError:
         raise ToolMissing(program=f"The user {_SERVER_USER}", package="postgresql", hint=_INSTALL) from None
     return entry.pw_uid, entry.pw_gid
+
+
+def _is_stopped(number: int) -> bool:
+    """Return whether a process is stopped, or has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1] in "TZX"
+    return True
 
 
 def _wait(process: int) -> None:

@@ -20,9 +20,11 @@ from tests.store.postgresql import Server
 
 #: How long the tests wait for what must happen, on a loaded host.
 PATIENCE_SECONDS = 120.0
-#: A test on a simulated drive of less than a second, and one of some seconds.
+#: A test on a simulated drive of less than a second, one of some seconds, and one that lasts until an agent, which asks
+#: every five seconds, knows that it is to be stopped.
 SHORT = ("rounds.point_seconds=1", "rounds.maximum=5")
-LONG = ("rounds.maximum=14", "rounds.point_seconds=5", "steady_state.data_excursion_percent=0.001")
+LONG = ("rounds.maximum=40", "rounds.point_seconds=5", "steady_state.data_excursion_percent=0.001")
+LONGER = ("rounds.maximum=120", *LONG[1:])
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:

@@ -21,7 +21,7 @@ from snia_pts.fleet.host_service import Answer, Failure, HostService, RemoteRuns
 from snia_pts.fleet.request import RequestOptions, RunRequest
 from snia_pts.fleet.run_state import Ended, HostRuns, Running
 from snia_pts.fleet.state_folder import drive_lock
-from tests.fleet.labs import LONG, SHORT, TestLab, request, until
+from tests.fleet.labs import LONGER, SHORT, TestLab, request, until
 from tests.fleet_killing import configure
 
 
@@ -203,7 +203,7 @@ def test_a_lab_tests_through_the_service(lab: TestLab, tmp_path: Path) -> None:
         text = added.configuration.read_text()
         added.configuration.write_text(f'host_service = "{path}"\n{text}')
         added.start()
-        first, second = request("D1"), request("D2", LONG)
+        first, second = request("D1"), request("D2", LONGER)
         until(lambda: len(lab.query("SELECT 1 FROM lab_drive")) == 2, "the drives of the host")
         lab.submit(second)
         lab.until_state(second.run_id, "running")

@@ -24,7 +24,7 @@ from snia_pts.errors import AgentRunning, LabError, NotResumable, NotRunning, Us
 from snia_pts.fleet.database import open_lab
 from snia_pts.fleet.schema import METADATA, VERSION_TABLE
 from tests.command_line import ENVIRONMENT, command
-from tests.fleet.labs import LONG, PATIENCE_SECONDS, SHORT, Host, TestLab, request, until
+from tests.fleet.labs import LONG, LONGER, PATIENCE_SECONDS, SHORT, Host, TestLab, request, until
 
 
 class Terminal:
@@ -263,7 +263,7 @@ def test_a_run_is_stopped_and_resumed(lab: TestLab, terminal: Terminal) -> None:
     """The stop ends it after the current point, and the resumed run ends as one that was never stopped."""
     host = lab.add("h1", "A").start()
     until(lambda: states(lab), "the agent reports its drive")
-    run = request("A", LONG)
+    run = request("A", LONGER)
     lab.submit(run)
     lab.until_state(run.run_id, "running")
     assert "its agent stops it" in terminal("stop", str(run.run_id))[1]
