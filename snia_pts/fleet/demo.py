@@ -24,11 +24,11 @@ from .trial import MODEL, TrialHost
 
 _HOSTS = {"h1": ("DRIVE-1", "DRIVE-2", "DRIVE-3"), "h2": ("DRIVE-4", "DRIVE-5", "DRIVE-6")}
 _TESTS = 2 * sum(map(len, _HOSTS.values()))
-#: Two hundred rounds with points of 5 simulated seconds; a run takes only a few real seconds.
+#: A hundred rounds with points of 5 simulated seconds; a run takes only a few real seconds.
 _CAMPAIGN = f"""\
 format = 1
 name = "demo"
-options = {{ formats = [], overrides = ["rounds.maximum=200", "rounds.point_seconds=5", \
+options = {{ formats = [], overrides = ["rounds.maximum=100", "rounds.point_seconds=5", \
 "steady_state.data_excursion_percent=0.001"] }}
 
 [[drive]]
