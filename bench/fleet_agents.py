@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
@@ -28,7 +27,6 @@ from tests.fleet.labs import request
 from tests.store import postgresql
 
 _CALL_SECONDS = 5.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LightAgent:
@@ -97,7 +95,8 @@ async def _measure(count: int, idle_seconds: float) -> None:
                 await asyncio.sleep(1)
             before, began = _cpu_seconds(server.folder), time.monotonic()
             await asyncio.sleep(idle_seconds)
-            idle_percent = 100 * (_cpu_seconds(server.folder) - before) / (time.monotonic() - began)
+            spent = sum(seconds - before.get(pid, 0.0) for pid, seconds in _cpu_seconds(server.folder).items())
+            idle_percent = 100 * spent / (time.monotonic() - began)
             memory = sum(_pss_bytes(pid) for pid in _processes(server.folder))
             submitted: dict[UUID, float] = {}
             for agent in agents:
@@ -131,13 +130,12 @@ def _pss_bytes(pid: int) -> int:
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def _cpu_seconds(folder: Path) -> float:
-    """Return the CPU time of the processes of a server."""
-    ticks = 0
-    for pid in _processes(folder):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / _TICKS
+def _cpu_seconds(folder: Path) -> dict[int, float]:
+    """Return the CPU time of each process of a server, by its number.
+
+    It is the scheduler's, in ns: most processes need less than a tick of /proc/PID/stat between two readings.
+    """
+    return {pid: int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9 for pid in _processes(folder)}
 
 
 if __name__ == "__main__":
