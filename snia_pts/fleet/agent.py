@@ -259,7 +259,7 @@ class Agent:
         """Report the live values of a run if there are new ones."""
         try:
             read = await asyncio.to_thread(reader.read)
-        except (RecordError, OSError) as error:
+        except (SniaPtsError, OSError) as error:
             _log.debug("run %s: its live values cannot be read: %s", run_id, error)
             return
         if read is not None:

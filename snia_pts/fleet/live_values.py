@@ -124,13 +124,8 @@ class LiveReader:
         if not self._run.read() or self._run.facts is None or (state := self._run.state) is None:
             return None
         self._next_seconds = time.monotonic() + _PAUSE_SECONDS
-        return _live_values(folder, self._run.facts, state), tuple(map(_thinned, self._run.series))
-
-
-def _thinned(series: TimeSeries) -> TimeSeries:
-    """Return every n-th value, with the last one."""
-    places = slice(None, None, -max(1, -(-len(series.seconds) // _MAX_POINTS)))
-    return replace(series, seconds=series.seconds[places][::-1], values=series.values[places][::-1])
+        series = tuple(one.thinned(_MAX_POINTS) for one in self._run.series)
+        return _live_values(folder, self._run.facts, state), series
 
 
 def _live_values(folder: RunFolder, facts: RunFacts, state: LiveState) -> LiveValues:
@@ -138,13 +133,12 @@ def _live_values(folder: RunFolder, facts: RunFacts, state: LiveState) -> LiveVa
         replace(one, rounds=one.rounds[-_MAX_ROUNDS:], values=one.values[-_MAX_ROUNDS:]) for one in state.variables
     )
     _, modified_ns = read_journal_state(folder)
-    is_drive = facts.dut.kind not in ("simulated", "file", "imported")
     return LiveValues(
         title=facts.spec.title,
         started=facts.started,
         updated=datetime.fromtimestamp(modified_ns / 1e9).astimezone().isoformat(timespec="milliseconds"),
         virtual=facts.dut.simulated,
-        warning_celsius=warning_celsius(facts.dut.path) if is_drive else None,
+        warning_celsius=warning_celsius(facts.dut.path) if facts.dut.is_device else None,
         state=replace(state, variables=tuple(variables)),
         deviations=facts.deviations,
         warnings=facts.warnings,

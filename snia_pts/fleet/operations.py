@@ -256,9 +256,10 @@ class Lab:
         return hosts
 
     def ingest_failures(self) -> int:
-        """Return how many results were received but are not in a store: there were no results, or it refused them."""
-        query = select(func.count()).select_from(RECEIPT).where(RECEIPT.c.outcome.in_(("kept", "refused")))
-        return int(self._rows(query)[0]["count_1"])
+        """Return how many results were received but not stored: the store refused them, or their manifest is bad."""
+        count = func.count().label("failures")
+        query = select(count).select_from(RECEIPT).where(RECEIPT.c.outcome.in_(("kept", "refused")))
+        return int(self._rows(query)[0]["failures"])
 
     def stop(self, run: str, *, at_once: bool = False) -> str:
         """Cancel a run that waits, or ask its agent to stop it; return what happens now.  Raises NotRunning."""

@@ -55,6 +55,11 @@ class Dut:
         """Whether there is no real device."""
         return self.kind == "simulated"
 
+    @property
+    def is_device(self) -> bool:
+        """Whether it is a device of a host: neither simulated, nor a file, nor of imported results."""
+        return self.kind not in ("simulated", "file", "imported")
+
     def fills(self, written_bytes: float) -> float:
         """Return the number of times that these bytes fill the device; nan if its capacity is unknown."""
         return written_bytes / self.capacity_bytes if self.capacity_bytes else math.nan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..analysis.window import Window
 from ..errors import TargetUnfit
@@ -73,6 +73,11 @@ class TimeSeries:
     unit: str
     seconds: tuple[float, ...]
     values: tuple[float | None, ...]
+
+    def thinned(self, maximum: int) -> TimeSeries:
+        """Return at most so many values: every n-th one, with the last one."""
+        places = slice(None, None, -max(1, math.ceil(len(self.seconds) / maximum)))
+        return replace(self, seconds=self.seconds[places][::-1], values=self.values[places][::-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

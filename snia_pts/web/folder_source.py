@@ -280,7 +280,6 @@ class FolderSource:
             latest, dut = of_drive[0], self._runs[of_drive[0].id].dut
             if dut is not None:
                 is_tested = latest.in_progress
-                is_drive = dut.kind not in ("simulated", "file", "imported")
                 yield DriveView(
                     id=drive_id,
                     model=printable(dut.model),
@@ -290,7 +289,7 @@ class FolderSource:
                     bus=printable(dut.bus),
                     state="running" if is_tested else "idle",
                     celsius=latest.live.celsius if latest.live else None,
-                    warning_celsius=warning_celsius(dut.path) if is_tested and is_drive else None,
+                    warning_celsius=warning_celsius(dut.path) if is_tested and dut.is_device else None,
                     run=latest.id,
                     runs=len(of_drive),
                 )
@@ -469,7 +468,7 @@ class _FolderRun:
     @property
     def is_real_drive(self) -> bool:
         """Whether its target is a real drive, whose data a run destroys."""
-        return self.dut is not None and self.dut.kind not in ("simulated", "file", "imported")
+        return self.dut is not None and self.dut.is_device
 
     def _resume_detail(self, view: RunView) -> str:
         """Return the effect of a resume; empty if the run cannot be resumed."""

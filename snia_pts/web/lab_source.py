@@ -164,9 +164,8 @@ class LabSource:
         asked = self._request(request)
         if request.serial != asked.serial:
             raise _another_serial(asked.serial)
-        plans_of(
-            asked.test, asked.options, asked.model, parse_facts(self._drive(request)["facts"])
-        )  # refuses as the run
+        facts = parse_facts(self._drive(request)["facts"])
+        plans_of(asked.test, asked.options, asked.model, facts)  # raises the error with which the run would be refused
         self._lab.submit([asked])
         return str(asked.run_id)
 

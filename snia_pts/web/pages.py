@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -190,11 +191,7 @@ class Pages:
 
     def _series(self, run_id: str) -> Response:
         detail = self._source.run(run_id)
-        series = [
-            {"name": item.name, "unit": item.unit, "seconds": _thinned(item.seconds), "values": _thinned(item.values)}
-            for item in detail.series
-        ]
-        return JSONResponse(json_values(series))
+        return JSONResponse(json_values([asdict(series.thinned(_MAX_SERIES_VALUES)) for series in detail.series]))
 
     def _file(self, run_id: str, name: str, *, download: bool = False) -> Response:
         file = self._source.open_file(run_id, name)
@@ -389,9 +386,3 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
     with file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
-
-
-def _thinned(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return every n-th value, so that there are not too many for a browser."""
-    step = -(-len(values) // _MAX_SERIES_VALUES) or 1
-    return values[::step]
