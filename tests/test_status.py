@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from snia_pts.record.result_xml import stored_verdict
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.runner.session import run
 from snia_pts.spec.reader import read_specification
+from snia_pts.web.folder_source import FolderSource
 from tests import killing, samples
 
 
@@ -233,6 +234,32 @@ def test_the_status_of_a_run_that_starts(starting: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.count("\n  starting\n") == 2
     with pytest.raises(RecordError, match="it contains no run"):
         load_many(starting.parent)
+
+
+def test_a_run_that_reaches_its_first_step_while_it_is_listed_is_found(
+    starting: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its journal appears after any of the questions whether there is one; each reader then finds the run."""
+    journal = starting / "journal.jsonl"
+    is_unstarted = RunFolder.is_unstarted.fget  # type: ignore[attr-defined]
+
+    def answer(folder: RunFolder) -> bool:
+        journal.write_text("{}\n")
+        return bool(is_unstarted(folder))
+
+    monkeypatch.setattr(RunFolder, "is_unstarted", property(answer))
+    readers: dict[str, Callable[[], object]] = {
+        "page": lambda: FolderSource(starting.parent).run(starting.name),
+        "folder": lambda: RunFolder.existing(starting),
+        "list": lambda: main(["status", str(starting.parent)]),
+        "status": lambda: main(["status", str(starting)]),
+    }
+    for read in readers.values():
+        journal.unlink(missing_ok=True)
+        read()
+    output = capsys.readouterr()
+    assert "it contains no run" not in output.err
+    assert "it has no journal.jsonl" not in output.err
 
 
 def test_a_run_that_starts_is_stopped_before_its_first_step(starting: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -269,14 +269,15 @@ class RunFolder:
         """Return the run folder at ``path``; raises RecordError if there is none."""
         folder = cls(path=path.resolve())
         try:
+            is_unstarted = folder.is_unstarted  # before the journal, which may be created meanwhile
             if folder.journal.is_file():
                 return folder
             is_folder = path.is_dir()
         except OSError as error:
             raise unreadable(path, error) from None
-        if folder.is_starting:
+        if is_unstarted and folder.is_running:
             raise RecordError(path=path, reason="the first step of its run has not started", hint=WAIT)
-        if folder.is_unstarted:
+        if is_unstarted:
             reason = "its run was killed before the first step, and has no journal.jsonl"
             raise RecordError(path=path, reason=reason, hint="Remove the folder, and start the run again.")
         if is_folder:

@@ -189,9 +189,14 @@ def _is_name(name: object, options: RunOptions | None) -> bool:
     return str(name) in SPEC_TYPES or (is_profile and _PROFILE_NAME.fullmatch(str(name)) is not None)
 
 
-def is_run(path: Path) -> bool:
-    """Return whether ``path`` is the folder of a run or a suite; also True if this user may not look into it."""
+def is_run(path: Path, *, unstarted: bool = False) -> bool:
+    """Return whether ``path`` is the folder of a run or a suite; also True if this user may not look into it.
+
+    With ``unstarted`` a run that has not reached its first step counts, too.
+    """
     try:
+        if unstarted and RunFolder(path=path).is_unstarted:  # before the journal, which may be created meanwhile
+            return True
         return any((path / name).is_file() for name in ("journal.jsonl", _NAME))
     except PermissionError:
         return True

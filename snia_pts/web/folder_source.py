@@ -309,7 +309,7 @@ def _run_paths(path: Path, depth: int) -> Iterator[Path]:
 
     Symlinks in the folder are not followed.  A folder that cannot be listed is treated as empty.
     """
-    if (path / "journal.jsonl").is_file() or RunFolder(path=path).is_unstarted:
+    if RunFolder(path=path).is_unstarted or (path / "journal.jsonl").is_file():  # in this order: it may just start
         yield path
         return
     try:
@@ -317,7 +317,7 @@ def _run_paths(path: Path, depth: int) -> Iterator[Path]:
     except OSError:
         return
     for child in sorted(children):
-        if is_run(child) or RunFolder(path=child).is_unstarted or (child / BATCH_NAME).is_file():
+        if is_run(child, unstarted=True) or (child / BATCH_NAME).is_file():
             yield from _run_paths(child, depth - 1) if depth else ()
 
 

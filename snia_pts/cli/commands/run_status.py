@@ -84,7 +84,7 @@ def read_statuses(path: Path, *, brief: bool = False) -> Iterator[RunStatus]:
         yield from (replace(run, command="") if not_resumable else run for run in runs)
     elif RunFolder(path=path).is_starting:
         yield _starting(RunFolder(path=path.resolve()))
-    elif (path / "journal.jsonl").is_file() or not path.is_dir() or RunFolder(path=path).is_unstarted:
+    elif not path.is_dir() or is_run(path, unstarted=True):
         yield _read_run_status(RunFolder.existing(path), brief=brief)
     else:
         yield from _read_folder(path, child_folders(path))
@@ -92,7 +92,7 @@ def read_statuses(path: Path, *, brief: bool = False) -> Iterator[RunStatus]:
 
 def _read_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
     """Yield the status of each run, or suite of several tests, among the ``children`` of a folder."""
-    runs = (child for child in children if is_run(child) or RunFolder(path=child).is_starting)
+    runs = (child for child in children if is_run(child, unstarted=True))
     first = tuple(islice(runs, 2))
     for child in chain(first, runs):
         try:
