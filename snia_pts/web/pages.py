@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
@@ -22,7 +22,7 @@ from ..spec import SPEC_TYPES
 from ..text import json_values, printable
 from ..units import capacity, counted, duration, number
 from . import rows
-from .feed import Feed
+from .feed import EventStream, Feed
 from .model import Request as RunRequest
 from .model import ResultQuery, SpreadView
 from .problem import Problem
@@ -184,10 +184,10 @@ class Pages:
         page: _PageNumber = 1,
     ) -> Response:
         selection = Selection(kind=kind, text=q, state=state, page=page)
-        return _stream(self._feed.events(selection.events, lambda snapshot: selection.listing(snapshot).rows()))
+        return EventStream(self._feed.events(selection.events, lambda snapshot: selection.listing(snapshot).rows()))
 
     async def _run_events(self, run_id: str) -> Response:
-        return _stream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
+        return EventStream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
 
     def _series(self, run_id: str) -> Response:
         detail = self._source.run(run_id)
@@ -376,10 +376,6 @@ def _run_request(test: str, target: str, test_class: str, overrides: str, serial
         overrides=tuple(line.strip() for line in overrides.splitlines() if line.strip()),
         serial=serial.strip(),
     )
-
-
-def _stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -516,8 +516,8 @@ def test_all_viewers_share_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(3):
             events[0].append(await anext(first))
             events[1].append(await anext(second))
-        await first.aclose()  # type: ignore[attr-defined]
-        await second.aclose()  # type: ignore[attr-defined]
+        await first.aclose()
+        await second.aclose()
         await asyncio.sleep(0.1)
         before = source.snapshots
         await asyncio.sleep(0.1)
