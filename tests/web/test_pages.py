@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -571,6 +572,38 @@ def test_a_list_is_shown_by_pages() -> None:
     assert keys(Selection(kind="drives", text="even", state="held")) == ["S000"]
     assert Selection(kind="drives", text="even").listing(snapshot).pages == 2
     versions = {Selection(kind="drives", page=page).listing(snapshot).version for page in (1, 2)}
+    assert len(versions) == 2
+
+
+class _LabOfThree(FolderSource):
+    """A lab with an idle drive, one that is held, and one that is held while a test is in progress."""
+
+    has_lab = True
+
+    def snapshot(self) -> Snapshot:
+        """Return the drives."""
+        values: dict[str, Any] = {"model": "M", "capacity_bytes": 0, "kind": "drive", "health": "good"}
+        drives = (
+            DriveView(id="S0", state="idle", **values),
+            DriveView(id="S1", state="held", held="<cable>", **values),
+            DriveView(id="S2", state="running", held="next", **values),
+        )
+        return Snapshot(time="2026-11-27T12:00:00+00:00", drives=drives)
+
+
+def test_the_reason_of_a_hold_belongs_to_the_state_of_the_drive(tmp_path: Path) -> None:
+    """The column Health has the health; a page on which a drive is no longer held is loaded again."""
+    with TestClient(make_application(_LabOfThree(tmp_path))) as client:
+        document = page(client, "/")
+    names = [cell.text_content() for cell in document.findall(".//thead//th")]
+    rows = [[" ".join(" ".join(cell.itertext()).split()) for cell in row] for row in document.findall(".//tbody/tr")]
+    states = {row[names.index("Drive")]: row[names.index("State")] for row in rows}
+
+    assert states == {"S0": "idle", "S1": "held <cable>", "S2": "running held: next"}
+    assert {row[names.index("Health")] for row in rows} == {"good"}
+    snapshot = _LabOfThree(tmp_path).snapshot()
+    released = replace(snapshot, drives=tuple(replace(drive, held="") for drive in snapshot.drives))
+    versions = {Selection(kind="drives").listing(one).version for one in (snapshot, released)}
     assert len(versions) == 2
 
 
