@@ -25,7 +25,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import snia_pts as pts
 from snia_pts.errors import Interrupted, LabError, NotResumable, UsageError
 from snia_pts.files import data_folder
+from snia_pts.record.folder import RunFolder
 from snia_pts.record.locks import lock
+from snia_pts.runner.live import LiveRun
 from snia_pts.store.store import Store
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
@@ -158,6 +160,18 @@ def test_a_stopped_run_says_what_is_missing(client: TestClient) -> None:
 
     assert "Too few rounds for a window: 1 so far." in document.text_content()
     assert [item.text for item in document.findall(".//dd[@data-cell='left']")] == [UNKNOWN]
+
+
+def test_a_finished_run_shows_its_rounds_if_it_has_any(tmp_path: Path) -> None:
+    """Also if its last step, as the histogram of the latency test, is no round."""
+    runs = {test: LiveRun(RunFolder(path=unpacked(test, tmp_path))) for test in ("latency", "xsr")}
+    with TestClient(make_application(FolderSource(tmp_path))) as client:
+        shown = {test: page(client, f"/runs/{test}").xpath("//dd[@data-cell='round']/text()") for test in runs}
+    runs["latency"].read()
+    state = runs["latency"].state
+    assert state is not None
+
+    assert shown == {"latency": [f"{state.variables[0].rounds[-1]} of at most {state.round_maximum}"], "xsr": []}
 
 
 def test_hostile_texts_are_shown_as_text(client: TestClient) -> None:
