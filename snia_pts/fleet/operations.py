@@ -178,6 +178,7 @@ class Lab:
         which: ColumnElement[bool] = run.state.in_(UNFINISHED) if unfinished else true()
         columns: list[ColumnElement[Any]] = [
             *(REQUEST.c[name] for name in ("run_id", "host", "serial", "test", "priority", "campaign", "submitter")),
+            func.coalesce(REQUEST.c.request["options"]["pts"].astext, "").label("pts"),
             DRIVE.c.model,
             *(run[name] for name in ("state", "exit_code", "verdict", "message", "folder", "stop", "resume")),
             REQUEST.c.submitted,

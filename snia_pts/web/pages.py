@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..errors import SniaPtsError, UnknownRun, UsageError
 from ..spec import SPEC_TYPES
+from ..spec.reader import title_of
 from ..text import json_values, printable
 from ..units import capacity, counted, duration, number
 from . import rows
@@ -101,8 +102,9 @@ class Pages:
             "number": number,
             "percent": rows.percent,
             "quoted": quote,
+            "title_of": title_of,
         }
-        self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
+        self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted, "tests": tuple(SPEC_TYPES)}
         self.router = APIRouter(include_in_schema=False)
         get_routes: Mapping[str, Callable[..., Any]] = {
             "/": self._drives,
@@ -295,9 +297,7 @@ class Pages:
                 mistake = f"{error} {error.full_hint}".strip()
         fields = {"test": test, "target": target, "test_class": test_class, "overrides": overrides}
         status = HTTPStatus.BAD_REQUEST if mistake else HTTPStatus.OK
-        return self._page(
-            request, "plan.html", status, plan=plan, mistake=mistake, fields=fields, tests=tuple(SPEC_TYPES), events=""
-        )
+        return self._page(request, "plan.html", status, plan=plan, mistake=mistake, fields=fields, events="")
 
     async def _submit(self, request: Request) -> Response:
         form = await _form(request)

@@ -189,7 +189,7 @@ def _searched_text(entry: DriveView | RunView | QueueEntry | HostView) -> str:
         case RunView():
             fields = (entry.id, entry.test, entry.title, entry.drive, entry.host, entry.verdict)
         case QueueEntry():
-            fields = (entry.run, entry.drive_id, entry.model, entry.host, entry.test, entry.submitter)
+            fields = (entry.run, entry.drive_id, entry.model, entry.host, entry.test, entry.title, entry.submitter)
         case HostView():
             fields = (entry.name, entry.version)
     return "\n".join(fields)

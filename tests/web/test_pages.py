@@ -28,6 +28,7 @@ from snia_pts.files import data_folder
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.locks import lock
 from snia_pts.runner.live import LiveRun
+from snia_pts.spec import SPEC_TYPES
 from snia_pts.store.store import Store
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
@@ -357,7 +358,8 @@ def test_a_stored_result_links_to_its_run(folder: Path, tmp_path: Path) -> None:
     for runs, links in ((folder, ["/runs/finished"]), (tmp_path, [])):
         with TestClient(make_application(FolderSource(runs, str(tmp_path / "store.sqlite")))) as client:
             document = page(client, "/results")
-            assert [row.findtext("td[2]") for row in document.findall(".//tbody/tr")] == ["iops"]
+            assert [row.findtext("td[2]") for row in document.findall(".//tbody/tr")] == ["IOPS"]
+            assert document.xpath("//datalist[@id='test-list']/option/@value") == list(SPEC_TYPES)
             assert [link.get("href") for link in document.findall(".//tbody//a")] == links
 
 
