@@ -27,7 +27,7 @@ from .connection import connection_parameters, name_of
 from .database import failures_named, open_lab
 from .drive_facts import parse_facts
 from .live_values import parse_series
-from .queue import MAX_PRIORITY, cancel_job, defer_run
+from .queue import FIRST, MAX_PRIORITY, cancel_job, defer_run
 from .request import RunRequest, parse_request, request_json
 from .schema import DRIVE, EVENT, HOST, OUTPUT, RECEIPT, REQUEST, RUN
 
@@ -282,14 +282,14 @@ class Lab:
 
     @staticmethod
     def _cancelled(connection: Connection, run_id: UUID) -> bool:
-        """Cancel the job of a run that no agent has fetched yet; return whether that was so.
+        """Cancel the job of a run that waits and was not started; return whether that was so.
 
-        A job that was fetched before may wait again while its run goes on, so that only the agent can stop it.
+        A job with the priority ``FIRST`` may wait while its run goes on, so that only the agent can stop it.
         """
         query = text(
-            "SELECT id FROM procrastinate_jobs WHERE queueing_lock = :run AND status = 'todo' AND attempts = 0"
+            "SELECT id FROM procrastinate_jobs WHERE queueing_lock = :run AND status = 'todo' AND priority < :first"
         )
-        job = connection.execute(query, {"run": str(run_id)}).scalar()
+        job = connection.execute(query, {"run": str(run_id), "first": FIRST}).scalar()
         return job is not None and cancel_job(_psycopg(connection), int(job))
 
     def resume(self, run: str, *, from_purge: bool = False) -> str:
