@@ -25,7 +25,7 @@ from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals
 from ..spec.limits import read_limits
 from ..store.database import DEFAULT
-from ..text import one_line, printable
+from ..text import printable
 from ..units import capacity, counted, duration
 from .campaign import CampaignPlan, plan_campaign, plans_of
 from .collect import Awaited, awaited, collect
@@ -35,7 +35,7 @@ from .drive_facts import parse_facts
 from .live_values import parse_live_values
 from .messages import message_senders
 from .notifications import notify
-from .operations import Lab, LogEntry
+from .operations import Lab, LogEntry, reason_of
 from .private_server import PrivateServer
 from .request import RunRequest, parse_request
 
@@ -319,7 +319,7 @@ def show_runs(arguments: argparse.Namespace) -> int:
         "drive": lambda run: run["serial"],
         "test": lambda run: run["test"],
         "state": lambda run: run["state"],
-        "result": lambda run: run["verdict"] or one_line(run["message"]) or _position(run),
+        "result": lambda run: run["verdict"] or reason_of(run) or _position(run),
     }
     return _show(arguments, runs, columns, "the lab has no runs")
 

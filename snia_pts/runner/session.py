@@ -263,9 +263,10 @@ class _RunSession:
         if cause := self._requested_stop():
             raise self.interrupted(cause)
         if self.folder.stop_requested:
+            person = self.folder.stop_requester or "a request (snia-pts stop)"
             self.folder.withdraw_stop()
             _LOGGER.info("stop requested: the run folder contains a file named 'stop'")
-            raise self.interrupted("Stopped by a request (snia-pts stop)")
+            raise self.interrupted(f"Stopped by {person}")
         self.folder.require_room(step.label)
 
     def interrupted(self, cause: str) -> Interrupted:

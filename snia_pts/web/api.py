@@ -245,8 +245,9 @@ def _add_changing(router: APIRouter, source: Source, snapshots: Snapshots) -> No
         return Submitted(id=run_id)
 
     @router.post("/runs/{run_id}/stop", summary="Stop a run after its current point or sample")
-    def stop(run_id: RunId, request: StopRequest) -> Message:
-        return Message(detail=snapshots.apply(lambda: source.stop(run_id, at_once=request.at_once)))
+    def stop(run_id: RunId, request: StopRequest, http_request: Request) -> Message:
+        by = identity_of(http_request).name
+        return Message(detail=snapshots.apply(lambda: source.stop(run_id, at_once=request.at_once, by=by)))
 
     @router.post("/runs/{run_id}/resume", summary="Resume a stopped run")
     def resume(run_id: RunId, request: ResumeRequest) -> Message:

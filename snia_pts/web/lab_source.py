@@ -13,11 +13,11 @@ from ..errors import LimitsMissed, NotConfirmed, UnknownRun, UsageError
 from ..fleet.campaign import Cost, plans_of
 from ..fleet.drive_facts import parse_facts
 from ..fleet.live_values import LiveValues, parse_live_values
-from ..fleet.operations import RESUMABLE, Lab
+from ..fleet.operations import RESUMABLE, Lab, reason_of
 from ..fleet.request import ALL, RequestOptions, RunRequest, parse_request, request_json
 from ..model.run_options import SIMULATED
 from ..spec.reader import title_of
-from ..text import one_line, printable, suggestion
+from ..text import printable, suggestion
 from .folder_source import LOG_LINES, FolderSource, deviation_views, warning_views
 from .model import (
     ComparisonView,
@@ -35,6 +35,7 @@ from .model import (
     SpreadView,
     TrendView,
 )
+from .source import UNNAMED
 
 #: What a stop does, by the state of the run.
 _STOP_DETAILS = {"queued": "it is cancelled", "running": "it stops after its current point or sample, which is kept"}
@@ -186,9 +187,9 @@ class LabSource:
             raise UsageError(detail=detail, hint=hint)
         return drives[request.target]
 
-    def stop(self, run_id: str, *, at_once: bool = False) -> str:
+    def stop(self, run_id: str, *, at_once: bool = False, by: str = "") -> str:
         """See ``web/source.py``."""
-        return self._lab.stop(self._require_run(run_id).id, at_once=at_once)
+        return self._lab.stop(self._require_run(run_id).id, at_once=at_once, by=by or UNNAMED)
 
     def resume(self, run_id: str, *, serial: str = "") -> str:
         """See ``web/source.py``: the typed serial number must be that of the drive; its agent compares it again."""
@@ -243,7 +244,7 @@ def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
         host=row["host"],
         started=live.started if live else _time(row["started"]),
         updated=live.updated if live else _time(row["ended"] or row["started"] or row["submitted"]),
-        detail=one_line(row["message"]),
+        detail=reason_of(row),
         verdict=printable(row["verdict"]),
         missed_limits=row["exit_code"] == LimitsMissed.exit_code,
         virtual=live.virtual if live else False,

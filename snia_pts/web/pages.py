@@ -23,6 +23,7 @@ from ..spec.reader import title_of
 from ..text import json_values, printable
 from ..units import capacity, counted, duration, number
 from . import rows
+from .access import identity_of
 from .feed import EventStream, Feed
 from .model import Request as RunRequest
 from .model import ResultQuery, SpreadView
@@ -309,9 +310,11 @@ class Pages:
 
         return await self._change(submit)
 
-    async def _stop(self, run_id: str) -> Response:
+    async def _stop(self, request: Request, run_id: str) -> Response:
+        by = identity_of(request).name
+
         def stop() -> str:
-            self._source.stop(run_id)
+            self._source.stop(run_id, by=by)
             return f"/runs/{quote(run_id)}"
 
         return await self._change(stop)

@@ -81,7 +81,7 @@ def test_init_may_be_repeated(lab: TestLab, terminal: Terminal) -> None:
     """A second one changes nothing."""
     before = lab.query("SELECT version_num FROM lab_version")
     assert "is ready" in terminal("init")[1]
-    assert lab.query("SELECT version_num FROM lab_version") == before == [("0006",)]
+    assert lab.query("SELECT version_num FROM lab_version") == before == [("0007",)]
 
 
 def test_a_database_without_tables_is_named(lab: TestLab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +136,9 @@ def test_a_waiting_run_is_cancelled(lab: TestLab, terminal: Terminal) -> None:
     lab.hello("h1", "A")
     run = terminal.json("submit", "--serial", "A", "--test", "iops")["run_id"]
     assert "cancelled before it started" in terminal("stop", run[:8])[1]
-    assert [row["state"] for row in terminal.json("runs")] == ["cancelled"]
+    assert [(row["state"], row["stopped_by"]) for row in terminal.json("runs")] == [("cancelled", "lab")]
+    assert "cancelled  lab cancelled it." in terminal("runs")[0]
+    assert "stop: lab: cancelled before it started" in terminal("logs", run)[0]
     assert lab.query("SELECT status::text FROM procrastinate_jobs") == [("cancelled",)]
     assert "it is cancelled" in terminal("stop", run, code=NotRunning.exit_code)[1]
     assert "it is cancelled" in terminal("resume", run, code=NotResumable.exit_code)[1]
@@ -270,9 +272,11 @@ def test_a_run_is_stopped_and_resumed(lab: TestLab, terminal: Terminal) -> None:
     lab.until_state(run.run_id, "running")
     assert "its agent stops it" in terminal("stop", str(run.run_id))[1]
     assert lab.until_state(run.run_id, "stopped")["exit_code"] == 130
+    assert "lab stopped it. Stopped by a request to the lab in step " in terminal("runs")[0]
     assert states(lab) == {"A": ("idle", "")}
     terminal("resume", "--from-purge", str(run.run_id)[:8])
-    assert lab.until_state(run.run_id, "finished")["exit_code"] == 0
+    resumed = lab.until_state(run.run_id, "finished")
+    assert (resumed["exit_code"], resumed["stopped_by"]) == (0, "")
     assert host.starts(run.run_id) == ["fresh", "from-purge"]
 
 

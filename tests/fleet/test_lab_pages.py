@@ -53,8 +53,8 @@ def test_a_lab_has_pages(lab: TestLab, tmp_path: Path) -> None:
     assert "h1" in pages["/hosts"]
     assert "queued" in pages[f"/runs/{run}"]
     assert "the lab has no such run" in pages["/runs/nothing"]
-    assert source.stop(run) == "cancelled before it started"
-    assert source.run(run).run.state == "cancelled"
+    assert source.stop(run, by="ann") == "cancelled before it started"
+    assert (source.run(run).run.state, source.run(run).run.detail) == ("cancelled", "ann cancelled it.")
 
 
 def test_a_queued_run_hides_no_run_that_ended(lab: TestLab, tmp_path: Path) -> None:

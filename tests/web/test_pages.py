@@ -40,6 +40,7 @@ from snia_pts.web.model import DriveView, Request, Snapshot
 from snia_pts.web.pages import PAGE_ROUTES, Pages
 from snia_pts.web.rows import UNKNOWN, Selection
 from snia_pts.web.snapshots import Snapshots
+from snia_pts.web.source import UNNAMED
 from tests.store.stored_runs import like, put, rows_of
 from tests.test_api_running import OPTIONS
 from tests.test_run_folders import unpacked
@@ -292,6 +293,34 @@ class _Recording(FolderSource):
         """Remember a run."""
         self.done.append(("resume", run_id))
         return serial
+
+
+@pytest.mark.parametrize(("operators", "person"), [(True, "ann"), (False, UNNAMED)])
+def test_a_run_says_who_stopped_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, operators: bool, person: str
+) -> None:
+    """The user who pressed Stop on its page; where nobody logs in, a user of the pages."""
+    monkeypatch.setattr("snia_pts.web.folder_source._SEARCH_SECONDS", 0)
+    source = FolderSource(tmp_path)
+    application, answers = FastAPI(), list[int]()
+    application.include_router(Pages(source, Snapshots(source), Feed(Snapshots(source)), access_control=True).router)
+    application.add_middleware(_Operator if operators else _Anyone)
+    with TestClient(application, follow_redirects=False) as client:
+
+        def press_stop(event: object) -> None:
+            if isinstance(event, pts.events.RoundEvaluated):
+                answers.append(client.post("/runs/run/stop").status_code)
+
+        with pytest.raises(Interrupted, match=f"Stopped by {person} in step Round 2"):
+            pts.run(replace(OPTIONS, run_folder=tmp_path / "run"), on_event=press_stop)
+    assert answers == [303]
+    assert source.run("run").run.detail.startswith(f"Stopped by {person} in step ")
+
+
+class _Anyone(_Operator):
+    """Middleware for pages without users."""
+
+    kind, name, role = "anyone", "", "operator"
 
 
 def test_vendored_files_are_those_of_their_digests() -> None:
