@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -55,7 +54,6 @@ _UNKNOWN_RUN_MESSAGE = (
     "The run was started, but this host's state folder has no record of it. "
     "Check the state of the drive before you resume the run."
 )
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +99,7 @@ class Agent:
         self._changed = asyncio.Condition()
         self._active: set[UUID] = set()
         self._output_sizes: dict[UUID, int] = {}
+        self._not_live: set[UUID] = set()
         self._submissions: dict[UUID, _Submission] = {}
         self._waiting: set[UUID] = set()
         self._waiting_priorities: Mapping[str, int] = {}
@@ -222,6 +221,7 @@ class Agent:
         finally:
             self._active.discard(run_id)
             self._output_sizes.pop(run_id, None)
+            self._not_live.discard(run_id)
             self._submissions.pop(run_id, None)
             await self._notify()
 
@@ -274,11 +274,13 @@ class Agent:
         return sent
 
     async def _send_live_values(self, run_id: UUID, reader: LiveReader) -> None:
-        """Report the live values of a run if there are new ones."""
+        """Report the live values of a run if there are new ones; the first failure to read them is a message."""
         try:
             read = await asyncio.to_thread(reader.read)
         except (SniaPtsError, OSError) as error:
-            _log.debug("run %s: its live values cannot be read: %s", run_id, error)
+            if run_id not in self._not_live:
+                self._not_live.add(run_id)
+                self._say(f"run {run_id}: its live values cannot be read, and pages do not show them: {error}")
             return
         if read is not None:
             values, series = read
