@@ -24,6 +24,7 @@ from snia_pts import errors
 from snia_pts.arrays.lab.answers import CommandRejected
 from snia_pts.arrays.lab.programs import ArrayError
 from snia_pts.errors import CopyableError, SniaPtsError, TargetMissing, UsageError
+from snia_pts.fleet.queue import GivenBack
 from snia_pts.lab.device.health import NoFigures
 from snia_pts.lab.device.ocp_log import PageRejected
 from snia_pts.lab.fio import AnswerRejected
@@ -139,6 +140,7 @@ OTHERS: Sequence[Exception] = (
     MethodUnavailable("frozen", "Suspend the host."),
     MethodFailed("timed out", remedy="Try again."),
     SimulatedFault(hangs=True),
+    GivenBack(5),
     _JournalEnds(),
     Mistakes("a: a number", "b: a text"),
     _NotStorable("no such test"),

@@ -190,6 +190,18 @@ def test_word_to_stop_is_left_and_taken_back(tmp_path: Path) -> None:
         assert not folder.stop_requested
 
 
+def test_a_request_to_stop_names_the_person(tmp_path: Path) -> None:
+    """In one printable line of limited length; a request without a name, and a symlink, name nobody."""
+    folder = RunFolder.create(tmp_path / "run")
+    (tmp_path / "ann").write_text("ann")
+    for by, name in (("", ""), ("ann", "ann"), ("a\nb\x1b", "a b\N{REPLACEMENT CHARACTER}"), ("a" * 9999, "a" * 400)):
+        folder.request_stop(by)
+        assert (folder.stop_requested, folder.stop_requester) == (True, name)
+        folder.withdraw_stop()
+    (folder.path / "stop").symlink_to(tmp_path / "ann")
+    assert (folder.stop_requested, folder.stop_requester) == (True, "")
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_in_place_of_the_word_is_not_followed(tmp_path: Path, there: bool) -> None:
     """Whoever may write to the run folder makes the suite neither touch nor remove a file elsewhere."""

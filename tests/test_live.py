@@ -84,6 +84,10 @@ def test_the_live_values_are_those_of_the_result(brief: BriefRun, tmp_path: Path
     assert live.read()
     assert figures_of(live) == figures_of_result(folder)
     assert (live.end is not None and live.end.ending == "finished") == (brief.fate != "stopped")
+    if brief.fate == "finished":
+        series = list(evaluated_series(assess(folder)))
+        assert live.state is not None
+        assert live.state.round_number == (series[-1].rounds[-1].number if series else None)
     assert not live.read()
 
 

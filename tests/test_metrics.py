@@ -78,7 +78,11 @@ SNAPSHOT = Snapshot(
         ),
     ),
     runs=(RUN,),
-    queue=(QueueEntry(run="r2", drive_id="S1", model="X1", host="h1", test="iops", state="queued", position=1),),
+    queue=(
+        QueueEntry(
+            run="r2", drive_id="S1", model="X1", host="h1", test="iops", title="IOPS", state="queued", position=1
+        ),
+    ),
     hosts=(HostView(name="h1", state="ready", drives=1, version="0.1.0", seconds_ago=12.0),),
     free_bytes=5 * 10**9,
     ingest_failures=2,

@@ -19,7 +19,15 @@ from snia_pts.cli.text.formatting import deviation_lines, setting_lines
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.report.sections.summary import differences_table
 from snia_pts.spec import SPEC_TYPES, PatternSpec
-from snia_pts.spec.reader import SPECS, Specification, format_value, parse_override, read_specification, spec_deviations
+from snia_pts.spec.reader import (
+    SPECS,
+    Specification,
+    format_value,
+    parse_override,
+    read_specification,
+    spec_deviations,
+    title_of,
+)
 from tests.drives import special
 from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
@@ -55,6 +63,22 @@ def numbers(test: str, pts: str = "2.0.2") -> dict[str, Any]:
     """Return the enterprise value of every number of a bundled file, by its dotted key."""
     found = dict(leaves(table(test, pts)))
     return {key: leaf.get("value", leaf.get("enterprise")) for key, leaf in found.items() if key not in NAMES}
+
+
+@pytest.mark.parametrize(
+    ("test", "pts", "title"),
+    [
+        ("composite", "1.1", "Enterprise Composite Workload"),
+        ("composite", "2.0.2", "Composite Block Size Workload"),
+        ("composite", "9.9", "Composite Block Size Workload"),
+        ("wsat", "", "Write Saturation"),
+        ("queue-depth", "", "queue-depth"),
+        ("../iops", "1.1", "../iops"),
+    ],
+)
+def test_a_test_has_a_title(test: str, pts: str, title: str) -> None:
+    """In an unknown version it is that of the newest one; another test is called by its name."""
+    assert title_of(test, pts) == title
 
 
 KEYS = [(test, pts, key) for test, pts in FILES for key in numbers(test, pts)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +36,7 @@ from .connection import connection_parameters, name_of
 from .drive_facts import present_drives
 from .host_service import RemoteRuns
 from .live_values import LiveReader, live_values_json, series_json
-from .queue import DATABASE_ERRORS, reclaim, work, worker_app
+from .queue import DATABASE_ERRORS, WAITING_PRIORITIES, GivenBack, lock_of, reclaim, work, worker_app
 from .request import RunRequest, parse_request
 from .run_state import Ended, HostRuns, Lost, Outcome, Running
 from .sending import ResultSender
@@ -55,7 +54,6 @@ _UNKNOWN_RUN_MESSAGE = (
     "The run was started, but this host's state folder has no record of it. "
     "Check the state of the drive before you resume the run."
 )
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +68,19 @@ class _RunRow:
     stop: str
     resume: str
     obstacle: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Submission:
+    """When a run was requested, and its priority."""
+
+    priority: int
+    at: datetime
+
+    @property
+    def order(self) -> tuple[int, datetime]:
+        """The key of the order in which runs start: the highest priority first, then the earliest one."""
+        return -self.priority, self.at
 
 
 class Agent:
@@ -88,7 +99,10 @@ class Agent:
         self._changed = asyncio.Condition()
         self._active: set[UUID] = set()
         self._output_sizes: dict[UUID, int] = {}
-        self._submitted: dict[UUID, datetime] = {}
+        self._not_live: set[UUID] = set()
+        self._submissions: dict[UUID, _Submission] = {}
+        self._waiting: set[UUID] = set()
+        self._waiting_priorities: Mapping[str, int] = {}
         self._side_by_side = SideBySide(1)
         self._connection: psycopg.AsyncConnection[dict[str, Any]] | None = None
         self._reachable: bool | None = None
@@ -164,6 +178,9 @@ class Agent:
             row["run_id"]: _RunRow(state=row["state"], stop=row["stop"], resume=row["resume"], obstacle=row["obstacle"])
             for row in await self._query("SELECT * FROM lab_heartbeat()")
         }
+        if self._waiting:
+            rows = await self._query(WAITING_PRIORITIES)
+            self._waiting_priorities = {row["lock"]: row["priority"] for row in rows}
         await self._notify()
 
     async def _query(self, statement: LiteralString, *values: object) -> list[dict[str, Any]]:
@@ -196,7 +213,7 @@ class Agent:
             await self._perform(request)
         except SniaPtsError as error:
             await self._report(run_id, "refused", error.exit_code, message=f"{error} {error.full_hint}".strip())
-        except DATABASE_ERRORS:
+        except (GivenBack, *DATABASE_ERRORS):
             raise
         except Exception as error:
             self._say(f"run {run_id}: unexpected error, retrying: {error!r}")
@@ -204,15 +221,16 @@ class Agent:
         finally:
             self._active.discard(run_id)
             self._output_sizes.pop(run_id, None)
-            self._submitted.pop(run_id, None)
+            self._not_live.discard(run_id)
+            self._submissions.pop(run_id, None)
             await self._notify()
 
     async def _request(self, run_id: UUID) -> RunRequest | None:
         """Return the request of a run; None if the run belongs to another host.  Raises SpecError if it is invalid."""
-        rows = await self._query("SELECT request, submitted FROM lab_request WHERE run_id = %s", run_id)
+        rows = await self._query("SELECT request, priority, submitted FROM lab_request WHERE run_id = %s", run_id)
         if not rows:
             return None
-        self._submitted[run_id] = rows[0]["submitted"]
+        self._submissions[run_id] = _Submission(priority=rows[0]["priority"], at=rows[0]["submitted"])
         return parse_request(json.dumps(rows[0]["request"]))
 
     async def _perform(self, request: RunRequest) -> None:
@@ -240,7 +258,7 @@ class Agent:
                 return await self._report_end(run_id, outcome)
             elif isinstance(outcome, Lost) and outcome.decision == "hold" and not resume:
                 return await self._report(run_id, "lost", None, message=_lost_message(outcome), folder=outcome.folder)
-            elif await self._may_start(run_id):
+            elif await self._may_start(request, gives_way=outcome is None and not resume):
                 outcome, resume, live = await self._start(request, resume), "", None
             else:
                 state = "cancelled" if outcome is None else "stopped"
@@ -256,11 +274,13 @@ class Agent:
         return sent
 
     async def _send_live_values(self, run_id: UUID, reader: LiveReader) -> None:
-        """Report the live values of a run if there are new ones."""
+        """Report the live values of a run if there are new ones; the first failure to read them is a message."""
         try:
             read = await asyncio.to_thread(reader.read)
         except (SniaPtsError, OSError) as error:
-            _log.debug("run %s: its live values cannot be read: %s", run_id, error)
+            if run_id not in self._not_live:
+                self._not_live.add(run_id)
+                self._say(f"run {run_id}: its live values cannot be read, and pages do not show them: {error}")
             return
         if read is not None:
             values, series = read
@@ -288,24 +308,42 @@ class Agent:
         rows = await self._query("SELECT lab_add_output(%s, %s, %s) AS stored", run_id, start, content)
         return int(rows[0]["stored"])
 
-    async def _may_start(self, run_id: UUID) -> bool:
-        """Wait until a run has no obstacle and a place is free, then return True; return False if it must not start."""
-        reason = ""
-        while True:
-            row, others = self._run_rows.get(run_id), self._active - {run_id}
-            if row is None or row.stop:
-                return False
-            obstacle = row.obstacle
-            if not obstacle and len(others) >= self._side_by_side.count:
-                obstacle = f"{counted(len(others), 'run')} in progress, the limit of side_by_side"
-            if not obstacle:
-                self._active.add(run_id)
-                return True
-            if obstacle != reason:
-                self._say(f"run {run_id} waits: {obstacle}")
-                reason = obstacle
-            async with self._changed:
-                await self._changed.wait()
+    async def _may_start(self, request: RunRequest, *, gives_way: bool) -> bool:
+        """Wait until a run has no obstacle and a place is free, then return True; return False if it must not start.
+
+        Raises GivenBack if a run of higher priority waits for the drive of one that ``gives_way``.
+        """
+        run_id, priority, reason = request.run_id, self._submissions[request.run_id].priority, ""
+        self._waiting.add(run_id)
+        try:
+            await self._refresh()
+            while True:
+                row, others = self._run_rows.get(run_id), self._active - {run_id}
+                if row is None or row.stop:
+                    return False
+                if gives_way and self._waiting_priorities.get(lock_of(request.serial), priority) > priority:
+                    self._say(f"run {run_id} goes back to the queue: a run of higher priority waits for its drive")
+                    raise GivenBack(priority)
+                obstacle = row.obstacle
+                if not obstacle and len(others) >= self._side_by_side.count:
+                    obstacle = f"{counted(len(others), 'run')} in progress, the limit of side_by_side"
+                if not obstacle and len(others) + self._earlier(run_id) < self._side_by_side.count:
+                    self._active.add(run_id)
+                    return True
+                if obstacle not in ("", reason):
+                    self._say(f"run {run_id} waits: {obstacle}")
+                    reason = obstacle
+                async with self._changed:
+                    await self._changed.wait()
+        finally:
+            self._waiting.remove(run_id)
+            await self._notify()
+
+    def _earlier(self, run_id: UUID) -> int:
+        """Return how many of the runs that wait without an obstacle start before this one."""
+        rows = {other: self._run_rows.get(other) for other in self._waiting}
+        able = (other for other, row in rows.items() if row and not row.obstacle and not row.stop)
+        return sum(self._submissions[other].order < self._submissions[run_id].order for other in able)
 
     async def _start(self, request: RunRequest, resume: str) -> Outcome:
         """Start or resume a run; wait while the process of another run still uses the drive."""
@@ -326,7 +364,7 @@ class Agent:
             resume = outcome.decision
         if isinstance(outcome, Ended | Lost) and resume:
             return self._runs.resume(request.run_id, from_purge=resume == "from-purge")
-        return self._runs.ensure(request, self._submitted.get(request.run_id))
+        return self._runs.ensure(request, self._submissions[request.run_id].at)
 
     async def _report_end(self, run_id: UUID, outcome: Ended) -> None:
         code = outcome.exit_code

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg.rows import class_row, dict_row
 
 from ..api.run import run_paths
 from ..errors import RecordError, RunFolderError, UploadRefused
@@ -22,6 +22,7 @@ from ..store.store import Store
 from ..trusted_paths import private_path, require_private
 from .connection import connection_parameters, name_of
 from .database import failures_named
+from .operations import SILENT_SECONDS
 from .request import parse_request
 from .transfer import Upload, parse_manifest, receive
 
@@ -34,6 +35,17 @@ _UPLOAD = """
     SELECT upload.id, upload.run_id, upload.digest, upload.manifest, upload.sent,
         request.host, request.serial, request.test, request.campaign, request.request
     FROM lab_upload AS upload JOIN lab_request AS request USING (run_id) WHERE upload.id = %s
+"""
+#: The same runs as those of ``lab_unreceived``, of all hosts.
+_AWAITED = """
+    SELECT run.run_id, request.host,
+        coalesce((SELECT sum(length(content)) FROM lab_chunk AS chunk WHERE chunk.run_id = run.run_id), 0)::bigint
+            AS sent_bytes,
+        host.last_seen IS NULL OR host.last_seen < now() - make_interval(secs => %(silent_seconds)s) AS silent
+    FROM lab_run AS run JOIN lab_request AS request USING (run_id) JOIN lab_host AS host ON host.name = request.host
+    WHERE run.state IN ('finished', 'stopped', 'failed', 'lost') AND NOT EXISTS
+        (SELECT FROM lab_receipt AS receipt WHERE receipt.run_id = run.run_id AND receipt.sent >= run.ended)
+    ORDER BY run.ended
 """
 _RECEIPT = """
     INSERT INTO lab_receipt (run_id, digest, sent, outcome, message)
@@ -60,6 +72,19 @@ class Collected:
     message: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """A run that has ended, and whose results its host still has to send; ``sent_bytes`` of them are in the database.
+
+    ``silent``: the agent of the host has not called for a while.
+    """
+
+    run_id: UUID
+    host: str
+    sent_bytes: int
+    silent: bool
+
+
 def collect(url: str, runs: Path, store_url: str) -> Iterator[Collected]:
     """Receive all complete results into folders in ``runs``, named by their runs; yield each when it is acknowledged.
 
@@ -77,6 +102,16 @@ def collect(url: str, runs: Path, store_url: str) -> Iterator[Collected]:
             row = connection.execute(_UPLOAD, (upload_id,)).fetchone()
             if row is not None and (collected := _collect(connection, row, folder, store)):
                 yield collected
+
+
+def awaited(url: str) -> list[Awaited]:
+    """Return the runs that have ended, and whose results are not received as they then were.  Raises LabError."""
+    parameters = connection_parameters(url)
+    with (
+        failures_named(name_of(parameters)),
+        psycopg.connect(**parameters, row_factory=class_row(Awaited)) as connection,
+    ):
+        return connection.execute(_AWAITED, {"silent_seconds": SILENT_SECONDS}).fetchall()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from ..cli.notifications.config import load_mail_config
 from ..cli.notifications.webhook import load_webhook_config
 from ..cli.options import formats_of, labels_of
 from ..cli.text.formatting import json_text, table
-from ..cli.text.lines import print_lines, say
+from ..cli.text.lines import print_lines, say, say_all
 from ..cli.text.plan import exclusions
 from ..cli.text.terminal import answer
 from ..errors import HostFailed, LabError, RecordError, UsageError
@@ -25,21 +25,23 @@ from ..files import create, shell_quoted
 from ..runner.signals import stopped_by_signals
 from ..spec.limits import read_limits
 from ..store.database import DEFAULT
-from ..text import one_line, printable
+from ..text import printable
 from ..units import capacity, counted, duration
 from .campaign import CampaignPlan, plan_campaign, plans_of
-from .collect import collect
+from .collect import Awaited, awaited, collect
 from .connection import connection_parameters
 from .demo import run_demo
 from .drive_facts import parse_facts
 from .live_values import parse_live_values
 from .messages import message_senders
 from .notifications import notify
-from .operations import Lab, LogEntry
+from .operations import Lab, LogEntry, reason_of
 from .private_server import PrivateServer
 from .request import RunRequest, parse_request
 
 _RUN_DIGITS = 8
+#: So many runs whose results are not received yet are listed.
+_MAX_AWAITED = 10
 _FOLLOW_SECONDS = 1.0
 _MAX_REASON_LENGTH = 200
 _GAP = "  "
@@ -253,7 +255,8 @@ def _plan_json(plan: CampaignPlan) -> dict[str, Any]:
 def collect_results(arguments: argparse.Namespace) -> int:
     """Send messages about runs and drives, then receive results and store them.
 
-    The exit code is that of RecordError if some are not in the store; a failure to send a message is one line.
+    The exit code is that of RecordError if some are not in the store; a failure to send a message is one line.  What a
+    host still has to send is a line, too.
     """
     store = arguments.store or os.environ.get("SNIA_PTS_STORE") or DEFAULT
     senders = message_senders(load_mail_config(arguments), load_webhook_config(arguments))
@@ -270,9 +273,25 @@ def collect_results(arguments: argparse.Namespace) -> int:
     if arguments.json:
         rows = [{**asdict(result), "folder": str(result.folder)} for result in results]
         print(json_text([{name: _json(value) for name, value in row.items()} for row in rows]))
-    elif not results:
-        say("no results wait")
+    else:
+        waiting = awaited(_url(arguments))
+        say_all(_awaited_lines(waiting))
+        if not results and not waiting:
+            say("no results wait")
     return RecordError.exit_code if any(result.outcome in ("kept", "refused") for result in results) else 0
+
+
+def _awaited_lines(runs: Sequence[Awaited]) -> Iterator[str]:
+    """Yield what each host still has to send, for the first runs."""
+    for run in runs[:_MAX_AWAITED]:
+        results = f"the results of run {_number(run.run_id)}"
+        sent = f", {capacity(run.sent_bytes)} so far" if run.sent_bytes else ""
+        if run.silent:
+            yield f"{run.host} is silent, and has not sent {results} yet{sent}"
+        else:
+            yield f"{run.host} is still sending {results}{sent}"
+    if len(runs) > _MAX_AWAITED:
+        yield f"the results of {counted(len(runs) - _MAX_AWAITED, 'further run')} are not sent yet"
 
 
 def show_queue(arguments: argparse.Namespace) -> int:
@@ -300,7 +319,7 @@ def show_runs(arguments: argparse.Namespace) -> int:
         "drive": lambda run: run["serial"],
         "test": lambda run: run["test"],
         "state": lambda run: run["state"],
-        "result": lambda run: run["verdict"] or one_line(run["message"]) or _position(run),
+        "result": lambda run: run["verdict"] or reason_of(run) or _position(run),
     }
     return _show(arguments, runs, columns, "the lab has no runs")
 

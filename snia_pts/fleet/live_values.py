@@ -116,8 +116,9 @@ class LiveReader:
         if time.monotonic() < self._next_seconds:
             return None
         suite = SuiteFolder.existing(self._path)
-        folder = suite.runs()[-1] if suite else RunFolder(path=self._path)
-        if not folder.has_started:
+        tests = map(suite.verified_run_folder, suite.tests) if suite else [RunFolder(path=self._path)]
+        folder = next(reversed([run for run in tests if run and run.has_started]), None)
+        if folder is None:
             return None
         if self._run is None or folder != self._folder:
             self._folder, self._run = folder, LiveRun(folder)

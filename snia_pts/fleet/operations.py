@@ -21,13 +21,13 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, case, cast, func
 from ..analysis.side_by_side import SideBySide
 from ..errors import NotResumable, NotRunning, UsageError
 from ..runner.live import TimeSeries
-from ..text import suggestion
+from ..text import one_line, suggestion
 from .campaign import LabDrive
 from .connection import connection_parameters, name_of
 from .database import failures_named, open_lab
 from .drive_facts import parse_facts
 from .live_values import parse_series
-from .queue import MAX_PRIORITY, cancel_job, defer_run
+from .queue import FIRST, MAX_PRIORITY, cancel_job, defer_run
 from .request import RunRequest, parse_request, request_json
 from .schema import DRIVE, EVENT, HOST, OUTPUT, RECEIPT, REQUEST, RUN
 
@@ -178,8 +178,10 @@ class Lab:
         which: ColumnElement[bool] = run.state.in_(UNFINISHED) if unfinished else true()
         columns: list[ColumnElement[Any]] = [
             *(REQUEST.c[name] for name in ("run_id", "host", "serial", "test", "priority", "campaign", "submitter")),
+            func.coalesce(REQUEST.c.request["options"]["pts"].astext, "").label("pts"),
             DRIVE.c.model,
-            *(run[name] for name in ("state", "exit_code", "verdict", "message", "folder", "stop", "resume")),
+            *(run[name] for name in ("state", "exit_code", "verdict", "message", "folder")),
+            *(run[name] for name in ("stop", "stopped_by", "resume")),
             REQUEST.c.submitted,
             run.started,
             run.ended,
@@ -261,9 +263,13 @@ class Lab:
         query = select(count).select_from(RECEIPT).where(RECEIPT.c.outcome.in_(("kept", "refused")))
         return int(self._rows(query)[0]["failures"])
 
-    def stop(self, run: str, *, at_once: bool = False) -> str:
-        """Cancel a run that waits, or ask its agent to stop it; return what happens now.  Raises NotRunning."""
+    def stop(self, run: str, *, at_once: bool = False, by: str = "") -> str:
+        """Cancel a run that waits, or ask its agent to stop it; return what happens now.  Raises NotRunning.
+
+        ``by`` is the person who asks for it; without a name, it is the role of this connection.
+        """
         with self.transaction() as connection:
+            person = by or str(connection.scalar(select(func.session_user())))
             found = self._run(connection, run)
             run_id = found["run_id"]
             if found["state"] not in UNFINISHED:
@@ -275,20 +281,21 @@ class Lab:
             else:
                 values = {"stop": "now" if at_once else "point"}
                 said = "its agent stops it now" if at_once else "its agent stops it after the current point"
-            connection.execute(update(RUN).where(RUN.c.run_id == run_id).values(values))
-            self._note(connection, "stop", said, run_id=run_id, host=found["host"], serial=found["serial"])
+            connection.execute(update(RUN).where(RUN.c.run_id == run_id).values(**values, stopped_by=person))
+            message = f"{person}: {said}"
+            self._note(connection, "stop", message, run_id=run_id, host=found["host"], serial=found["serial"])
         return said
 
     @staticmethod
     def _cancelled(connection: Connection, run_id: UUID) -> bool:
-        """Cancel the job of a run that no agent has fetched yet; return whether that was so.
+        """Cancel the job of a run that waits and was not started; return whether that was so.
 
-        A job that was fetched before may wait again while its run goes on, so that only the agent can stop it.
+        A job with the priority ``FIRST`` may wait while its run goes on, so that only the agent can stop it.
         """
         query = text(
-            "SELECT id FROM procrastinate_jobs WHERE queueing_lock = :run AND status = 'todo' AND attempts = 0"
+            "SELECT id FROM procrastinate_jobs WHERE queueing_lock = :run AND status = 'todo' AND priority < :first"
         )
-        job = connection.execute(query, {"run": str(run_id)}).scalar()
+        job = connection.execute(query, {"run": str(run_id), "first": FIRST}).scalar()
         return job is not None and cancel_job(_psycopg(connection), int(job))
 
     def resume(self, run: str, *, from_purge: bool = False) -> str:
@@ -300,7 +307,7 @@ class Lab:
                 hint = "snia-pts lab runs shows all runs; those that stopped, failed or are lost can be resumed."
                 raise NotResumable(path=str(run_id), reason=f"it is {found['state']}", hint=hint)
             policy = "from-purge" if from_purge else "rule"
-            values = {"state": "queued", "resume": policy, "stop": "", "ended": None}
+            values = {"state": "queued", "resume": policy, "stop": "", "stopped_by": "", "ended": None}
             connection.execute(update(RUN).where(RUN.c.run_id == run_id).values(values))
             # A run that is lost holds its drive; the person who resumes it has decided.
             held = update(DRIVE).where(DRIVE.c.serial == serial, DRIVE.c.held == f"run {run_id} is lost")
@@ -395,6 +402,13 @@ class Lab:
     def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         with self.transaction() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def reason_of(run: Mapping[str, Any]) -> str:
+    """Return why a run ended as it did, in one line, with the person who stopped or cancelled it."""
+    is_stopped = run["state"] in ("stopped", "cancelled") and run["stopped_by"]
+    person = f"{run['stopped_by']} {'stopped' if run['state'] == 'stopped' else 'cancelled'} it. " if is_stopped else ""
+    return one_line(f"{person}{run['message']}".strip())
 
 
 def _campaign_obstacle(drive: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -17,12 +17,16 @@ from procrastinate.retry import BaseRetryStrategy
 
 _TASK = "ensure_run"
 #: The priority of the job of a run that may have been started: before all others of its drive.
-_FIRST = 1000
+FIRST = 1000
 #: The limit of the priority of a request, in both directions.
 MAX_PRIORITY = 100
 #: What a connection, or a pool of them, raises if the database is gone.
 DATABASE_ERRORS = (psycopg.Error, ConnectorException)
 _POOL_SECONDS = 3.0
+#: The highest priority of the jobs that wait for each lock; an agent sees only those of its own queue.
+WAITING_PRIORITIES: LiteralString = (
+    "SELECT lock, max(priority) AS priority FROM procrastinate_jobs WHERE status = 'todo' GROUP BY lock"
+)
 _log = logging.getLogger(__name__)
 
 EnsureRun = Callable[[UUID], Awaitable[None]]
@@ -33,16 +37,31 @@ def queue_of(host: str) -> str:
     return f"host:{host}"
 
 
+def lock_of(serial: str) -> str:
+    """Return the name of the lock of a drive: at most one job with it is being worked on."""
+    return f"drive:{serial}"
+
+
+class GivenBack(Exception):
+    """A run that has not started goes back to the queue, where its job waits with ``priority``."""
+
+    def __init__(self, priority: int) -> None:
+        super().__init__(priority)
+        self.priority = priority
+
+
 class _Again(BaseRetryStrategy):
     """Keeps the job of a run until its end is reported, as it only attaches to a run that was started."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision:
         """Return a decision to deliver the job again: at once after a stop of the agent, later after an error."""
         _ = job
+        if isinstance(exception, GivenBack):
+            return RetryDecision(priority=exception.priority)
         if isinstance(exception, asyncio.CancelledError):
-            return RetryDecision(priority=_FIRST)
+            return RetryDecision(priority=FIRST)
         seconds = 1 if isinstance(exception, DATABASE_ERRORS) else 10
-        return RetryDecision(retry_in={"seconds": seconds}, priority=_FIRST)
+        return RetryDecision(retry_in={"seconds": seconds}, priority=FIRST)
 
 
 def worker_app(parameters: Mapping[str, Any], ensure_run: EnsureRun) -> App:
@@ -81,7 +100,7 @@ async def reclaim(app: App, host: str) -> int:
     for job in jobs:
         if job.abort_requested:  # a waiting job cannot have such a request, so that retry_job would end it
             await manager.finish_job(job, Status.FAILED, delete_job=False)
-        await manager.retry_job(job, priority=_FIRST)
+        await manager.retry_job(job, priority=FIRST)
     return len(jobs)
 
 
@@ -105,7 +124,7 @@ def defer_run(connection: psycopg.Connection, *, run_id: UUID, host: str, serial
     deferrer = _client().configure_task(
         _TASK,
         queue=queue_of(host),
-        lock=f"drive:{serial}",
+        lock=lock_of(serial),
         queueing_lock=str(run_id),
         priority=priority,
         connection=connection,

@@ -158,6 +158,7 @@ class _RunProcess:
             on_event=on_event,
             confirm=refuse,
             stop=self.stop,
+            stop_cause="Stopped by a request to the lab",
             host_settings=self.host.settings,
             end_warnings=self.host.end_warnings,
         )

@@ -83,8 +83,8 @@ REQUEST = Table(
 )
 #: Where a run stands, as its agent last reported.  ``exit_code`` is that of ``snia-pts``.  ``stop`` and ``resume`` are
 #: what a person wants of the agent: '' (nothing), 'point' (stop after the current point) or 'now'; '' , 'rule' or
-#: 'from-purge'.  ``live`` are its ``LiveValues`` while it is in progress, and
-#: ``series`` its values over time.
+#: 'from-purge'.  ``stopped_by`` is the person who asked for the last stop.  ``live`` are its ``LiveValues``
+#: while it is in progress, and ``series`` its values over time.
 RUN = Table(
     "lab_run",
     METADATA,
@@ -100,6 +100,7 @@ RUN = Table(
     _time("ended"),
     Column("live", JSONB),
     Column("series", JSONB),
+    Column("stopped_by", Text, nullable=False, server_default=_EMPTY),
 )
 #: What happened, in order; rows are only added.
 EVENT = Table(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ..cli.parser import TESTS
 from ..errors import UsageError
 from ..lab.simulated.preset import PRESETS, preset_names, read_preset
-from ..spec.reader import SPECS, read_specification, versions
+from ..spec.reader import SPECS, title_of, versions
 from ..text import suggestion
 from ..units import capacity
 from .pages import page, page_paths, title
@@ -34,7 +34,7 @@ def docs(arguments: argparse.Namespace) -> int:
 
 def list_specs(_: argparse.Namespace) -> int:
     """List the specification of each test with its versions of the standard."""
-    _print_table((test, f"{', '.join(versions(test)):<10} {_spec_title(test)}") for test in TESTS)
+    _print_table((test, f"{', '.join(versions(test)):<10} {title_of(test)}") for test in TESTS)
     print("\nsnia-pts spec show TEST prints a specification; run a copy of it with --spec FILE.")
     return 0
 
@@ -61,10 +61,6 @@ def show_preset(arguments: argparse.Namespace) -> int:
     _require("preset of a simulated drive", name, preset_names(), "snia-pts sim list")
     sys.stdout.write((PRESETS / f"{name}.toml").read_text(encoding="utf-8"))
     return 0
-
-
-def _spec_title(test: str) -> str:
-    return read_specification(test, versions(test)[0], "enterprise").spec.title
 
 
 def _print_table(rows: Iterable[tuple[str, str]]) -> None:

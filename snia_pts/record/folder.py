@@ -21,11 +21,13 @@ from ..files import (
     make_empty_folder,
     make_folder,
     open_regular,
+    open_to_append,
     present_path,
     remove,
     remove_folder,
     shell_quoted,
 )
+from ..text import one_line
 from ..trusted_paths import private_path, require_private
 from ..units import MIB, capacity
 from .locks import WAIT, is_locked
@@ -34,6 +36,8 @@ from .locks import WAIT, is_locked
 MAX_LINE_BYTES = 64 * 1024 * 1024
 #: Upper bound of the space for the files of one outcome and of the end.
 _RESERVE_BYTES = 16 * MIB
+#: The longest name of a person, in bytes.
+_MAX_NAME_BYTES = 400
 #: Names of the evidence files that exist before the start entry; a purge follows it.
 _PREPARATION = re.compile("00000-(?!purge)")
 
@@ -135,10 +139,23 @@ class RunFolder:
     def _stop(self) -> Path:
         return self.path / "stop"
 
-    def request_stop(self) -> None:
-        """Request a stop after the current point.  Raises RunFolderError if ``stop`` is a folder."""
+    @property
+    def stop_requester(self) -> str:
+        """The person who requested the stop; empty if the request names nobody, or cannot be read."""
         try:
-            create(self._stop).close()
+            with open_to_append(self._stop) as file:  # follows no symlink
+                return one_line(file.read(_MAX_NAME_BYTES).decode("utf-8", "replace"))
+        except (OSError, RunFolderError):
+            return ""
+
+    def request_stop(self, by: str = "") -> None:
+        """Request a stop after the current point, as the person ``by``.
+
+        Raises RunFolderError if ``stop`` is a folder.
+        """
+        try:
+            with create(self._stop) as file, suppress(OSError):  # on a full disk the request names nobody
+                file.write(by.encode())
         except RunFolderError:
             if not self.stop_requested:
                 raise

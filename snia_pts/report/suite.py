@@ -19,7 +19,7 @@ from ..results.limit_checks import Judgement, judgements, untested_judgements
 from ..results.result import Loop, TestResult
 from ..results.tracked_series import Convergence, convergence, shown_series
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
-from ..spec.reader import read_specification, versions
+from ..spec.reader import title_of
 from ..units import capacity, duration, number
 from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
@@ -164,14 +164,8 @@ def _header_data(result: TestResult) -> TestResult:
 
 
 def _title(test: str, first: TestResult) -> str:
-    """Return a test's title in the PTS version of ``first``, or in the newest version if that has no such test.
-
-    The title of a profile is its name.
-    """
-    pts, available = first.facts.spec.pts, versions(test)
-    if not first.facts.spec.is_standard or not available:
-        return test
-    return read_specification(test, pts if pts in available else available[0], first.facts.test_class).spec.title
+    """Return a test's title in the PTS version of ``first``; that of a profile is its name."""
+    return title_of(test, first.facts.spec.pts) if first.facts.spec.is_standard else test
 
 
 def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:

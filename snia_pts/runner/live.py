@@ -84,13 +84,14 @@ class TimeSeries:
 class LiveState:
     """How far a run is, from its journal.
 
-    ``round_number`` is the round in progress, or the last round; ``round_maximum`` is None if the number of rounds is
-    not limited.  ``point`` is the number of completed points or samples of the current step, ``points`` their total.
-    ``least_seconds_left`` and ``most_seconds_left`` are the bounds by the plan; None if unknown.  ``progress`` is the
-    completed fraction of the longest possible run (steady state never reached), and ``longest_step_seconds`` the
-    duration of its longest step; both are None if unknown, and ``longest_step_seconds`` also after the end.  ``iops``,
-    ``celsius`` and ``watts`` are the last values that an outcome of the current step or the step before it has; None if
-    no outcome of the two steps has a value.
+    ``round_number`` is the round in progress, after the end the last round; None during a step without rounds, and of
+    a test without rounds.  ``round_maximum`` is None if the number of rounds is not limited.  ``point`` is the number
+    of completed points or samples of the current step, ``points`` their total.  ``least_seconds_left`` and
+    ``most_seconds_left`` are the bounds by the plan; None if unknown.  ``progress`` is the completed fraction of the
+    longest possible run (steady state never reached), and ``longest_step_seconds`` the duration of its longest step;
+    both are None if unknown, and ``longest_step_seconds`` also after the end.  ``iops``, ``celsius`` and ``watts`` are
+    the last values that an outcome of the current step or the step before it has; None if no outcome of the two steps
+    has a value.
     """
 
     position: str
@@ -298,13 +299,14 @@ class LiveRun:
         )
 
     def _round(self, spec: Spec) -> tuple[int | None, int | None]:
-        """Return the number of the round in progress, or of the last round, and the maximum."""
-        step = self._steps[-1].step
-        if isinstance(step, Round):
-            return step.number, max_rounds(spec)
-        if isinstance(step, ContinuousStimulus) and (evaluated := self._steps[-1].rounds):
-            maximum = spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
-            return evaluated[-1].evaluated_round.number, maximum
+        """Return the number of the round in progress, after the end that of the last round, and the maximum."""
+        for performed in reversed(self._steps if self.end is not None else self._steps[-1:]):
+            step = performed.step
+            if isinstance(step, Round):
+                return step.number, max_rounds(spec)
+            if isinstance(step, ContinuousStimulus) and (evaluated := performed.rounds):
+                maximum = spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
+                return evaluated[-1].evaluated_round.number, maximum
         return None, None
 
     def _variables(self) -> Iterator[TrackedVariable]:

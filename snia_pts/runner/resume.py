@@ -320,7 +320,7 @@ def _resume_claimed(
         read_content=context.read_content,
         end_warnings=lambda: (*context.end_warnings(), *caller.end_warnings()),
         durable=context.durable,
-        stop=caller.stop,
+        requested_stop=caller.requested_stop,
         before_first_entry=lambda: remove_report(folder.path),  # the existing report is outdated once the run resumes
     )
 

@@ -219,7 +219,7 @@ def _perform(
         read_content=context.read_content,
         end_warnings=lambda: (*context.end_warnings(), *caller.end_warnings()),
         durable=context.durable,
-        stop=caller.stop,
+        requested_stop=caller.requested_stop,
     )
 
 

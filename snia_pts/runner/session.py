@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from threading import Event
 from typing import Protocol
 
 from ..errors import NOTHING_TESTED, DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError, stop_cause
@@ -64,15 +63,15 @@ def run(
     read_content: ReadContent = _read_nothing,
     end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple,
     durable: bool = True,
-    stop: Event | None = None,
+    requested_stop: Callable[[], str] = str,
 ) -> TestResult:
     """Run a test to its end; write the journal and result.xml to ``folder``.
 
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
     ``read_health`` reads the drive's health data after the last step; ``end_warnings`` then returns the warnings that
     arose during the run; those already recorded at the start are skipped.  ``read_content`` reads the state of the
-    target's content after each outcome and at the end.  Another thread may set ``stop`` to end the run after its
-    current point or sample.
+    target's content after each outcome and at the end.  ``requested_stop`` returns why the run is to stop after its
+    current point or sample, or an empty text.
 
     If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
     result.xml is written; then the error is raised: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
@@ -82,7 +81,7 @@ def run(
     start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
         session = _RunSession(
-            facts, perform, folder, journal, emit, read_health, read_content, end_warnings, ledger, stop
+            facts, perform, folder, journal, emit, read_health, read_content, end_warnings, ledger, requested_stop
         )
         with _recording_failure(session, now):
             journal.append(start_entry)
@@ -103,7 +102,7 @@ def resume(
     read_content: ReadContent = _read_nothing,
     end_warnings: Callable[[], tuple[RunWarning, ...]] = tuple,
     durable: bool = True,
-    stop: Event | None = None,
+    requested_stop: Callable[[], str] = str,
     before_first_entry: Callable[[], None] = lambda: None,
 ) -> TestResult:
     """Resume a stopped run as ``resume_plan`` says.  It ends in the same ways as ``run``.
@@ -124,7 +123,7 @@ def resume(
             read_content,
             end_warnings,
             ledger,
-            stop,
+            requested_stop,
         )
         leftovers = (describe_unjournaled(resume_plan.unjournaled_files),) if resume_plan.unjournaled_files else ()
 
@@ -191,9 +190,9 @@ class _RunSession:
         read_content: ReadContent,
         end_warnings: Callable[[], tuple[RunWarning, ...]],
         ledger: EvidenceLedger,
-        stop: Event | None,
+        requested_stop: Callable[[], str],
     ) -> None:
-        self._stop = stop
+        self._requested_stop = requested_stop
         self._read_health = read_health
         self._read_content = read_content
         self._end_warnings = end_warnings
@@ -261,12 +260,13 @@ class _RunSession:
 
     def check_stop_requested(self, step: Step) -> None:
         """Raise Interrupted if a stop was requested, HostFailed if the disk of the run folder is nearly full."""
-        if self._stop is not None and self._stop.is_set():
-            raise self.interrupted("Stopped by the calling program")
+        if cause := self._requested_stop():
+            raise self.interrupted(cause)
         if self.folder.stop_requested:
+            person = self.folder.stop_requester or "a request (snia-pts stop)"
             self.folder.withdraw_stop()
             _LOGGER.info("stop requested: the run folder contains a file named 'stop'")
-            raise self.interrupted("Stopped by a request (snia-pts stop)")
+            raise self.interrupted(f"Stopped by {person}")
         self.folder.require_room(step.label)
 
     def interrupted(self, cause: str) -> Interrupted:

@@ -260,8 +260,9 @@ def _check_stop_requested(folders: Sequence[RunFolder], result: TestResult, call
     stop_folders = [folder for folder in folders if folder.stop_requested]
     for folder in stop_folders:
         folder.withdraw_stop()
-    if stop_folders or (caller.stop is not None and caller.stop.is_set()):
-        raise Interrupted(cause=stop_cause(), step=result.facts.spec.title, what="between two tests")
+    cause = caller.requested_stop()
+    if cause or stop_folders:
+        raise Interrupted(cause=cause or stop_cause(), step=result.facts.spec.title, what="between two tests")
 
 
 def _new_folder(path: Path, caller: Caller) -> RunFolder:

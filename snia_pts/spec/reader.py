@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,18 @@ def standard_tests() -> tuple[str, ...]:
     """Return the tests of the standard for which ``specs/`` has a file."""
     names = (path.stem.rpartition("-")[0] for path in SPECS.glob("*-*.toml"))
     return tuple(sorted(set(names)))
+
+
+@lru_cache
+def title_of(test: str, pts: str = "") -> str:
+    """Return a test's title in a version of the standard, or in the newest version if that has no such test.
+
+    The title of a test that is not in the standard is its name.
+    """
+    if test not in SPEC_TYPES:
+        return test
+    available = versions(test)
+    return read_specification(test, pts if pts in available else available[0], "enterprise").spec.title
 
 
 def read_specification(

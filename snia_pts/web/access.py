@@ -26,7 +26,8 @@ from .sessions import Sessions
 from .site import Site
 from .users import Accounts, UserFile
 
-#: The minimum role for each route of the API and the login, by method and path; None if no login is required.
+#: The minimum role for each route of the API and the login, by method and path; None if no login is required.  HEAD
+#: arrives as GET.
 ROUTES: Mapping[tuple[str, str], Role | None] = {
     ("GET", "/login"): None,
     ("POST", "/login"): None,
@@ -57,7 +58,6 @@ ROUTES: Mapping[tuple[str, str], Role | None] = {
 CSRF_FIELD, CSRF_HEADER = "csrf_token", "x-csrf-token"
 MAX_BODY_BYTES = 64 * 1024
 _BODY_SECONDS = 10.0
-_SAFE_METHODS = ("GET", "HEAD")
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -167,10 +167,10 @@ class AccessControl:
         request = Request(scope, receive)
         origin = self._origin(request)
         roles = self._roles(scope["path"])
-        method = "GET" if request.method in _SAFE_METHODS else request.method
+        method = request.method
         if method not in roles:
-            allowed = ", ".join(sorted(roles))
-            detail = f"{request.method} is not possible here."
+            allowed = ", ".join(sorted((*roles, *(["HEAD"] if "GET" in roles else []))))
+            detail = f"{method} is not possible here."
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, detail, f"Possible: {allowed}.", {"Allow": allowed})
         identity = self._access.identify(request, origin, self._access.users.read())
         scope.setdefault("state", {}).update(identity=identity, origin=origin)
@@ -181,7 +181,7 @@ class AccessControl:
             if not identity.may(least):
                 detail = f"This needs the role {least}; you have the role {identity.role}."
                 raise Refusal(HTTPStatus.FORBIDDEN, detail, _role_hint(identity))
-        if method in _SAFE_METHODS:
+        if method == "GET":
             return identity, receive
         if identity.kind != "token":
             _require_origin(request, origin)
@@ -249,7 +249,7 @@ def _stricter(first: Role | None, second: Role | None) -> Role | None:
 
 def _answer(request: Request, refusal: Refusal) -> Response:
     """Return the response for a refusal; a browser without a login is redirected to /login."""
-    is_page = request.method in _SAFE_METHODS and not request.url.path.startswith("/api/")
+    is_page = request.method == "GET" and not request.url.path.startswith("/api/")
     if refusal.status == HTTPStatus.UNAUTHORIZED and is_page and "text/html" in request.headers.get("accept", ""):
         path = quote(request.scope["path"])
         return RedirectResponse(f"/login?{urlencode({'next': path})}", HTTPStatus.SEE_OTHER)

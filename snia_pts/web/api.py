@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
 from http import HTTPStatus
@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from .. import __version__
 from ..errors import SniaPtsError, UnknownRun
 from .access import identity_of
-from .feed import Feed
+from .feed import EventStream, Feed
 from .model import (
     ComparisonView,
     DriveView,
@@ -190,8 +190,7 @@ def _add_reading(router: APIRouter, source: Source, snapshots: Snapshots, feed: 
         snapshot = await asyncio.to_thread(snapshots.current)
         if not any(run.id == run_id for run in snapshot.runs):
             raise UnknownRun(path=f"run {run_id}", reason="the list of runs does not have it")
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(_run_events(feed, run_id), headers=headers, media_type="text/event-stream")
+        return EventStream(_run_events(feed, run_id))
 
     @router.get("/queue", summary="The queue of a lab")
     def queue() -> tuple[QueueEntry, ...]:
@@ -246,8 +245,9 @@ def _add_changing(router: APIRouter, source: Source, snapshots: Snapshots) -> No
         return Submitted(id=run_id)
 
     @router.post("/runs/{run_id}/stop", summary="Stop a run after its current point or sample")
-    def stop(run_id: RunId, request: StopRequest) -> Message:
-        return Message(detail=snapshots.apply(lambda: source.stop(run_id, at_once=request.at_once)))
+    def stop(run_id: RunId, request: StopRequest, http_request: Request) -> Message:
+        by = identity_of(http_request).name
+        return Message(detail=snapshots.apply(lambda: source.stop(run_id, at_once=request.at_once, by=by)))
 
     @router.post("/runs/{run_id}/resume", summary="Resume a stopped run")
     def resume(run_id: RunId, request: ResumeRequest) -> Message:
@@ -279,13 +279,13 @@ def _add_access(router: APIRouter, users: UserFile) -> None:
         return Message(detail=f"The token {name} is removed.")
 
 
-async def _run_events(feed: Feed, run_id: str) -> AsyncIterator[str]:
+async def _run_events(feed: Feed, run_id: str) -> AsyncGenerator[str, None]:
     """Yield the events of a run until it has ended."""
 
     def rows(snapshot: Snapshot) -> dict[str, str]:
         return {run.id: json.dumps(jsonable_encoder(run)) for run in snapshot.runs if run.id == run_id}
 
-    async with aclosing(feed.events(f"{PREFIX}:{run_id}", rows)) as events:  # type: ignore[type-var]
+    async with aclosing(feed.events(f"{PREFIX}:{run_id}", rows)) as events:
         async for event in events:
             if not event.startswith("data: "):
                 yield event

@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import __version__
@@ -65,6 +66,7 @@ def make_application(source: Source, access: Access | None = None) -> FastAPI:
     application.add_middleware(UnexpectedErrors)
     application.add_middleware(ProblemPages, page=pages.problem_page)
     application.add_middleware(SafeHeaders)
+    application.add_middleware(HeadRequests)
     return application
 
 
@@ -111,3 +113,34 @@ class SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, send_safely)
+
+
+class HeadRequests:
+    """Answers HEAD as GET without the body, so that the rights of GET hold; ends a stream, such as one of events."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        ended = False
+
+        async def send_without_body(message: Message) -> None:
+            nonlocal ended
+            if message["type"] == "http.response.body":
+                if not ended:
+                    ended = True
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                if message.get("more_body", False):
+                    raise OSError("HEAD needs no body")  # as ASGI specifies for a client that has disconnected
+            else:
+                await send(message)
+
+        try:
+            await self._app({**scope, "method": "GET"}, receive, send_without_body)
+        except (OSError, ClientDisconnect):
+            if not ended:
+                raise

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
+
+from starlette.responses import StreamingResponse
+from starlette.types import Send
 
 from ..errors import SniaPtsError
 from .model import Snapshot
@@ -32,6 +36,21 @@ class _Viewer:
     events: asyncio.Queue[str | None] = field(default_factory=lambda: asyncio.Queue(_MAX_WAITING + 1))
 
 
+class EventStream(StreamingResponse):
+    """An answer with events, which are closed as soon as it ends, so that a viewer that is gone is not counted."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[str, None]) -> None:
+        super().__init__(events, headers={"X-Accel-Buffering": "no"})
+        self._events = events
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the events."""
+        async with aclosing(self._events):
+            await super().stream_response(send)
+
+
 class Feed:
     """The changes of a source, as server-sent events."""
 
@@ -47,7 +66,7 @@ class Feed:
         """The number of viewers."""
         return len(self._viewers)
 
-    async def events(self, topic: str, rows: Rows) -> AsyncIterator[str]:
+    async def events(self, topic: str, rows: Rows) -> AsyncGenerator[str, None]:
         """Yield the present rows of a topic, and then those that change, as events of server-sent events.
 
         All viewers of a ``topic`` have the same ``rows``, which are computed once for all of them.  Ends if the source

@@ -62,6 +62,7 @@ from .model import (
     TrendView,
     WarningView,
 )
+from .source import UNNAMED
 
 #: Path components that may appear unchanged in a run id.
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -215,7 +216,7 @@ class FolderSource:
             size_bytes=request.size_bytes,
         )
 
-    def stop(self, run_id: str, *, at_once: bool = False) -> str:
+    def stop(self, run_id: str, *, at_once: bool = False, by: str = "") -> str:
         """See ``web/source.py``."""
         if at_once:
             hint = "Request a normal stop: the run then stops after its current point or sample."
@@ -223,7 +224,7 @@ class FolderSource:
         run = self._require_run(run_id)
         if run.view().state != "running":
             raise NotRunning(path=run.folder.path, reason=f"it is {run.view().state}")
-        run.folder.request_stop()
+        run.folder.request_stop(by or UNNAMED)
         return "it stops after its current point or sample"
 
     def resume(self, run_id: str, *, serial: str = "") -> str:

@@ -13,10 +13,11 @@ from ..errors import LimitsMissed, NotConfirmed, UnknownRun, UsageError
 from ..fleet.campaign import Cost, plans_of
 from ..fleet.drive_facts import parse_facts
 from ..fleet.live_values import LiveValues, parse_live_values
-from ..fleet.operations import RESUMABLE, Lab
-from ..fleet.request import RequestOptions, RunRequest, parse_request, request_json
+from ..fleet.operations import RESUMABLE, Lab, reason_of
+from ..fleet.request import ALL, RequestOptions, RunRequest, parse_request, request_json
 from ..model.run_options import SIMULATED
-from ..text import one_line, printable, suggestion
+from ..spec.reader import title_of
+from ..text import printable, suggestion
 from .folder_source import LOG_LINES, FolderSource, deviation_views, warning_views
 from .model import (
     ComparisonView,
@@ -34,6 +35,7 @@ from .model import (
     SpreadView,
     TrendView,
 )
+from .source import UNNAMED
 
 #: What a stop does, by the state of the run.
 _STOP_DETAILS = {"queued": "it is cancelled", "running": "it stops after its current point or sample, which is kept"}
@@ -91,7 +93,6 @@ class LabSource:
         else:
             shown = replace(
                 run,
-                title=collected.title or run.title,
                 drive=collected.drive or run.drive,
                 steady=collected.steady,
                 virtual=collected.virtual,
@@ -149,7 +150,7 @@ class LabSource:
         words = ["snia-pts", "lab", "submit", "--serial", asked.serial, "--test", asked.test]
         words += ["--class", request.test_class, *(word for one in request.overrides for word in ("--set", one))]
         return PlanView(
-            title=request.test,
+            title=_title(asked.test, asked.options.pts),
             drive=printable(f"{drive['model']}, serial {drive['serial']}, {drive['claimed_by_host']}"),
             least_seconds=cost.least_seconds,
             most_seconds=cost.greatest_seconds,
@@ -186,9 +187,9 @@ class LabSource:
             raise UsageError(detail=detail, hint=hint)
         return drives[request.target]
 
-    def stop(self, run_id: str, *, at_once: bool = False) -> str:
+    def stop(self, run_id: str, *, at_once: bool = False, by: str = "") -> str:
         """See ``web/source.py``."""
-        return self._lab.stop(self._require_run(run_id).id, at_once=at_once)
+        return self._lab.stop(self._require_run(run_id).id, at_once=at_once, by=by or UNNAMED)
 
     def resume(self, run_id: str, *, serial: str = "") -> str:
         """See ``web/source.py``: the typed serial number must be that of the drive; its agent compares it again."""
@@ -225,19 +226,25 @@ def _another_serial(serial: str) -> NotConfirmed:
     return NotConfirmed(path=printable(serial), reason=reason, hint="Type the serial number that is on the drive.")
 
 
+def _title(test: str, pts: str) -> str:
+    """Return the name of a requested test in words, the same before, during and after its run."""
+    return "All basic tests" if test == ALL else title_of(test, pts)
+
+
 def _run_view(row: Mapping[str, Any], live: LiveValues | None) -> RunView:
+    title = _title(row["test"], row["pts"])
     return RunView(
         id=str(row["run_id"]),
         folder=printable(row["folder"]),
         state=row["state"],
         test=row["test"],
-        title=live.title if live else row["test"],
+        title=title if live is None or row["test"] != ALL else f"{title}: {live.title}",
         drive=printable(f"{row['model']}, serial {row['serial']}"),
         drive_id=printable(row["serial"]),
         host=row["host"],
         started=live.started if live else _time(row["started"]),
         updated=live.updated if live else _time(row["ended"] or row["started"] or row["submitted"]),
-        detail=one_line(row["message"]),
+        detail=reason_of(row),
         verdict=printable(row["verdict"]),
         missed_limits=row["exit_code"] == LimitsMissed.exit_code,
         virtual=live.virtual if live else False,
@@ -291,6 +298,7 @@ def _queue(rows: Sequence[Mapping[str, Any]]) -> list[QueueEntry]:
                 model=printable(row["model"]),
                 host=row["host"],
                 test=row["test"],
+                title=_title(row["test"], row["pts"]),
                 state=row["state"],
                 position=places[row["serial"]],
                 priority=row["priority"],

@@ -164,13 +164,17 @@ class DriveView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """A run that waits, or runs: ``position`` is its place on its drive, from 1; ``waits_for`` is empty if it runs."""
+    """A run that waits, or runs: ``position`` is its place on its drive, from 1; ``waits_for`` is empty if it runs.
+
+    ``title`` is the test's name in words.
+    """
 
     run: str
     drive_id: str
     model: str
     host: str
     test: str
+    title: str
     state: RunState
     position: int
     priority: int = 0
@@ -223,13 +227,14 @@ class ResultQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultView:
-    """A stored result; ``number`` is its number in the store.
+    """A stored result; ``number`` is its number in the store, ``title`` the test's name in words.
 
     ``run`` is the id of its run, whose page links to its reports, if that is in the folder that is shown; else empty.
     """
 
     number: int
     test: str
+    title: str
     model: str
     serial: str
     firmware: str

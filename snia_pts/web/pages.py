@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
@@ -19,10 +19,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..errors import SniaPtsError, UnknownRun, UsageError
 from ..spec import SPEC_TYPES
+from ..spec.reader import title_of
 from ..text import json_values, printable
 from ..units import capacity, counted, duration, number
 from . import rows
-from .feed import Feed
+from .access import identity_of
+from .feed import EventStream, Feed
 from .model import Request as RunRequest
 from .model import ResultQuery, SpreadView
 from .problem import Problem
@@ -101,8 +103,9 @@ class Pages:
             "number": number,
             "percent": rows.percent,
             "quoted": quote,
+            "title_of": title_of,
         }
-        self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted}
+        self._templates.globals |= {"rows": rows, "unknown": UNKNOWN, "counted": counted, "tests": tuple(SPEC_TYPES)}
         self.router = APIRouter(include_in_schema=False)
         get_routes: Mapping[str, Callable[..., Any]] = {
             "/": self._drives,
@@ -184,10 +187,10 @@ class Pages:
         page: _PageNumber = 1,
     ) -> Response:
         selection = Selection(kind=kind, text=q, state=state, page=page)
-        return _stream(self._feed.events(selection.events, lambda snapshot: selection.listing(snapshot).rows()))
+        return EventStream(self._feed.events(selection.events, lambda snapshot: selection.listing(snapshot).rows()))
 
     async def _run_events(self, run_id: str) -> Response:
-        return _stream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
+        return EventStream(self._feed.events(f"run {run_id}", partial(rows.run_rows, run_id)))
 
     def _series(self, run_id: str) -> Response:
         detail = self._source.run(run_id)
@@ -295,9 +298,7 @@ class Pages:
                 mistake = f"{error} {error.full_hint}".strip()
         fields = {"test": test, "target": target, "test_class": test_class, "overrides": overrides}
         status = HTTPStatus.BAD_REQUEST if mistake else HTTPStatus.OK
-        return self._page(
-            request, "plan.html", status, plan=plan, mistake=mistake, fields=fields, tests=tuple(SPEC_TYPES), events=""
-        )
+        return self._page(request, "plan.html", status, plan=plan, mistake=mistake, fields=fields, events="")
 
     async def _submit(self, request: Request) -> Response:
         form = await _form(request)
@@ -309,9 +310,11 @@ class Pages:
 
         return await self._change(submit)
 
-    async def _stop(self, run_id: str) -> Response:
+    async def _stop(self, request: Request, run_id: str) -> Response:
+        by = identity_of(request).name
+
         def stop() -> str:
-            self._source.stop(run_id)
+            self._source.stop(run_id, by=by)
             return f"/runs/{quote(run_id)}"
 
         return await self._change(stop)
@@ -376,10 +379,6 @@ def _run_request(test: str, target: str, test_class: str, overrides: str, serial
         overrides=tuple(line.strip() for line in overrides.splitlines() if line.strip()),
         serial=serial.strip(),
     )
-
-
-def _stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

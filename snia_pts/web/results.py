@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..api.tables import Table
+from ..spec.reader import title_of
 from ..store.database import failures_named
 from ..store.statistics import groups_of
 from ..store.store import Filter, Store
@@ -23,6 +24,7 @@ def stored_results(url: str, query: ResultQuery) -> Sequence[ResultView]:
     return tuple(
         ResultView(
             number=int(row["id"]),
+            title=title_of(str(row["test"]), str(row["revision"]).rpartition(" ")[2]),
             conformant=bool(row["conformant"]),
             **{name: str(row[name] or "") for name in _TEXTS},
         )

@@ -71,10 +71,14 @@ def run_cells(run: RunView, now: datetime) -> dict[str, str]:
 
 
 def drive_cells(drive: DriveView, run: RunView | None, now: datetime) -> dict[str, str]:
-    """Return the texts of a drive with its run in progress, or the test and state of its last one."""
+    """Return the texts of a drive with its run in progress, or the test and state of its last one.
+
+    A drive that is held while a test is in progress is ``running``; ``hold`` then says that it is held, and why.
+    """
     cells = run_cells(run, now) if run and run.in_progress else {}
     return {
         "state": drive.state,
+        "hold": drive.held if drive.state == "held" or not drive.held else f"held: {drive.held}",
         "test": f"{run.title} ({run.state})" if run else UNKNOWN,
         "celsius": UNKNOWN if drive.celsius is None else f"{drive.celsius:.0f} °C",
         **{name: cells.get(name, UNKNOWN) for name in ("round", "left", "steadiness")},
@@ -166,8 +170,9 @@ class Listing:
 
     @property
     def version(self) -> str:
-        """A text that changes if other entries are to be shown."""
-        return sha256("\n".join(self.cells).encode()).hexdigest()[:16]
+        """A text that changes if other entries, or another form for a hold, are to be shown."""
+        entries = (f"{key} {bool(texts.get('hold'))}" for key, texts in self.cells.items())
+        return sha256("\n".join(entries).encode()).hexdigest()[:16]
 
     def rows(self) -> dict[str, str]:
         """Return the rows as JSON by key."""
@@ -184,7 +189,7 @@ def _searched_text(entry: DriveView | RunView | QueueEntry | HostView) -> str:
         case RunView():
             fields = (entry.id, entry.test, entry.title, entry.drive, entry.host, entry.verdict)
         case QueueEntry():
-            fields = (entry.run, entry.drive_id, entry.model, entry.host, entry.test, entry.submitter)
+            fields = (entry.run, entry.drive_id, entry.model, entry.host, entry.test, entry.title, entry.submitter)
         case HostView():
             fields = (entry.name, entry.version)
     return "\n".join(fields)

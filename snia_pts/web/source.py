@@ -18,6 +18,9 @@ from .model import (
     TrendView,
 )
 
+#: What a user is called where no login is required.
+UNNAMED = "a user of the pages"
+
 
 class Source(Protocol):
     """The runs of a folder, or of a lab.
@@ -68,8 +71,11 @@ class Source(Protocol):
     def submit(self, request: Request) -> str:
         """Start the run of a request, or add it to the queue; return the id of the run."""
 
-    def stop(self, run_id: str, *, at_once: bool = False) -> str:
-        """Ask a run to stop after its current point or sample, or ``at_once``; return what happens now."""
+    def stop(self, run_id: str, *, at_once: bool = False, by: str = "") -> str:
+        """Ask a run to stop after its current point or sample, or ``at_once``; return what happens now.
+
+        ``by`` is the name of the user or token; empty if no login is required.
+        """
 
     def resume(self, run_id: str, *, serial: str = "") -> str:
         """Resume a stopped run; return what happens now.  ``serial`` confirms that data are destroyed."""

@@ -17,13 +17,14 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from snia_pts.cli.main import main
 from snia_pts.errors import RunFolderError
 from snia_pts.fleet import transfer
 from snia_pts.fleet.collect import Collected, collect
 from snia_pts.fleet.run_state import Ended, HostRuns, Lost, Outcome, Running
 from snia_pts.fleet.sending import ResultSender
 from snia_pts.store.store import Filter, Store
-from snia_pts.units import GIB
+from snia_pts.units import GIB, capacity
 from tests.fleet.labs import TestLab, request, until
 from tests.fleet.test_rights import run_of, with_hosts
 from tests.fleet.test_transfer import files, sent
@@ -108,6 +109,34 @@ def test_a_finished_run_is_in_the_store_and_acknowledged(hosts: TestLab, run: Pa
     assert hosts.query("SELECT message, kind FROM lab_event WHERE kind LIKE 'results%%'") == [("", "results stored")]
     assert unreceived(hosts, "h1") == []
     assert collected(hosts, tmp_path) == []
+
+
+def test_what_is_still_being_sent_is_named(
+    hosts: TestLab, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As long as a part is missing: what is there, and whether the host is silent; only then nothing waits."""
+    words = ["lab", "collect", "--database", hosts.url, "--runs", str(tmp_path / "home")]
+    words += ["--store", str(tmp_path / "store.sqlite")]
+
+    def said() -> list[str]:
+        assert main(words) == 0
+        return capsys.readouterr().err.splitlines()
+
+    assert said() == ["snia-pts: no results wait"]
+    first, second = (str(ended(hosts, serial)) for serial in ("A", "B"))
+    hosts.query("UPDATE lab_host SET last_seen = now() - interval '31 s' WHERE name = 'h2'")
+    assert said() == [
+        f"snia-pts: h1 is still sending the results of run {first[:8]}",
+        f"snia-pts: h2 is silent, and has not sent the results of run {second[:8]} yet",
+    ]
+    sent(hosts, "h1", UUID(first), run)
+    hosts.query("DELETE FROM lab_chunk WHERE length(content) < 5000")
+    ((size,),) = hosts.query("SELECT sum(length(content)) FROM lab_chunk")
+    assert said()[0] == f"snia-pts: h1 is still sending the results of run {first[:8]}, {capacity(size)} so far"
+    for host, run_id in (("h1", first), ("h2", second)):
+        sent(hosts, host, UUID(run_id), run)
+    assert said() == []
+    assert said() == ["snia-pts: no results wait"]
 
 
 @pytest.mark.long

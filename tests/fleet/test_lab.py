@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,7 @@ from procrastinate.schema import SchemaManager
 from snia_pts.cli.main import main
 from snia_pts.errors import AgentRunning, LabError, NotResumable, NotRunning, UsageError
 from snia_pts.fleet.database import open_lab
+from snia_pts.fleet.queue import FIRST
 from snia_pts.fleet.schema import METADATA, VERSION_TABLE
 from tests.command_line import ENVIRONMENT, command
 from tests.fleet.labs import LONG, LONGER, PATIENCE_SECONDS, SHORT, Host, TestLab, request, until
@@ -79,7 +81,7 @@ def test_init_may_be_repeated(lab: TestLab, terminal: Terminal) -> None:
     """A second one changes nothing."""
     before = lab.query("SELECT version_num FROM lab_version")
     assert "is ready" in terminal("init")[1]
-    assert lab.query("SELECT version_num FROM lab_version") == before == [("0006",)]
+    assert lab.query("SELECT version_num FROM lab_version") == before == [("0007",)]
 
 
 def test_a_database_without_tables_is_named(lab: TestLab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +136,9 @@ def test_a_waiting_run_is_cancelled(lab: TestLab, terminal: Terminal) -> None:
     lab.hello("h1", "A")
     run = terminal.json("submit", "--serial", "A", "--test", "iops")["run_id"]
     assert "cancelled before it started" in terminal("stop", run[:8])[1]
-    assert [row["state"] for row in terminal.json("runs")] == ["cancelled"]
+    assert [(row["state"], row["stopped_by"]) for row in terminal.json("runs")] == [("cancelled", "lab")]
+    assert "cancelled  lab cancelled it." in terminal("runs")[0]
+    assert "stop: lab: cancelled before it started" in terminal("logs", run)[0]
     assert lab.query("SELECT status::text FROM procrastinate_jobs") == [("cancelled",)]
     assert "it is cancelled" in terminal("stop", run, code=NotRunning.exit_code)[1]
     assert "it is cancelled" in terminal("resume", run, code=NotResumable.exit_code)[1]
@@ -142,12 +146,12 @@ def test_a_waiting_run_is_cancelled(lab: TestLab, terminal: Terminal) -> None:
     assert "not the number of a run" in terminal("stop", "%", code=UsageError.exit_code)[1]
 
 
-def test_a_run_that_was_fetched_before_is_stopped_by_its_agent(lab: TestLab, terminal: Terminal) -> None:
+def test_a_run_that_may_have_been_started_is_stopped_by_its_agent(lab: TestLab, terminal: Terminal) -> None:
     """Its job may wait again while its run goes on, after the end of an agent."""
     lab.add("h1")
     lab.hello("h1", "A")
     run = terminal.json("submit", "--serial", "A", "--test", "iops")["run_id"]
-    lab.query("UPDATE procrastinate_jobs SET attempts = 1")
+    lab.query("UPDATE procrastinate_jobs SET attempts = 1, priority = %s", FIRST)
     assert "its agent stops it after the current point" in terminal("stop", run)[1]
     assert [row["state"] for row in terminal.json("runs")] == ["queued"]
     assert lab.query("SELECT status::text FROM procrastinate_jobs") == [("todo",)]
@@ -268,9 +272,11 @@ def test_a_run_is_stopped_and_resumed(lab: TestLab, terminal: Terminal) -> None:
     lab.until_state(run.run_id, "running")
     assert "its agent stops it" in terminal("stop", str(run.run_id))[1]
     assert lab.until_state(run.run_id, "stopped")["exit_code"] == 130
+    assert "lab stopped it. Stopped by a request to the lab in step " in terminal("runs")[0]
     assert states(lab) == {"A": ("idle", "")}
     terminal("resume", "--from-purge", str(run.run_id)[:8])
-    assert lab.until_state(run.run_id, "finished")["exit_code"] == 0
+    resumed = lab.until_state(run.run_id, "finished")
+    assert (resumed["exit_code"], resumed["stopped_by"]) == (0, "")
     assert host.starts(run.run_id) == ["fresh", "from-purge"]
 
 
@@ -392,6 +398,56 @@ def test_an_agent_that_is_stopped_leaves_its_run_going(lab: TestLab) -> None:
     os.kill(process, signal.SIGCONT)
     assert lab.until_state(run.run_id, "finished")["exit_code"] == 0
     assert host.starts(run.run_id) == ["fresh"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_run_that_waits_gives_way_to_one_of_higher_priority(
+    lab: TestLab, terminal: Terminal, *, restarted: bool
+) -> None:
+    """It goes back to the queue, also after a restart of the agent, and can be cancelled there as any other one."""
+    host = lab.add("h1", "A").start()
+    until(lambda: states(lab), "the agent reports its drive")
+    terminal("hold", "A", "--reason", "a cable")
+    waiting, cancelled, urgent = request("A"), request("A"), request("A")
+    lab.submit(waiting)
+    until(lambda: f"run {waiting.run_id} waits: the drive is held" in host.log, "the run waits")
+    if restarted:
+        host.end()
+    lab.submit(cancelled, priority=3)
+    lab.submit(urgent, priority=5)
+    if restarted:
+        host.start()
+    until(lambda: f"run {urgent.run_id} waits: the drive is held" in host.log, "the urgent run waits instead")
+    assert f"run {waiting.run_id} goes back to the queue" in host.log
+    fetched = lab.query("SELECT args->>'run_id', priority FROM procrastinate_jobs WHERE status = 'doing'")
+    assert fetched == [(str(urgent.run_id), 5)]
+    assert "cancelled before it started" in terminal("stop", str(cancelled.run_id))[1]
+    terminal("release", "A")
+    first, second = (lab.until_state(run.run_id, "finished") for run in (urgent, waiting))
+    assert first["ended"] <= second["started"]
+    assert [host.starts(run.run_id) for run in (urgent, waiting)] == [["fresh"], ["fresh"]]
+
+
+def _says(host: Host, line: str) -> bool:
+    return line in host.log
+
+
+@pytest.mark.long
+def test_a_free_place_goes_to_the_run_with_the_highest_priority(lab: TestLab) -> None:
+    """Whichever drive it is on, and although it was submitted last."""
+    host = lab.add("h1", "A", "B", "C", side_by_side=1).start()
+    until(lambda: len(states(lab)) == 3, "the agent reports its drives")
+    first, later, urgent = request("A", LONG), request("B"), request("C")
+    lab.submit(first)
+    lab.until_state(first.run_id, "running")
+    for run, priority in ((later, 0), (urgent, 5)):
+        lab.submit(run, priority=priority)
+        waits = f"run {run.run_id} waits: 1 run in progress"
+        until(partial(_says, host, waits), "the run waits")
+    ended = [lab.until_state(run.run_id, "finished") for run in (first, urgent, later)]
+    assert ended[0]["ended"] <= ended[1]["started"]
+    assert ended[1]["ended"] <= ended[2]["started"]
 
 
 @pytest.mark.long

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,15 @@ from snia_pts.cli.main import main
 from snia_pts.cli.parser import build_parser
 from snia_pts.errors import NotConfirmed, SpecError, UnknownRun, UsageError
 from snia_pts.fleet.drive_facts import facts_document
+from snia_pts.fleet.live_values import live_values_json
+from snia_pts.fleet.request import RequestOptions
 from snia_pts.web.application import make_application
 from snia_pts.web.folder_source import FolderSource
 from snia_pts.web.lab_source import LabSource
 from snia_pts.web.model import Request
-from tests.fleet.labs import TestLab
+from tests.fleet.labs import TestLab, request
 from tests.fleet.test_campaign import FACTS
+from tests.fleet.test_live_values import VALUES
 
 pytestmark = pytest.mark.long
 
@@ -48,8 +53,8 @@ def test_a_lab_has_pages(lab: TestLab, tmp_path: Path) -> None:
     assert "h1" in pages["/hosts"]
     assert "queued" in pages[f"/runs/{run}"]
     assert "the lab has no such run" in pages["/runs/nothing"]
-    assert source.stop(run) == "cancelled before it started"
-    assert source.run(run).run.state == "cancelled"
+    assert source.stop(run, by="ann") == "cancelled before it started"
+    assert (source.run(run).run.state, source.run(run).run.detail) == ("cancelled", "ann cancelled it.")
 
 
 def test_a_queued_run_hides_no_run_that_ended(lab: TestLab, tmp_path: Path) -> None:
@@ -78,6 +83,33 @@ def test_a_run_waits_for_the_other_tests_of_its_host(lab: TestLab, tmp_path: Pat
         waits.append([entry.waits_for for entry in source.snapshot().queue])
 
     assert waits == [["", "the end of a test on h1 (side_by_side: 1)"], [""]]
+
+
+def test_a_test_has_one_name_in_all_lists(lab: TestLab, tmp_path: Path) -> None:
+    """Its title, in the version of the standard that was requested, before, during and after its run."""
+    lab.add("h1")
+    lab.hello("h1", "DRIVE-1", "DRIVE-2")
+    source = LabSource(lab.url, FolderSource(tmp_path))
+    run = source.submit(Request(test="wsat", target="DRIVE-1", serial="DRIVE-1"))
+    titles = []
+    for state in ("queued", "running", "finished"):
+        if state != "queued":
+            _report(lab, run, state)
+        if state == "running":
+            with lab.as_agent("h1") as connection:
+                values = live_values_json(VALUES)
+                connection.execute("SELECT lab_report_live(%s, %s, '[]', '')", (run, values))
+        snapshot = source.snapshot()
+        titles.append((snapshot.runs[0].title, *(entry.title for entry in snapshot.queue)))
+    assert titles == [("Write Saturation",) * 2, ("Write Saturation",) * 2, ("Write Saturation",)]
+
+    lab.submit(replace(request("DRIVE-2"), test="composite", options=RequestOptions(pts="1.1")))
+    lab.submit(replace(request("DRIVE-2"), test="all"))
+    with TestClient(make_application(source)) as client:
+        for path in ("/", "/runs", "/queue"):
+            text = client.get(path).text
+            assert all(f">{name}<" in text for name in ("Enterprise Composite Workload", "All basic tests"))
+            assert not re.search(">(wsat|composite)<", text)
 
 
 def _report(lab: TestLab, run: str, state: str) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError
 from snia_pts.fleet import live_values
+from snia_pts.fleet.agent import Agent
+from snia_pts.fleet.configuration import read_configuration
 from snia_pts.fleet.live_values import (
     LiveReader,
     LiveValues,
@@ -20,7 +24,12 @@ from snia_pts.fleet.live_values import (
     parse_series,
     series_json,
 )
+from snia_pts.fleet.run_state import HostRuns
+from snia_pts.fleet.trial import MODEL, TrialHost
+from snia_pts.model.run_options import RunOptions
 from snia_pts.record.folder import RunFolder
+from snia_pts.record.replay import assess
+from snia_pts.record.suite import SuiteFolder
 from snia_pts.runner.live import LiveRun
 from snia_pts.spec import Deviation
 from snia_pts.web.folder_source import FolderSource
@@ -109,6 +118,35 @@ def test_only_the_last_rounds_and_some_values_over_time_are_reported(
     assert {len(one.seconds) for one in series} == {len(one.values) for one in series} == {10}
     assert {len(variable.rounds) for variable in values.state.variables} == {2}
     assert {len(variable.values) for variable in values.state.variables} == {2}
+
+
+def test_a_suite_has_no_live_values_before_its_first_test(tmp_path: Path) -> None:
+    """That is no failure; then they are those of its last test that has started."""
+    seed = assess(store_run(tmp_path / "run")).facts.seed
+    options = RunOptions(test="iops", target=MODEL, seed=seed)
+    suite = SuiteFolder.create(tmp_path / "all", ("iops", "wsat"), (options, replace(options, test="wsat")))
+    reader = LiveReader(suite.path)
+    assert reader.read() is None
+    store_run(suite.run_path("iops"))
+    assert reader.read() is not None
+
+
+def test_a_failure_to_read_live_values_is_said_once(tmp_path: Path) -> None:
+    """For each run, in the log of the agent."""
+    said, host = list[str](), TrialHost("h1", tmp_path / "h1", "postgresql://agent_h1@/lab", ("A",))
+    configuration = read_configuration(host.configuration)
+    agent = Agent(configuration, HostRuns(configuration), said.append)
+    store_run(tmp_path / "run")
+    (tmp_path / "run" / "journal.jsonl").write_text("nonsense\n")
+    reader, runs = LiveReader(tmp_path / "run"), (UUID(int=1), UUID(int=2))
+
+    async def send() -> None:
+        for run_id in (*runs, *runs):
+            await agent._send_live_values(run_id, reader)
+
+    asyncio.run(send())
+    assert [line.partition(": ")[0] for line in said] == [f"run {run_id}" for run_id in runs]
+    assert all("its live values cannot be read, and pages do not show them: " in line for line in said)
 
 
 @pytest.mark.long

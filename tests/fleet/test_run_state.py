@@ -273,6 +273,8 @@ def test_a_stopped_run_is_resumed(runs: HostRuns, tmp_path: Path) -> None:
         stopped = _ended(runs, request)
         assert isinstance(stopped, Ended)
         assert stopped.exit_code == 130, stopped
+        cause = "Terminated (SIGTERM)" if at_once else "Stopped by a request to the lab"
+        assert stopped.message.startswith(f"{cause} in step ")
         runs.resume(request.run_id, from_purge=True)
     ended = _ended(runs, request)
     assert isinstance(ended, Ended)

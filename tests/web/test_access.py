@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -136,6 +137,38 @@ def test_each_role_reaches_what_it_may(client: TestClient, monkeypatch: pytest.M
     assert wrong == []
 
 
+def test_head_is_answered_as_get_without_the_body(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On each route and for each role: the same status and headers, also of a refusal."""
+    monkeypatch.setattr(Feed, "events", no_event)
+    for path in (path for method, path in ALL_ROUTES if method == "GET"):
+        for role in (None, *ROLES):
+            headers = bearer(role) if role else {}
+            whole, head = (client.request(method, example(path), headers=headers) for method in ("GET", "HEAD"))
+            assert (path, role, head.status_code, head.content) == (path, role, whole.status_code, b"")
+            assert set(head.headers) == set(whole.headers)
+            assert head.headers["content-type"] == whole.headers["content-type"]
+    assert client.head("/logout").status_code == 405
+
+
+def test_head_ends_a_stream(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of events that would never end is closed after the headers."""
+    closed = Event()
+
+    async def endless(*_: object) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "data: []\n\n"
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(Feed, "events", endless)
+    answer = client.head("/events", headers=bearer("viewer"))
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert closed.wait(30)
+
+
 def test_each_role_has_a_route_that_needs_it() -> None:
     """No role is without a meaning."""
     assert set(ROUTES.values()) == {None, *ROLES}
@@ -187,7 +220,7 @@ def test_another_method_is_refused_and_the_possible_ones_are_named(client: TestC
     for method in ("PUT", "OPTIONS", "TRACE", "PATCH"):
         answer = client.request(method, "/api/v1/runs", headers={**bearer("admin"), "Origin": "http://evil.example"})
         assert answer.status_code == 405
-        assert answer.headers["allow"] == "GET, POST"
+        assert answer.headers["allow"] == "GET, HEAD, POST"
         assert "access-control-allow-origin" not in answer.headers
 
 

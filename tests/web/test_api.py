@@ -35,6 +35,7 @@ from snia_pts.web.pages import PAGE_ROUTES
 from snia_pts.web.problem import error_response, error_status
 from snia_pts.web.sessions import Sessions
 from snia_pts.web.site import make_site
+from snia_pts.web.source import UNNAMED
 from snia_pts.web.users import UserFile
 from tests.store.stored_runs import like, put, rows_of
 from tests.test_api_running import OPTIONS
@@ -368,7 +369,7 @@ def test_a_run_in_progress_is_stopped(runs: Path, tmp_path: Path) -> None:
 
     assert answer.status_code == 200
     assert answer.json() == {"detail": "it stops after its current point or sample"}
-    assert folder.stop_requested
+    assert (folder.stop_requested, folder.stop_requester) == (True, UNNAMED)
     assert [(run["state"], run["stopping"]) for run in (before, after)] == [("running", False), ("running", True)]
 
 

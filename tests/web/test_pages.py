@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -24,7 +25,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import snia_pts as pts
 from snia_pts.errors import Interrupted, LabError, NotResumable, UsageError
 from snia_pts.files import data_folder
+from snia_pts.record.folder import RunFolder
 from snia_pts.record.locks import lock
+from snia_pts.runner.live import LiveRun
+from snia_pts.spec import SPEC_TYPES
 from snia_pts.store.store import Store
 from snia_pts.units import number
 from snia_pts.web import feed as feed_module
@@ -36,6 +40,7 @@ from snia_pts.web.model import DriveView, Request, Snapshot
 from snia_pts.web.pages import PAGE_ROUTES, Pages
 from snia_pts.web.rows import UNKNOWN, Selection
 from snia_pts.web.snapshots import Snapshots
+from snia_pts.web.source import UNNAMED
 from tests.store.stored_runs import like, put, rows_of
 from tests.test_api_running import OPTIONS
 from tests.test_run_folders import unpacked
@@ -159,6 +164,18 @@ def test_a_stopped_run_says_what_is_missing(client: TestClient) -> None:
     assert [item.text for item in document.findall(".//dd[@data-cell='left']")] == [UNKNOWN]
 
 
+def test_a_finished_run_shows_its_rounds_if_it_has_any(tmp_path: Path) -> None:
+    """Also if its last step, as the histogram of the latency test, is no round."""
+    runs = {test: LiveRun(RunFolder(path=unpacked(test, tmp_path))) for test in ("latency", "xsr")}
+    with TestClient(make_application(FolderSource(tmp_path))) as client:
+        shown = {test: page(client, f"/runs/{test}").xpath("//dd[@data-cell='round']/text()") for test in runs}
+    runs["latency"].read()
+    state = runs["latency"].state
+    assert state is not None
+
+    assert shown == {"latency": [f"{state.variables[0].rounds[-1]} of at most {state.round_maximum}"], "xsr": []}
+
+
 def test_hostile_texts_are_shown_as_text(client: TestClient) -> None:
     """The model of a drive and the name of a folder are escaped on every page, and in the events."""
     run_id = hostile_id(client)
@@ -278,6 +295,34 @@ class _Recording(FolderSource):
         return serial
 
 
+@pytest.mark.parametrize(("operators", "person"), [(True, "ann"), (False, UNNAMED)])
+def test_a_run_says_who_stopped_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, operators: bool, person: str
+) -> None:
+    """The user who pressed Stop on its page; where nobody logs in, a user of the pages."""
+    monkeypatch.setattr("snia_pts.web.folder_source._SEARCH_SECONDS", 0)
+    source = FolderSource(tmp_path)
+    application, answers = FastAPI(), list[int]()
+    application.include_router(Pages(source, Snapshots(source), Feed(Snapshots(source)), access_control=True).router)
+    application.add_middleware(_Operator if operators else _Anyone)
+    with TestClient(application, follow_redirects=False) as client:
+
+        def press_stop(event: object) -> None:
+            if isinstance(event, pts.events.RoundEvaluated):
+                answers.append(client.post("/runs/run/stop").status_code)
+
+        with pytest.raises(Interrupted, match=f"Stopped by {person} in step Round 2"):
+            pts.run(replace(OPTIONS, run_folder=tmp_path / "run"), on_event=press_stop)
+    assert answers == [303]
+    assert source.run("run").run.detail.startswith(f"Stopped by {person} in step ")
+
+
+class _Anyone(_Operator):
+    """Middleware for pages without users."""
+
+    kind, name, role = "anyone", "", "operator"
+
+
 def test_vendored_files_are_those_of_their_digests() -> None:
     """The library of the charts is the published one, and its licence is with it."""
     lines = (PACKAGE / "vendor" / "SHA256SUMS").read_text("utf-8").splitlines()
@@ -342,7 +387,8 @@ def test_a_stored_result_links_to_its_run(folder: Path, tmp_path: Path) -> None:
     for runs, links in ((folder, ["/runs/finished"]), (tmp_path, [])):
         with TestClient(make_application(FolderSource(runs, str(tmp_path / "store.sqlite")))) as client:
             document = page(client, "/results")
-            assert [row.findtext("td[2]") for row in document.findall(".//tbody/tr")] == ["iops"]
+            assert [row.findtext("td[2]") for row in document.findall(".//tbody/tr")] == ["IOPS"]
+            assert document.xpath("//datalist[@id='test-list']/option/@value") == list(SPEC_TYPES)
             assert [link.get("href") for link in document.findall(".//tbody//a")] == links
 
 
@@ -516,8 +562,8 @@ def test_all_viewers_share_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(3):
             events[0].append(await anext(first))
             events[1].append(await anext(second))
-        await first.aclose()  # type: ignore[attr-defined]
-        await second.aclose()  # type: ignore[attr-defined]
+        await first.aclose()
+        await second.aclose()
         await asyncio.sleep(0.1)
         before = source.snapshots
         await asyncio.sleep(0.1)
@@ -571,6 +617,38 @@ def test_a_list_is_shown_by_pages() -> None:
     assert keys(Selection(kind="drives", text="even", state="held")) == ["S000"]
     assert Selection(kind="drives", text="even").listing(snapshot).pages == 2
     versions = {Selection(kind="drives", page=page).listing(snapshot).version for page in (1, 2)}
+    assert len(versions) == 2
+
+
+class _LabOfThree(FolderSource):
+    """A lab with an idle drive, one that is held, and one that is held while a test is in progress."""
+
+    has_lab = True
+
+    def snapshot(self) -> Snapshot:
+        """Return the drives."""
+        values: dict[str, Any] = {"model": "M", "capacity_bytes": 0, "kind": "drive", "health": "good"}
+        drives = (
+            DriveView(id="S0", state="idle", **values),
+            DriveView(id="S1", state="held", held="<cable>", **values),
+            DriveView(id="S2", state="running", held="next", **values),
+        )
+        return Snapshot(time="2026-11-27T12:00:00+00:00", drives=drives)
+
+
+def test_the_reason_of_a_hold_belongs_to_the_state_of_the_drive(tmp_path: Path) -> None:
+    """The column Health has the health; a page on which a drive is no longer held is loaded again."""
+    with TestClient(make_application(_LabOfThree(tmp_path))) as client:
+        document = page(client, "/")
+    names = [cell.text_content() for cell in document.findall(".//thead//th")]
+    rows = [[" ".join(" ".join(cell.itertext()).split()) for cell in row] for row in document.findall(".//tbody/tr")]
+    states = {row[names.index("Drive")]: row[names.index("State")] for row in rows}
+
+    assert states == {"S0": "idle", "S1": "held <cable>", "S2": "running held: next"}
+    assert {row[names.index("Health")] for row in rows} == {"good"}
+    snapshot = _LabOfThree(tmp_path).snapshot()
+    released = replace(snapshot, drives=tuple(replace(drive, held="") for drive in snapshot.drives))
+    versions = {Selection(kind="drives").listing(one).version for one in (snapshot, released)}
     assert len(versions) == 2
 
 
