@@ -23,6 +23,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.sections import steady_state as steady
 from snia_pts.report.tables import Table
 from snia_pts.results.result import Loop, TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
 from tests import samples
 from tests.test_report_figures import check, lines
@@ -438,6 +439,24 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
 
 
+def test_warnings_and_evidence_count_the_same_measurements() -> None:
+    """A warning about all measurements counts as many as the provenance has in all: points and preconditioning."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    first, *others = loop.rounds
+    noted = dataclasses.replace(first.measurements[0], engine_messages=("fio: a note",))
+    measured = dataclasses.replace(first, measurements=(noted, *first.measurements[1:]))
+    result = dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=(measured, *others)),))
+    (warning,) = (warning for warning in run_warnings(result) if warning.what == "fio's message")
+    evidence = tables(result, "Provenance")["Procedure"]["Evidence"][0]
+    points, everything = sum(len(one.measurements) for one in loop.rounds), len(list(result.measurements))
+
+    assert everything == points + 1
+    assert f"rounds {first.measurements[0].evidence} to " in evidence
+    assert f" ({points} points); {everything} measurements in all" in evidence
+    assert warning.detail.startswith(f"in 1 of {everything} measurements ")
+
+
 @pytest.mark.long
 def test_the_provenance_separates_requested_from_other_idle_times() -> None:
     """Each wait state of host idle recovery has its own row; gaps between points exclude the requested idle times."""
@@ -451,7 +470,7 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
         figures = f"{shortest:.3f} s shortest, {median:.3f} s median, {longest:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
-    assert f"over {len(result.gaps) - len(selected)} points" in between
+    assert f"over {len(result.gaps) - len(selected)} gaps" in between
     worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
 

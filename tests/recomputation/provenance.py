@@ -119,7 +119,7 @@ def _gaps(run: Path) -> Expected:
         return "n/a"
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
-    template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} points)"
+    template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} gaps)"
     return text(template, *figures, float(len(kept)))
 
 
