@@ -296,14 +296,14 @@ def _uncounted(run: Path) -> Iterator[Expected]:
 
 
 def _host_limited(run: Path) -> Iterator[Expected]:
-    """Return the points of each loop that the host limited, at most 8 by name, and each continuous stimulus."""
+    """Return the points of each loop that the host limited, at most 8 by name, and the continuous stimuli."""
     loops: dict[str, dict[str, host.Verdict]] = {}
-    stimuli: list[str] = []
+    stimuli: dict[str, host.Verdict] = {}
     for (part, name), verdict in host.judged_points(run).items():
-        if not part.startswith("/"):
+        if part.startswith("/"):
+            stimuli[part.removeprefix("/")] = verdict
+        else:
             loops.setdefault("" if is_profile(run) else part, {})[name] = verdict
-        elif verdict:
-            stimuli.append(f"the host, not the drive, limited {name} ({part.removeprefix('/')})")
     for part, points_of_loop in loops.items():
         limited = [name for name, verdict in points_of_loop.items() if verdict]
         if limited:
@@ -313,7 +313,15 @@ def _host_limited(run: Path) -> Iterator[Expected]:
             prefix = f"{part}: " if part else ""
             template = f"{prefix}the host, not the drive, limited {{}} of {{}} points{window}: "
             yield text(template + separator.join(limited[:8]) + more, *_count(limited, points_of_loop))
-    yield from stimuli
+    phases: dict[str, list[str]] = {}
+    for place in (place for place, verdict in stimuli.items() if verdict):
+        phase, _, part = place.partition(", ")
+        phases.setdefault(phase, []).extend([part] if part else [])
+    if phases:
+        names = [f"{phase} ({', '.join(parts[:8])}{{any}})" if parts else phase for phase, parts in phases.items()]
+        noun = "stimulus" if len(stimuli) == 1 else "stimuli"
+        template = f"the host, not the drive, limited {{}} of {{}} continuous {noun}: {'; '.join(names)}"
+        yield text(template, *_count([place for place, verdict in stimuli.items() if verdict], stimuli))
 
 
 def _mixes(run: Path) -> Iterator[Expected]:
