@@ -507,6 +507,22 @@ def test_the_provenance_has_the_number_of_engine_starts() -> None:
     assert not any(name.startswith("fio starts") for name in tables(samples.iops_result(), "Provenance")["Procedure"])
 
 
+def test_a_simulated_run_has_no_number_of_fio_starts() -> None:
+    """No fio is started on a simulated drive: neither the stimulus nor the procedure has such a row."""
+    result = samples.result_of("wsat")
+    rows = [name for name in _fact_names(result) if name.startswith("fio starts")]
+    facts = dataclasses.replace(result.facts, dut=dataclasses.replace(result.facts.dut, kind="simulated"))
+
+    assert rows == ["fio starts", "fio starts per continuous stimulus"]
+    assert not any(name.startswith("fio starts") for name in _fact_names(dataclasses.replace(result, facts=facts)))
+
+
+def _fact_names(result: TestResult) -> list[str]:
+    """Return the first cell of every row of all tables of a report."""
+    tables_ = (block for page in build(result).pages for block in page.blocks if isinstance(block, Table))
+    return [row[0] for table in tables_ for row in table.rows]
+
+
 def interrupted(result: TestResult, *, number: int) -> TestResult:
     """Return a result whose run was interrupted during a round."""
     (loop,) = result.loops

@@ -160,7 +160,7 @@ def _procedure(result: TestResult) -> Table:
         (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.requested_seconds == seconds]))
         for seconds in requested
     ]
-    if continuous:
+    if continuous and not result.facts.dut.simulated:
         rows.append(("fio starts per continuous stimulus", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
     if result.facts.imported or any(result.measurements):
