@@ -15,6 +15,12 @@ _NO_BREAK_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 #: line and paragraph separators.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
+#: Spaces at which no line may end: between a number and its unit, in a duration, a range or a queue depth.
+_NO_BREAK = re.compile(
+    r"(?<=\d) (?=(?:%|°C|us|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
+    r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
+)
+
 
 class _PrintableTable(dict[int, str]):
     """A table for ``str.translate``: each code point and its printable replacement, determined once."""
@@ -37,6 +43,11 @@ def printable(text: str, *, lines: bool = False) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` on one line with single spaces, each unprintable character replaced by U+FFFD."""
     return printable(re.sub(rf"[^\S{_NO_BREAK_SPACES}]+", " ", text).strip()).strip()
+
+
+def without_breaks(text: str) -> str:
+    """Return ``text`` with no-break spaces between numbers and their units, for formats that wrap lines."""
+    return _NO_BREAK.sub("\N{NO-BREAK SPACE}", text)
 
 
 def without_numbers(text: str) -> str:

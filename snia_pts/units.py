@@ -80,14 +80,25 @@ def block_size(size_bytes: int) -> str:
     return f"{size_bytes / KIB:g} KiB"
 
 
+def in_decimal_unit(size_bytes: float) -> tuple[float, str]:
+    """Return an amount of data in the largest decimal unit of which it has at least one, if rounded to four digits."""
+    for factor, unit in ((10**15, "PB"), (10**12, "TB"), (GB, "GB"), (MB, "MB"), (10**3, "kB")):
+        if size_bytes >= 0.99995 * factor:
+            return size_bytes / factor, unit
+    return float(size_bytes), "B"
+
+
 def capacity(size_bytes: float) -> str:
-    """Return an amount of data in decimal units: ``960.2 GB``; ``n/a`` for nan and infinity."""
+    """Return an amount of data with four digits in decimal units: ``960.2 GB``, ``16.50 TB``.
+
+    A whole number of units has no decimals: ``1 TB``.  Nan and infinity are ``n/a``.
+    """
     if not math.isfinite(size_bytes):
         return "n/a"
-    for factor, unit in ((10**15, "PB"), (10**12, "TB"), (GB, "GB"), (MB, "MB"), (10**3, "kB")):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.4g} {unit}"
-    return f"{size_bytes:g} B"
+    value, unit = in_decimal_unit(size_bytes)
+    if unit == "B" or value.is_integer():
+        return f"{value:g} {unit}"
+    return f"{value:#.4g} {unit}".replace(". ", " ")
 
 
 def exact_capacity(size_bytes: int) -> str:

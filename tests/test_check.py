@@ -217,7 +217,7 @@ def test_the_health_log_is_listed(tmp_path: Path) -> None:
 
     readings = [(item.verdict, item.name, item.value) for item in found.readings if item.part == "health"]
     assert readings == [
-        ("ok", "Data Units Written", "5.12 TB"),
+        ("ok", "Data Units Written", "5.120 TB"),
         ("ok", "Composite Temperature", "41 °C"),
         ("ok", "Critical Warning", "4"),
         ("ok", "Power State", "0"),

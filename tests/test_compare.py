@@ -218,6 +218,20 @@ def test_all_overlays_of_a_matrix_are_on_one_scale() -> None:
     assert len(limits) == 1
 
 
+def test_all_times_of_a_comparison_have_one_unit() -> None:
+    """Stimuli of 5 and of 20 minutes are in minutes, those of 5 and 9 in seconds."""
+    group = {"access": "SEQ", "read_percent": 0, "block_size_kib": 128, "thread_count": 1, "queue_depth": 32}
+    for minutes, unit in ((20, "minutes"), (9, "s")):
+        groups = [{**group, "name": f"AG {seconds}", "seconds": seconds} for seconds in (300, 60 * minutes)]
+        overrides = [("groups.sequence", groups)]
+        report = build_comparison(
+            entries(*(samples.result_of("xsr", scale=scale, overrides=overrides) for scale in (1.0, 2.0)))
+        )
+        with settings():
+            drawn = [item.draw().axes[0].get_xlabel() for item in report.figures if item.name.startswith("time-")]
+        assert drawn == [f"Time since the start of the stimulus ({unit})"] * 2
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("test", ["throughput", "wsat"])
 def test_a_comparison_is_a_report(test: str) -> None:

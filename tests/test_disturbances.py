@@ -86,7 +86,7 @@ def test_io_of_others_in_an_idle_time_is_a_warning(ios: int | None, size: int | 
 
     assert [what for what, _ in disturbances([quiet, timings])] == ["other I/O while idle"] * disturbed
     for _, detail in disturbances([quiet, timings]):
-        assert detail.startswith("before 1 of 2 points the block layer counted I/O on the drive while the test ")
+        assert detail.startswith("before 1 of 2 measurements the block layer counted I/O on the drive while the test ")
         assert f"up to {ios} I/Os and " in detail
 
 
@@ -112,7 +112,7 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ) == [
         (
             "stolen CPU time",
-            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33 %, in "
+            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 measurements; up to 33 %, in "
             f"{worst.stimulus.label} (evidence/00007-rnd.json)",
         )
     ]
@@ -141,8 +141,8 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
 
     loud = [*quiet, point(1, 1, (1, 1), throttlings=3, link_errors=1), point(1, 1, (1, 1), throttlings=4)]
     assert dict(disturbances(loud)) == {
-        "CPU throttling": "the CPU was throttled because of its temperature: 7 times, in 2 of 4 points",
-        "PCIe errors": "the drive's PCIe link reported errors: 1 time, in 1 of 4 points",
+        "CPU throttling": "the CPU was throttled because of its temperature: 7 times, in 2 of 4 measurements",
+        "PCIe errors": "the drive's PCIe link reported errors: 1 time, in 1 of 4 measurements",
     }
 
 
@@ -195,7 +195,7 @@ def test_threads_that_start_apart_are_a_warning(spread_ms: float | None, maximum
     timings = dict(engine_deviations([replace(point, timing=timing), point]))
 
     assert ("threads apart" in timings) == warned
-    assert not warned or "in 1 of 2 points threads started apart" in timings["threads apart"]
+    assert not warned or "in 1 of 2 measurements threads started apart" in timings["threads apart"]
 
 
 def mixed(reads: int, writes: int, read_percent: int = 95) -> Measurement:
@@ -333,7 +333,7 @@ def test_discards_of_others_are_a_warning() -> None:
     )
     ((what, detail),) = disturbances([quiet, emptied])
     assert what == "other I/O on the drive"
-    assert detail.startswith("in 1 of 2 points another program discarded blocks of the drive: its preconditioning is ")
+    assert detail.startswith("in 1 of 2 measurements another program discarded blocks of the drive: its ")
     assert detail.endswith(f"; up to 268.4 MB, in {emptied.stimulus.label} ({emptied.evidence})")
     assert not list(disturbances([quiet]))
 
@@ -351,15 +351,14 @@ def test_messages_of_fio_are_one_warning_for_each_kind() -> None:
     point = measurement(stimulus(0))
     messages = [(f"fio: odd {number}", "fio: other") if number < 3 else () for number in range(8)]
     points = [replace(point, engine_messages=lines, evidence=f"0000{number}") for number, lines in enumerate(messages)]
+    wrote, label = "measurements fio wrote to its standard error:", point.stimulus.label
     assert [detail for what, detail in engine_deviations(points) if what == "fio's message"] == [
-        f"in 3 of 8 points fio wrote to its standard error: fio: odd 0; the first is {point.stimulus.label} (00000)",
-        f"in 3 of 8 points fio wrote to its standard error: fio: other; the first is {point.stimulus.label} (00000)",
+        f"in 3 of 8 {wrote} fio: odd 0; the first is {label} (00000)",
+        f"in 3 of 8 {wrote} fio: other; the first is {label} (00000)",
     ]
     many = [replace(point, engine_messages=(letter,)) for letter in "abcdefg"]
     details = [detail for what, detail in engine_deviations(many) if what == "fio's message"]
-    assert (
-        details[0] == f"in 1 of 7 points fio wrote to its standard error: a; {point.stimulus.label} ({point.evidence})"
-    )
+    assert details[0] == f"in 1 of 7 {wrote} a; {label} ({point.evidence})"
     assert details[5:] == ["evidence/*.process.json has 2 other kinds of messages"]
 
 
@@ -400,6 +399,6 @@ def test_a_clock_of_fio_that_is_slow_is_a_warning(measurement_: Measurement, *, 
     details = [detail for what, detail in engine_deviations([measurement_, measurement_]) if what == "fio's clock"]
     assert len(details) == warned
     if warned:
-        assert details[0].startswith("in 2 of 2 points fio's clock disagrees with the suite's: fio reports ")
+        assert details[0].startswith("in 2 of 2 measurements fio's clock disagrees with the suite's: fio reports ")
         own = (measurement_.timing.ended_monotonic_ns - measurement_.timing.started_monotonic_ns) / 1e9
         assert f"reports {duration(measurement_.runtime_ms / 1000)} of I/O, but {duration(own)} passed" in details[0]

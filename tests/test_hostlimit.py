@@ -14,6 +14,7 @@ from snia_pts.analysis.host_limit import (
     balance_percent,
     host_share,
     limited_points_sentence,
+    limited_stimuli_sentence,
     majority_verdict,
 )
 from snia_pts.model.host_ceiling import Ceiling, Shape, all_shapes, max_iops, shapes
@@ -375,6 +376,19 @@ def test_a_sentence_names_some_and_counts_all() -> None:
         limited_points_sentence(few) == "the host, not the drive, limited 1 of 3 points of the window: RND 4 KiB 0/100"
     )
     assert limited_points_sentence(dict.fromkeys(points)) == ""
+
+
+def test_continuous_stimuli_are_named_together() -> None:
+    """One sentence names the phases of all limited ones with their parts, at most eight of a phase."""
+    parts = [f"Round {number}" for number in range(1, 11)]
+    stimuli: dict[tuple[str, str], bool | None] = {("PC", ""): True, **{("pre-write", part): True for part in parts}}
+
+    assert limited_stimuli_sentence({**stimuli, ("histogram", "Max IOPS"): True, ("histogram", "Min IOPS"): None}) == (
+        f"the host, not the drive, limited 12 of 13 continuous stimuli: PC; pre-write ({', '.join(parts[:8])} and 2 "
+        "more); histogram (Max IOPS)"
+    )
+    assert limited_stimuli_sentence({("PC", ""): True}).endswith(" limited 1 of 1 continuous stimulus: PC")
+    assert limited_stimuli_sentence({("PC", ""): False, ("histogram", ""): None}) == ""
 
 
 def test_names_with_commas_are_told_apart() -> None:

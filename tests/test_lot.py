@@ -143,6 +143,18 @@ def test_bars_are_percentages_of_the_first_run_with_their_intervals() -> None:
     assert whiskers[:2] == [[88, 92], [105, 105]]
 
 
+@pytest.mark.parametrize("count", [1, 4, 8, 16])
+def test_labels_of_groups_are_not_broken_between_number_and_unit(count: int) -> None:
+    """However narrow a group is, 1024 and KiB are on one line; a longer quantity is broken at its spaces."""
+    groups = ["SEQ 1024 KiB 100/0\nMB/s", "RND 0.5 - 64 KiB mix 0/100\nIOPS"] * count
+    (axes,) = differences.grouped_bars(groups, {"A": [None] * len(groups)}, reference="A").axes
+    first, second = (label.get_text() for label in axes.get_xticklabels()[:2])
+
+    assert "1024 KiB" in first
+    assert first.split() == groups[0].split()
+    assert second.split() == groups[1].split()
+
+
 def test_each_unit_is_a_dot_and_outliers_have_names() -> None:
     """Every unit is drawn in percent of the median, with the limits of outliers; the legend names the outlier alone."""
     figure = LotFigure(metric="iops", at="x", unit="IOPS", values=(100.0, 101.0, 99.0, None, 100.0, 80.0))

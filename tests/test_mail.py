@@ -399,7 +399,8 @@ def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, caps
     output = capsys.readouterr().out
 
     (mail,) = box.mails
-    assert mail["Subject"].startswith("snia-pts: IOPS test of Simulated client QLC SSD, serial SIM-CLIENT-QLC, 1 TB: ")
+    name = "Simulated client QLC SSD, serial SIM-CLIENT-QLC, 1.000 TB"
+    assert mail["Subject"].startswith(f"snia-pts: IOPS test of {name}: ")
     assert "STEADY STATE" in mail["Subject"]
     assert mail["To"] == "a@example.org, b@example.org"
     assert mail["X-Given-To"] == "a@example.org,b@example.org"

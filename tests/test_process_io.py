@@ -238,5 +238,5 @@ def test_a_warning_names_the_processes_that_may_have_disturbed(changes: dict[str
     """On a drive only if the block layer counted I/O of others there; a thread of the kernel also works for fio."""
     sentences = [sentence for name, sentence in disturbances([point(**changes)]) if name == "other processes"]
 
-    expected = "in 1 of 1 point other processes did I/O, on this or another device: rsync (process 7) 120 MB"
+    expected = "in 1 of 1 measurement other processes did I/O, on this or another device: rsync (process 7) 120 MB"
     assert sentences == [expected] * warned

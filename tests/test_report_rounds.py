@@ -23,6 +23,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.sections import steady_state as steady
 from snia_pts.report.tables import Table
 from snia_pts.results.result import Loop, TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
 from tests import samples
 from tests.test_report_figures import check, lines
@@ -438,6 +439,24 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
 
 
+def test_warnings_and_evidence_count_the_same_measurements() -> None:
+    """A warning about all measurements counts as many as the provenance has in all: points and preconditioning."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    first, *others = loop.rounds
+    noted = dataclasses.replace(first.measurements[0], engine_messages=("fio: a note",))
+    measured = dataclasses.replace(first, measurements=(noted, *first.measurements[1:]))
+    result = dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=(measured, *others)),))
+    (warning,) = (warning for warning in run_warnings(result) if warning.what == "fio's message")
+    evidence = tables(result, "Provenance")["Procedure"]["Evidence"][0]
+    points, everything = sum(len(one.measurements) for one in loop.rounds), len(list(result.measurements))
+
+    assert everything == points + 1
+    assert f"rounds {first.measurements[0].evidence} to " in evidence
+    assert f" ({points} points); {everything} measurements in all" in evidence
+    assert warning.detail.startswith(f"in 1 of {everything} measurements ")
+
+
 @pytest.mark.long
 def test_the_provenance_separates_requested_from_other_idle_times() -> None:
     """Each wait state of host idle recovery has its own row; gaps between points exclude the requested idle times."""
@@ -451,7 +470,7 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
         figures = f"{shortest:.3f} s shortest, {median:.3f} s median, {longest:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
-    assert f"over {len(result.gaps) - len(selected)} points" in between
+    assert f"over {len(result.gaps) - len(selected)} gaps" in between
     worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
 
@@ -486,6 +505,22 @@ def test_the_provenance_has_the_number_of_engine_starts() -> None:
     assert "access A: 360 in each of 5 parts" in starts
     assert "access C: 1 in each of 5 parts" in starts
     assert not any(name.startswith("fio starts") for name in tables(samples.iops_result(), "Provenance")["Procedure"])
+
+
+def test_a_simulated_run_has_no_number_of_fio_starts() -> None:
+    """No fio is started on a simulated drive: neither the stimulus nor the procedure has such a row."""
+    result = samples.result_of("wsat")
+    rows = [name for name in _fact_names(result) if name.startswith("fio starts")]
+    facts = dataclasses.replace(result.facts, dut=dataclasses.replace(result.facts.dut, kind="simulated"))
+
+    assert rows == ["fio starts", "fio starts per continuous stimulus"]
+    assert not any(name.startswith("fio starts") for name in _fact_names(dataclasses.replace(result, facts=facts)))
+
+
+def _fact_names(result: TestResult) -> list[str]:
+    """Return the first cell of every row of all tables of a report."""
+    tables_ = (block for page in build(result).pages for block in page.blocks if isinstance(block, Table))
+    return [row[0] for table in tables_ for row in table.rows]
 
 
 def interrupted(result: TestResult, *, number: int) -> TestResult:

@@ -199,19 +199,27 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
 @example(80001.0, 1.0)
 @example(60001.0, 1.0)
 def test_time_axes_of_any_length_have_few_round_ticks(seconds: float, share: float) -> None:
-    """From a second to a week, the axis has 3 to 15 ticks in minutes or hours, equidistant and within the axis."""
+    """From a second to a week, the axis has 3 to 15 ticks, equidistant; a step divides a day, or is of whole days."""
     begin = share * seconds * 0.9
-    unit, factor, ticks = timeplots.time_axis(begin, seconds)
+    ticks = timeplots.time_ticks(begin / 60, seconds / 60)
 
-    assert (unit, factor) in (("minutes", 60), ("hours", 3600))
     assert len(ticks) <= 15
     assert len(ticks) >= 3 or seconds - begin < 2
-    tolerance = 1e-5 * (seconds - begin) / factor
-    assert all(begin / factor - tolerance <= tick <= seconds / factor + tolerance for tick in ticks)
+    tolerance = 1e-5 * (seconds - begin) / 60
+    assert all(begin / 60 - tolerance <= tick <= seconds / 60 + tolerance for tick in ticks)
     if len(ticks) > 1:
         steps = numpy.diff(ticks)
         assert max(steps) == pytest.approx(min(steps))
-        assert f"{steps[0]:.6g}".strip("0.")[:-1] in ("", "1", "2", "3", "4", "6", "9", "12")
+        days = steps[0] / 1440
+        assert max(days, 1 / days) == pytest.approx(round(max(days, 1 / days)))
+
+
+def test_all_times_of_a_report_have_one_unit() -> None:
+    """All groups of a test of 22 hours, its transitions, and the plot of the first page are in minutes."""
+    with drawing.settings():
+        titles = {axes.get_xlabel() for item in build(samples.result_of("xsr")).figures for axes in item.draw().axes}
+
+    assert {title for title in titles if "Time" in title} == {"Time (minutes)"}
 
 
 @pytest.mark.long_but_first

@@ -134,10 +134,24 @@ def test_block_size_is_in_kib(size: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (960_197_124_096, "960.2 GB"), (1e12, "1 TB"), (2.5e15, "2.5 PB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (960_197_124_096, "960.2 GB"),
+        (1e12, "1 TB"),
+        (1_000_204_886_016, "1.000 TB"),
+        (16.4988e12, "16.50 TB"),
+        (999_940_000, "999.9 MB"),
+        (999_960_000, "1.000 GB"),
+        (9_999_960_000, "10.00 GB"),
+        (2.5e15, "2.500 PB"),
+        (1.5e18, "1500 PB"),
+        (1.2345e18, "1234 PB"),
+    ],
 )
 def test_capacity_is_decimal(size: float, text: str) -> None:
-    """Amounts of data are formatted in decimal units."""
+    """Amounts of data are formatted in decimal units, with four digits unless they are whole."""
     assert capacity(size) == text
 
 

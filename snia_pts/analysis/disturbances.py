@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from itertools import groupby, islice
 
@@ -92,7 +92,7 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     if disturbed:
         worst = max(disturbed, key=lambda point: point.timing.idle_bytes or 0)
         detail = (
-            f"before {len(disturbed)} of {counted(len(points), 'point')} the block layer counted I/O on the drive "
+            f"before {_of_all(disturbed, points)} the block layer counted I/O on the drive "
             f"while the test left it idle; up to {counted(worst.timing.idle_ios or 0, 'I/O')} and "
             f"{capacity(worst.timing.idle_bytes or 0)}, before {worst.stimulus.label} ({worst.evidence})"
         )
@@ -114,10 +114,7 @@ def _foreign(
     amounts = [(value, point) for point in points if (value := amount(point))]
     if amounts:
         largest, point = max(amounts, key=lambda pair: pair[0])
-        detail = (
-            f"in {len(amounts)} of {counted(len(points), 'point')} {sentence(largest)}, in {point.stimulus.label} "
-            f"({point.evidence})"
-        )
+        detail = f"in {_of_all(amounts, points)} {sentence(largest)}, in {point.stimulus.label} ({point.evidence})"
         yield "other I/O on the drive", detail
 
 
@@ -145,8 +142,7 @@ def _other_processes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]
         names = ", ".join(f"{item.name} (process {item.pid}) {capacity(item.bytes)}" for item in most)
         yield (
             "other processes",
-            f"in {len(affected)} of {counted(len(points), 'point')} other processes did I/O, on this or another "
-            f"device: {names}",
+            f"in {_of_all(affected, points)} other processes did I/O, on this or another device: {names}",
         )
 
 
@@ -280,13 +276,18 @@ def _percent(value: float, limit: float) -> str:
     return f"{number(value, digits=distinct_digits((value, limit), least=2))} %"
 
 
+def _of_all(found: Sized, points: Sized) -> str:
+    """Return how many of all measurements were affected: ``2 of 337 measurements``, with those of preconditioning."""
+    return f"{len(found)} of {counted(len(points), 'measurement')}"
+
+
 def _kernel_events(
     points: Sequence[Measurement], name: str, sentence: str, count: Callable[[TelemetrySample], int | None]
 ) -> Iterator[tuple[str, str]]:
     """Yield a warning if the kernel counted events during points."""
     counts = [times for point in points if point.telemetry and (times := count(point.telemetry))]
     if counts:
-        yield name, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
+        yield name, f"{sentence}: {counted(sum(counts), 'time')}, in {_of_all(counts, points)}"
 
 
 def _steal_time(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -297,8 +298,8 @@ def _steal_time(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         percent, point = max(affected, key=lambda share: share[0])
         most = _percent(percent, _STOLEN_PERCENT)
         detail = (
-            f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in {len(affected)} of "
-            f"{counted(len(points), 'point')}; up to {most}, in {point.stimulus.label} ({point.evidence})"
+            f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in "
+            f"{_of_all(affected, points)}; up to {most}, in {point.stimulus.label} ({point.evidence})"
         )
         yield "stolen CPU time", detail
 
@@ -341,7 +342,7 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
     restarted = [point for point in points if point.timing.engine_restarted]
     if restarted:
         detail = (
-            f"for {len(restarted)} of {counted(len(points), 'point')} fio exited before its first I/O and was "
+            f"for {_of_all(restarted, points)} fio exited before its first I/O and was "
             f"restarted without a start signal for its threads, so that the gap before is longer: "
             f"{restarted[0].stimulus.label} ({restarted[0].evidence})"
         )
@@ -355,7 +356,7 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
     if late:
         factor, point = max(late, key=lambda pair: pair[0])
         detail = (
-            f"{len(late)} of {len(points)} points took longer than requested, up to {factor:.2f} times the requested "
+            f"{_of_all(late, points)} took longer than requested, up to {factor:.2f} times the requested "
             f"time: {duration(point.runtime_ms / 1000)} instead of {duration(point.stimulus.seconds or 0)} "
             f"({point.evidence})"
         )
@@ -380,7 +381,7 @@ def _messages(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         message, first = messages[0]
         yield (
             "fio's message",
-            f"in {len(messages)} of {counted(len(points), 'point')} fio wrote to its standard error: {message}; "
+            f"in {_of_all(messages, points)} fio wrote to its standard error: {message}; "
             f"{'the first is ' if len(messages) > 1 else ''}{first.stimulus.label} ({first.evidence})",
         )
     if (others := len(by_kind) - _MAX_MESSAGE_KINDS) > 0:
@@ -403,7 +404,7 @@ def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     if different:
         _, measured, reported, point = max(different, key=lambda entry: entry[0])
         detail = (
-            f"in {len(different)} of {counted(len(points), 'point')} fio's clock disagrees with the suite's: fio "
+            f"in {_of_all(different, points)} fio's clock disagrees with the suite's: fio "
             f"reports {duration(reported)} of I/O, but {duration(measured)} passed between start and end; "
             f"{point.stimulus.label} ({point.evidence}); fio's clock is slow, or the host was "
             "too busy to notice the end"
@@ -451,7 +452,7 @@ def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     if apart:
         percent, spread_ms, point = max(apart, key=lambda entry: entry[0])
         detail = (
-            f"in {len(apart)} of {counted(len(points), 'point')} threads started apart by more than "
+            f"in {_of_all(apart, points)} threads started apart by more than "
             f"{100 * _SPREAD_TOLERANCE:g} % of its time, by up to {number(spread_ms, digits=3)} ms "
             f"({_percent(percent, 100 * _SPREAD_TOLERANCE)}): at its start and end there were fewer outstanding I/Os "
             f"than {point.stimulus.demand.label}; {point.stimulus.label} ({point.evidence})"
@@ -470,7 +471,7 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         longest = max(stalled, key=lambda point: point.maximum_response_us)
         most = distinct_duration(longest.maximum_response_us / 1e6, _STALL_SECONDS)
         detail = (
-            f"in {len(stalled)} of {counted(len(points), 'point')} an I/O took more than {_STALL_SECONDS:g} s and more "
+            f"in {_of_all(stalled, points)} an I/O took more than {_STALL_SECONDS:g} s and more "
             f"than {_STALL_FACTOR:.0f} times the average; "
             f"up to {most}, in {longest.stimulus.label} ({longest.evidence})"
         )

@@ -108,12 +108,31 @@ def limited_points_sentence(points: Mapping[Stimulus, bool | None], scope: str =
         for point, is_limited in points.items()
         if is_limited
     ]
-    more = f" and {len(limited) - _MAX_NAMED} more" if len(limited) > _MAX_NAMED else ""
     if not limited:
         return ""
-    separator = "; " if any("," in name for name in limited) else ", "
-    names = separator.join(limited[:_MAX_NAMED])
-    return f"the host, not the drive, limited {len(limited)} of {counted(len(points), 'point')}{scope}: {names}{more}"
+    count = f"{len(limited)} of {counted(len(points), 'point')}{scope}"
+    return f"the host, not the drive, limited {count}: {_named(limited)}"
+
+
+def limited_stimuli_sentence(stimuli: Mapping[tuple[str, str], bool | None]) -> str:
+    """Return a sentence that names the host-limited continuous stimuli; empty if there are none.
+
+    ``stimuli`` are the verdicts by phase and part; the part may be empty.
+    """
+    parts: dict[str, list[str]] = {}
+    for phase, part in (stimulus for stimulus, is_limited in stimuli.items() if is_limited):
+        parts.setdefault(phase, []).append(part)
+    if not parts:
+        return ""
+    names = "; ".join(f"{phase} ({_named(named)})" if any(named) else phase for phase, named in parts.items())
+    noun = "continuous stimulus" if len(stimuli) == 1 else "continuous stimuli"
+    return f"the host, not the drive, limited {sum(map(len, parts.values()))} of {len(stimuli)} {noun}: {names}"
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the first names, separated by commas or, if a name has a comma, by semicolons; and how many more."""
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ("; " if any("," in name for name in names) else ", ").join(names[:_MAX_NAMED]) + more
 
 
 def _engine_percent(measurement: Measurement, cpus: int) -> float | None:

@@ -459,18 +459,20 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
     """Yield a page for each continuous stimulus: IOPS over time, one line per run."""
     names = run_names(entries)
     styles = overlay_styles(list(names.values()))
-    stimuli = dict.fromkeys(
-        (line.phase, line.part)
+    shown = [
+        line
         for entry in entries
         for line in entry.result.time_lines
         if line.phase in ("stimulus", "access C") and len(line) > 1
-    )
+    ]
+    stimuli = dict.fromkeys((line.phase, line.part) for line in shown)
+    longest = max((line.ended_seconds[-1] for line in shown), default=0.0)
     for number, (phase, part) in enumerate(stimuli, start=1):
         lines = {entry.label: entry.result.time_line(phase, part) for entry in entries}
         series = {
             names[label]: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1
         }
         name = f"{part}, {phase}" if part else phase
-        caption = "IOPS of every sample, one line per run; time is relative to the start of the stimulus."
-        draw = partial(overlays.over_time, series, heading="IOPS", legend="Run", styles=styles)
+        caption = "IOPS of every sample, one line per run."
+        draw = partial(overlays.over_time, series, heading="IOPS", legend="Run", longest=longest, styles=styles)
         yield _page(f"IOPS over Time - {name}", f"time-{number}", caption, draw)

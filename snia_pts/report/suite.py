@@ -35,7 +35,7 @@ from .sections.summary import (
     verdict,
     verdict_kind,
 )
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, aligned_capacities, facts, thousands
 from .writing import DEFAULT_FORMATS, OUTPUTS, render, replace_files
 
 if TYPE_CHECKING:
@@ -332,7 +332,8 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         Column(heading="Written", align="right", width=10),
         Column(heading="Drive fills", align="right", width=7),
     )
-    lines = tuple(_row(summary, line) for line in summary.lines)
+    amounts = aligned_capacities([line.written_bytes for line in summary.lines])
+    lines = tuple(_row(summary, line, amount) for line, amount in zip(summary.lines, amounts, strict=True))
     yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
     yield from _figures(summary)
     yield from _conditions_and_reports(summary)
@@ -401,10 +402,11 @@ def _capacity(summary: Overview) -> str:
     return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
 
 
-def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
+def _row(summary: Overview, line: TestLine, amount: str) -> tuple[str, ...]:
+    """Return the row of a test that wrote ``amount``."""
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
-        written = line.lower_bound_prefix + capacity(line.written_bytes)
+        written = line.lower_bound_prefix + amount
         fills = thousands(summary.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..units import NARROW_NBSP
+from ..units import NARROW_NBSP, in_decimal_unit
 
 Align = Literal["left", "center", "right"]
 
@@ -106,3 +106,20 @@ def aligned(values: Sequence[float | None], *, digits: int = 3, most: int = 4) -
     numbers = [math.nan if value is None else value for value in values]
     decimals = decimals_for(numbers, digits=digits, most=most)
     return tuple(thousands(value, decimals) for value in numbers)
+
+
+def aligned_capacities(sizes_bytes: Sequence[float]) -> tuple[str, ...]:
+    """Return amounts of data, those in the same unit with the same number of decimals: ``8.33 TB``, ``16.50 TB``.
+
+    Whole numbers of units have no decimals.  Nan and infinity are ``n/a``.
+    """
+    amounts = [in_decimal_unit(size) for size in sizes_bytes]
+    groups = {unit: [value for value, own in amounts if own == unit] for _, unit in amounts}
+    decimals = {
+        unit: 0 if all(value.is_integer() for value in values) else decimals_for(values)
+        for unit, values in groups.items()
+    }
+    return tuple(
+        f"{thousands(value, decimals[unit])} {unit}" if math.isfinite(value) else NOT_APPLICABLE
+        for value, unit in amounts
+    )

@@ -13,7 +13,7 @@ from ..analysis.disturbances import (
     impossible_samples,
     inexact_idle_times,
 )
-from ..analysis.host_limit import limited_points_sentence
+from ..analysis.host_limit import limited_points_sentence, limited_stimuli_sentence
 from ..analysis.written_ranges import unwritten_reads_sentence
 from ..model.description import contradictions
 from ..model.health import alarms, uncounted_io
@@ -60,7 +60,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
 
 
 def _host_limits(result: TestResult) -> Iterator[RunWarning]:
-    """Yield a warning for each loop window and each continuous stimulus that contains host-limited points."""
+    """Yield a warning for each loop window that contains host-limited points, and one for all continuous stimuli."""
     limits_with_prefix = [
         (f"{loop.part}: " if loop.part else "", result.host_limited_points(loop)) for loop in result.loops
     ]
@@ -73,11 +73,13 @@ def _host_limits(result: TestResult) -> Iterator[RunWarning]:
     for prefix, points in limits_with_prefix:
         if sentence := limited_points_sentence(points, suffix):
             yield RunWarning(what="host-limited", detail=f"{prefix}{sentence}")
-    for line in result.separate_lines:
-        if not line.is_fill and line.measurements and result.host_limited(line.measurements):
-            where = f"{line.phase}, {line.part}" if line.part else line.phase
-            detail = f"the host, not the drive, limited {line.stimulus.label} ({where})"
-            yield RunWarning(what="host-limited", detail=detail)
+    continuous: dict[tuple[str, str], bool | None] = {
+        (line.phase, line.part): result.host_limited(line.measurements)
+        for line in result.separate_lines
+        if not line.is_fill and line.measurements
+    }
+    if sentence := limited_stimuli_sentence(continuous):
+        yield RunWarning(what="host-limited", detail=sentence)
 
 
 def _to_warnings(findings: Iterable[tuple[str, str]]) -> Iterator[RunWarning]:

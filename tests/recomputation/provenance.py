@@ -78,7 +78,8 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     for phase, name in (("WIPC", "WIPC"), ("fill", "Fill")):
         expected |= {_label(name, row): _preconditioning(run, row) for row in measurements(run, phase)}
     expected["Idle gap between points"] = _gaps(run)
-    expected["fio starts per continuous stimulus"] = _starts(run) or None
+    if facts(run)["dut.kind"] != "simulated":
+        expected["fio starts per continuous stimulus"] = _starts(run) or None
     if not purges_and_gaps(run)[0]:
         expected["Purge"] = "not reported" if is_imported(run) else "none"
     purges = iter(purges_and_gaps(run)[0])
@@ -119,7 +120,7 @@ def _gaps(run: Path) -> Expected:
         return "n/a"
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
-    template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} points)"
+    template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} gaps)"
     return text(template, *figures, float(len(kept)))
 
 

@@ -167,8 +167,8 @@ def _fio_clock(run: Path) -> Iterator[Expected]:
     if found:
         _, own, worst = max(found, key=lambda entry: entry[0])
         template = (
-            "in {} of {} points fio's clock disagrees with the suite's: fio reports {time} of I/O, but {time} passed "
-            f"between start and end; {worst.name}; {{any}}"
+            "in {} of {} measurements fio's clock disagrees with the suite's: fio reports {time} of I/O, but {time} "
+            f"passed between start and end; {worst.name}; {{any}}"
         )
         yield text(template, *_count(found, points(run)), worst.seconds, own)
 
@@ -217,7 +217,7 @@ def _limited_by_options(run: Path) -> Iterator[Expected]:
 def _restarts(run: Path) -> Iterator[Expected]:
     timings = [point for point in points(run) if point.timing["engine_restarted"]]
     if timings:
-        template = f"for {{}} of {{}} points fio exited before its first I/O {{any}}: {timings[0].name}{{any}}"
+        template = f"for {{}} of {{}} measurements fio exited before its first I/O {{any}}: {timings[0].name}{{any}}"
         yield text(template, *_count(timings, points(run)))
 
 
@@ -229,7 +229,7 @@ def _messages(run: Path) -> Iterator[Expected]:
             kinds.setdefault(re.sub(r"\d+", "0", message), []).append((message, point))
     for sentence in list(kinds.values())[:5]:
         message, first = sentence[0]
-        template = f"in {{}} of {{}} points fio wrote to its standard error: {message}; "
+        template = f"in {{}} of {{}} measurements fio wrote to its standard error: {message}; "
         template += f"{'the first is ' * (len(sentence) > 1)}{first.name}"
         yield text(template, *_count(sentence, points(run)))
     if len(kinds) > 5:
@@ -242,8 +242,8 @@ def _overruns(run: Path) -> Iterator[Expected]:
     if late:
         worst = points(run)[int(np.nanargmax(factors))]
         template = (
-            "{} of {} points took longer than requested, up to {} times the requested time: {time} instead of {time} "
-            f"({worst.row['evidence']})"
+            "{} of {} measurements took longer than requested, up to {} times the requested time: {time} instead of "
+            f"{{time}} ({worst.row['evidence']})"
         )
         yield text(template, *_count(late, points(run)), max(late), worst.seconds, worst.requested)
 
@@ -257,8 +257,8 @@ def _spreads(run: Path) -> Iterator[Expected]:
     if found:
         share, apart, worst = max(found, key=lambda entry: entry[0])
         template = (
-            "in {} of {} points threads started apart by more than {} % of its time, by up to {} ms ({} %): at its "
-            f"start and end there were fewer outstanding I/Os than {worst.demand}; {worst.name}"
+            "in {} of {} measurements threads started apart by more than {} % of its time, by up to {} ms ({} %): at "
+            f"its start and end there were fewer outstanding I/Os than {worst.demand}; {worst.name}"
         )
         yield text(template, *_count(found, points(run)), 1, 1000 * apart, 100 * share)
 
@@ -273,7 +273,7 @@ def _stalls(run: Path) -> Iterator[Expected]:
     if stalled:
         worst = max(stalled, key=lambda point: point.maximum_seconds)
         template = (
-            "in {} of {} points an I/O took more than {} s and more than {} times the average; up to {time}, in "
+            "in {} of {} measurements an I/O took more than {} s and more than {} times the average; up to {time}, in "
             f"{worst.name}"
         )
         yield text(template, *_count(stalled, points(run)), 2, 30, worst.maximum_seconds)
@@ -296,14 +296,14 @@ def _uncounted(run: Path) -> Iterator[Expected]:
 
 
 def _host_limited(run: Path) -> Iterator[Expected]:
-    """Return the points of each loop that the host limited, at most 8 by name, and each continuous stimulus."""
+    """Return the points of each loop that the host limited, at most 8 by name, and the continuous stimuli."""
     loops: dict[str, dict[str, host.Verdict]] = {}
-    stimuli: list[str] = []
+    stimuli: dict[str, host.Verdict] = {}
     for (part, name), verdict in host.judged_points(run).items():
-        if not part.startswith("/"):
+        if part.startswith("/"):
+            stimuli[part.removeprefix("/")] = verdict
+        else:
             loops.setdefault("" if is_profile(run) else part, {})[name] = verdict
-        elif verdict:
-            stimuli.append(f"the host, not the drive, limited {name} ({part.removeprefix('/')})")
     for part, points_of_loop in loops.items():
         limited = [name for name, verdict in points_of_loop.items() if verdict]
         if limited:
@@ -313,7 +313,15 @@ def _host_limited(run: Path) -> Iterator[Expected]:
             prefix = f"{part}: " if part else ""
             template = f"{prefix}the host, not the drive, limited {{}} of {{}} points{window}: "
             yield text(template + separator.join(limited[:8]) + more, *_count(limited, points_of_loop))
-    yield from stimuli
+    phases: dict[str, list[str]] = {}
+    for place in (place for place, verdict in stimuli.items() if verdict):
+        phase, _, part = place.partition(", ")
+        phases.setdefault(phase, []).extend([part] if part else [])
+    if phases:
+        names = [f"{phase} ({', '.join(parts[:8])}{{any}})" if parts else phase for phase, parts in phases.items()]
+        noun = "stimulus" if len(stimuli) == 1 else "stimuli"
+        template = f"the host, not the drive, limited {{}} of {{}} continuous {noun}: {'; '.join(names)}"
+        yield text(template, *_count([place for place, verdict in stimuli.items() if verdict], stimuli))
 
 
 def _mixes(run: Path) -> Iterator[Expected]:
@@ -382,7 +390,7 @@ def _foreign(run: Path) -> Iterator[Expected]:
         if found:
             largest, worst = max(found, key=lambda entry: entry[0])
             field, amount = _size(largest) if has_bytes else ("{} I/Os", largest)
-            template = f"in {{}} of {{}} points {sentence.replace('AMOUNT', field)}, in {worst.name}"
+            template = f"in {{}} of {{}} measurements {sentence.replace('AMOUNT', field)}, in {worst.name}"
             yield text(template, *_count(found, points(run)), amount)
 
 
@@ -403,7 +411,7 @@ def _processes(run: Path) -> Iterator[Expected]:
     if affected:
         sizes = [(pid, *_size(size)) for pid, size in totals.most_common(5)]
         shown = ", ".join(f"{names[pid]} (process {pid}) {field}" for pid, field, _ in sizes)
-        template = f"in {{}} of {{}} points other processes did I/O, on this or another device: {shown}"
+        template = f"in {{}} of {{}} measurements other processes did I/O, on this or another device: {shown}"
         yield text(template, float(affected), float(len(points(run))), *(amount for _, _, amount in sizes))
 
 
@@ -433,8 +441,8 @@ def _idle_io(run: Path) -> Iterator[Expected]:
         size, ios, worst = max(timings, key=lambda entry: entry[0])
         field, amount = _size(size)
         template = (
-            "before {} of {} points the block layer counted I/O on the drive while the test left it idle; up to {} "
-            f"I/Os and {field}, before {worst.name}"
+            "before {} of {} measurements the block layer counted I/O on the drive while the test left it idle; up to "
+            f"{{}} I/Os and {field}, before {worst.name}"
         )
         yield text(template, *_count(timings, points(run)), ios, amount)
 
@@ -445,7 +453,8 @@ def _stolen(run: Path) -> Iterator[Expected]:
     if found:
         percent, worst = max(found, key=lambda share: share[0])
         template = (
-            "a hypervisor took more than {} % of the host's CPU time in {} of {} points; up to {} %, in " + worst.name
+            "a hypervisor took more than {} % of the host's CPU time in {} of {} measurements; up to {} %, in "
+            + worst.name
         )
         yield text(template, 10, *_count(found, points(run)), percent)
 
@@ -455,7 +464,8 @@ def _counter(name: str) -> Callable[[Path], Iterator[Expected]]:
         counts = [count for point in points(run) if (count := point.telemetry.get(name))]
         if counts:
             times = "time" if sum(counts) == 1 else "times"
-            yield text(f"{{any}}: {{}} {times}, in {{}} of {{}} points", sum(counts), *_count(counts, points(run)))
+            template = f"{{any}}: {{}} {times}, in {{}} of {{}} measurements"
+            yield text(template, sum(counts), *_count(counts, points(run)))
 
     return counted
 

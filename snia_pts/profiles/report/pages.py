@@ -271,9 +271,10 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
 def _over_time(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Yield the samples over time: a figure for each workload, its points on one scale, repeats end to end."""
     names = {spot.point.name: spot.point.workload.name for spot in every}
+    sampled_lines = [line for line in result.lines("stimulus") if len(line) > 1]
+    longest = max((line.ended_seconds[-1] for line in sampled_lines), default=0.0)
     blocks = []
     for number, workload in enumerate(result.facts.spec.workload, start=1):
-        sampled_lines = (line for line in result.lines("stimulus") if len(line) > 1)
         lines = [line for line in sampled_lines if names.get(line.part) == workload.name]
         rates = {line.part: line.mb_per_second if workload.access == "SEQ" else line.iops for line in lines}
         series = {line.part: (line.ended_seconds, rates[line.part]) for line in lines}
@@ -285,7 +286,7 @@ def _over_time(result: ProfileResult, every: Sequence[PlacedPoint]) -> Iterator[
                     name=f"time-{number}-{at // _MAX_CURVES + 1}",
                     caption=f"{workload.name}: {heading} of each sample over time; repeats are placed end to end.",
                     alt=f"Line plot: {heading} from zero against time.",
-                    draw=partial(over_time, shown, heading=heading, legend="Point"),
+                    draw=partial(over_time, shown, heading=heading, legend="Point", longest=longest),
                 )
             )
     if blocks:

@@ -11,6 +11,7 @@ from ...analysis.outliers import robust_tolerance
 from ...results.comparison import Difference
 from ...results.key_figures import Better
 from ...results.lot import LotFigure
+from ...text import without_breaks
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Side, Styles, canvas, legend_beside, padded, plot
 from .style import BAD, BAND, GRID, INK, QUIET, series_styles
@@ -200,7 +201,7 @@ def _groups(groups: Sequence[str]) -> tuple[Figure, Axes]:
     figure = canvas()
     inches = figure.get_figwidth() - 0.85 - LEGEND_WIDTH
     letters = max(8, int(_LETTERS_PER_INCH * inches / len(groups)))
-    texts = ["\n".join(line for part in group.split("\n") for line in textwrap.wrap(part, letters)) for group in groups]
+    texts = ["\n".join(line for part in group.split("\n") for line in _lines(part, letters)) for group in groups]
     lines = max(text.count("\n") + 1 for text in texts)
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.2 + _LINE_HEIGHT * lines, top=0.2)
     ax.dress(axes)
@@ -208,3 +209,10 @@ def _groups(groups: Sequence[str]) -> tuple[Figure, Axes]:
     axes.set_xticks(range(len(groups)), texts, fontsize=7.5)
     axes.tick_params(axis="x", length=0)
     return figure, axes
+
+
+def _lines(text: str, letters: int) -> list[str]:
+    """Return ``text`` in lines of at most so many letters, which end within a quantity only if it is longer."""
+    space = "\N{NO-BREAK SPACE}"
+    words = [word if len(word) <= letters else word.replace(space, " ") for word in without_breaks(text).split(" ")]
+    return [line.replace(space, " ") for line in textwrap.wrap(" ".join(words), letters)]

@@ -12,8 +12,8 @@ from .style import series_styles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: An axis is in minutes between these durations in seconds; shorter ones are in seconds, longer ones in hours.
-_SHORT_SECONDS, _LONG_SECONDS = 600.0, 60_000.0
+#: Times up to fewer seconds are in seconds, all others in minutes.
+_SHORT_SECONDS = 600.0
 
 
 def over_time(
@@ -21,19 +21,23 @@ def over_time(
     *,
     heading: str,
     legend: str,
+    longest: float,
     styles: Styles | None = None,
 ) -> Figure:
-    """Plot values over seconds, one line for each of ``series`` by label; both scales start at zero."""
+    """Plot values over seconds, one line for each of ``series`` by label; both scales start at zero.
+
+    ``longest`` is the greatest time of all such figures of the report, in seconds, so that all have the same unit.
+    """
     figure = canvas()
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
-    longest = max(max(seconds) for seconds, _ in series.values())
-    unit, size = ("s", 1.0) if longest < _SHORT_SECONDS else ("min", 60.0) if longest < _LONG_SECONDS else ("h", 3600.0)
+    end = max(max(seconds) for seconds, _ in series.values())
+    unit, size = ("s", 1.0) if longest < _SHORT_SECONDS else ("minutes", 60.0)
     styles = styles or series_styles(list(series))
     for label, (seconds, values) in series.items():
         axes.plot([second / size for second in seconds], values, label=label, **{**styles[label].line(), "marker": ""})
-    ax.set_linear_x(axes, (0.0, longest / size))
-    axes.set_xlabel(f"Time ({unit})")
+    ax.set_linear_x(axes, (0.0, end / size))
+    axes.set_xlabel(f"Time since the start of the stimulus ({unit})")
     ax.set_y(axes, [value for _, values in series.values() for value in values], heading, log=False)
     legend_beside(axes, legend)
     return figure

@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 
 #: Curves with at most this many samples have markers.
 _MAX_MARKERS = 60
-#: Steps between ticks of a time axis, in minutes and in hours, and the most ticks it has.
-_MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
-_HOURS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 12, 24, 48)
+#: Steps between ticks of a time axis in minutes, the last one of which is a day, and the most ticks it has.
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440)
 _MAX_TICKS = 14
-#: Longer axes are in hours.
-_MAX_MINUTES = 1000.0
 _LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
 _BETWEEN = 0.12
 #: The dashes of the quantities of one point.
@@ -150,8 +147,8 @@ def drawing(
 ) -> Drawing:
     """Draw series against time, GB written or drive fills; ``span`` is the x axis' range, all of it by default.
 
-    Along time, x is in seconds; the axis is labelled in minutes or hours.  The series of ``right`` have a y axis of
-    their own on the right.
+    Along time, x is in seconds; the axis is in minutes, as in the reports of PTS 2.0.2.  The series of ``right`` have
+    a y axis of their own on the right.
     """
     figure = canvas()
     drawn: tuple[Series | Level | Dots, ...] = (*shown, *(right.shown if right else ()), *levels, *dots)
@@ -327,27 +324,23 @@ def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
         axes.axhline(level.value, color=level.colour, linestyle=level.dash, linewidth=1.0, label=level.label, zorder=6)
 
 
-def time_axis(begin: float, end: float, most: int = _MAX_TICKS) -> tuple[str, float, list[float]]:
-    """Return the unit of a time axis over ``begin`` .. ``end`` seconds, its length in seconds, and the ticks in it."""
-    minutes = end / 60 <= _MAX_MINUTES
-    unit, seconds, steps = ("minutes", 60.0, _MINUTES) if minutes else ("hours", 3600.0, _HOURS)
-    first, last = begin / seconds, end / seconds
-    smallest = (last - first) / most
-    place = bisect.bisect_left(steps, smallest * (1 - 1e-9))
-    step = steps[place] if place < len(steps) else steps[-1] * math.ceil(smallest / steps[-1])
-    ticks = [number * step for number in range(math.ceil(first / step - 1e-6), math.floor(last / step + 1e-6) + 1)]
-    return unit, seconds, ticks
+def time_ticks(begin: float, end: float, most: int = _MAX_TICKS) -> list[float]:
+    """Return the ticks of a time axis over ``begin`` .. ``end`` minutes."""
+    smallest = (end - begin) / most
+    place = bisect.bisect_left(_STEPS, smallest * (1 - 1e-9))
+    step = _STEPS[place] if place < len(_STEPS) else _STEPS[-1] * math.ceil(smallest / _STEPS[-1])
+    return [number * step for number in range(math.ceil(begin / step - 1e-6), math.floor(end / step + 1e-6) + 1)]
 
 
 def set_places(axes: Axes, begin: float, end: float, along: Along, *, most: int = _MAX_TICKS) -> float:
     """Give ``axes`` an x axis from ``begin`` to ``end``, ``most`` ticks of time; return the factor to its units."""
     if along == "time":
-        unit, seconds, ticks = time_axis(begin, end, most)
-        room = (end - begin or 1.0) / seconds
-        axes.set_xlim(begin / seconds - 0.01 * room, end / seconds + 0.01 * room)
+        ticks = time_ticks(begin / 60, end / 60, most)
+        room = (end - begin or 1.0) / 60
+        axes.set_xlim(begin / 60 - 0.01 * room, end / 60 + 0.01 * room)
         axes.set_xticks(ticks, [ax.tick_label(round(tick, 6)) for tick in ticks])
-        axes.set_xlabel(f"Time ({unit})")
-        return 1 / seconds
+        axes.set_xlabel("Time (minutes)")
+        return 1 / 60
     ticks = [tick for tick in ax.linear_ticks(begin, end) if tick <= end * (1 + 1e-9)]
     room = end - begin or 1.0
     axes.set_xlim(begin - 0.01 * room, end + 0.01 * room)

@@ -11,11 +11,11 @@ from docutils import nodes
 from docutils.core import publish_from_doctree
 from docutils.writers import html5_polyglot
 
-from ...text import one_line
+from ...text import one_line, without_breaks
 from ..header import PAGE_OF_TOTAL
 from ..pages import Report
 from ..sections.logo import LOGO
-from .rst import TEMPLATES, table_style, without_breaks
+from .rst import TEMPLATES, table_style
 
 #: Which columns of a table have row headers, by its kind: every n-th, or only the first.
 _ROW_HEADERS = {

@@ -22,12 +22,12 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Paragraph
 from reportlab.platypus.doctemplate import LayoutError
 
 from ...errors import ReportError
-from ...text import one_line
+from ...text import one_line, without_breaks
 from ..header import short, width_em
 from ..pages import Figure, Page, Report
 from . import contents, pdf_page_header
 from .placements import POINTS, HeaderKind, Placement, Sheet, title_anchor
-from .rst import TEMPLATES, table_style, without_breaks
+from .rst import TEMPLATES, table_style
 from .typesetter import FONTS, DelayedTable, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
 
 #: Height of a table's title, in points.

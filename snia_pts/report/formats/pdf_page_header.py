@@ -16,6 +16,7 @@ from reportlab.platypus import Flowable, Paragraph, Spacer, Table
 
 from ...errors import ReportError
 from ..header import PAGE_OF_TOTAL
+from . import header_text
 from .placements import Sheet
 from .rst import table_style
 from .typesetter import NodeHandler
@@ -51,6 +52,7 @@ def insert_nodes(document: nodes.document, identity: Sequence[str], sheet: Sheet
     if [cell.astext() for cell in cells] != [PAGE_OF_TOTAL]:
         raise ReportError(reason="the header has no page number")
     cells[0].children[:] = [page_number(sheet=sheet)]
+    header_text.insert_nodes(header)
     header.children[:] = [page_header("", *header.children, identity=tuple(identity), sheet=sheet)]
     document.append(all_page_numbers(sheet=sheet))
 
@@ -85,7 +87,7 @@ class PageHeader(Flowable):
         test, model, serial, report_id = (html.escape(text, quote=False) for text in self.names)
         cell, bold = self.styles["small"], self.styles["banner-center"]
         texts = ((test, bold), (model, cell), (f"S/N: {serial}", cell), (f"Report id: {report_id}", cell))
-        cells = [*(Paragraph(*text) for text in texts), ShownPageNumber(cell, self.sheet)]
+        cells = [*(header_text.HeaderText(*text) for text in texts), ShownPageNumber(cell, self.sheet)]
         table = Table([cells], [share * width for share in (0.33, 0.2, 0.18, 0.21, 0.08)])
         table.setStyle([("GRID", (0, 0), (-1, -1), 0.5, "#222222"), ("VALIGN", (0, 0), (-1, -1), "MIDDLE")])
         if not continued:

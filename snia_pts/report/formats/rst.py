@@ -37,12 +37,6 @@ _ENUMERATOR = re.compile(r"\(?([0-9]+|[A-Za-z]|[ivxlcdmIVXLCDM]+|#)[.)](\s|$)")
 #: Bullets, fields, options, line blocks, comments and title lines start with one of these.
 _SIGNS = frozenset(f"{string.punctuation}\N{BULLET}\N{TRIANGULAR BULLET}\N{HYPHEN BULLET}")
 
-#: Spaces at which no line may end: between a number and its unit, in a duration, a range or a queue depth.
-_NO_BREAK = re.compile(
-    r"(?<=\d) (?=(?:%|°C|us|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
-    r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
-)
-
 
 def escape(text: str) -> str:
     """Return ``text`` as one line of RST that docutils renders as this text, without any markup."""
@@ -133,11 +127,6 @@ def parse(text: str, source: str = "report.rst") -> nodes.document:
     if messages.getvalue():
         raise ReportError(reason=f"docutils reported: {messages.getvalue().strip()}")
     return document
-
-
-def without_breaks(text: str) -> str:
-    """Return ``text`` with no-break spaces between numbers and their units, for formats that wrap lines."""
-    return _NO_BREAK.sub("\N{NO-BREAK SPACE}", text)
 
 
 def table_style(table: nodes.table) -> tuple[str, list[str]]:

@@ -160,7 +160,7 @@ def _procedure(result: TestResult) -> Table:
         (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.requested_seconds == seconds]))
         for seconds in requested
     ]
-    if continuous:
+    if continuous and not result.facts.dut.simulated:
         rows.append(("fio starts per continuous stimulus", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
     if result.facts.imported or any(result.measurements):
@@ -210,7 +210,7 @@ def _gaps(gaps: Sequence[Gap]) -> str:
         return NOT_APPLICABLE
     return (
         f"at most {_median_and_worst([gap.idle_ms for gap in gaps])}; spent in the suite: "
-        f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} points)"
+        f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} gaps)"
     )
 
 
@@ -242,7 +242,7 @@ def _median_and_worst(milliseconds: list[float]) -> str:
 
 
 def _evidence(result: TestResult) -> Iterator[str]:
-    """Yield the files with the engine's raw results, phase by phase; or the imported file."""
+    """Yield the files with the engine's raw results, phase by phase, and their total; or the imported file."""
     if result.facts.imported is not None:
         yield f"{result.facts.imported.file}{_more(result.facts.imported)}"
         return
@@ -258,6 +258,8 @@ def _evidence(result: TestResult) -> Iterator[str]:
     for name, loops in parts:
         points = [point for loop in loops for measured_round in loop.rounds for point in measured_round.measurements]
         yield from _range(name, sorted(points, key=lambda point: point.evidence), "points")
+    if count := len(list(result.measurements)):
+        yield f"{counted(count, 'measurement')} in all"
 
 
 def _range(name: str, measurements: Sequence[Measurement], unit: str) -> Iterator[str]:

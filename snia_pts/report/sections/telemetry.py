@@ -18,7 +18,7 @@ from ..figures.timelines import BUSIEST, CELSIUS, CPU, HOST_POWER, IOPS, POWER, 
 from ..figures.timeplots import Mark, Panel
 from ..header import when
 from ..pages import Block, Figure, Page, Prose
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned_capacities, facts, thousands
 from .power import power_page
 from .summary import lower_bound_prefix
 
@@ -210,7 +210,7 @@ def _health(result: TestResult) -> Iterator[Block]:
     rows = tuple(
         (
             counter.name,
-            *(_counter_text(value, counter) for value in (counter.before, counter.after, counter.difference)),
+            *_counter_texts(counter),
             counter.source,
         )
         for counter in counters
@@ -258,10 +258,14 @@ def _amplification(result: TestResult) -> str:
     )
 
 
-def _counter_text(value: float | None, change: Change) -> str:
-    if value is None:
-        return UNKNOWN
-    if change.unit == "bytes":
-        return capacity(value) if value >= 0 else f"-{capacity(-value)}"
-    text = thousands(value, 0 if value == int(value) else 1)
-    return f"{text} {change.unit}".strip()
+def _counter_texts(change: Change) -> Iterator[str]:
+    """Yield a counter before and after the test, and its difference."""
+    values = (change.before, change.after, change.difference)
+    amounts = aligned_capacities([abs(value or 0.0) for value in values])
+    for value, amount in zip(values, amounts, strict=True):
+        if value is None:
+            yield UNKNOWN
+        elif change.unit == "bytes":
+            yield f"{'-' * (value < 0)}{amount}"
+        else:
+            yield f"{thousands(value, 0 if value == int(value) else 1)} {change.unit}".strip()

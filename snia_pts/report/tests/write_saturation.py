@@ -140,6 +140,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
     spec, written, bound = result.facts.spec, line.written_bytes, "at least " if _restart_note(result) else ""
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
     longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
+    starts = () if result.facts.dut.simulated else (("fio starts", f"{line.engine_starts}{longest}"),)
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
@@ -149,7 +150,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
             "Written by the stimulus",
             f"{bound}{capacity(written)} (TGBW), {bound}{thousands(result.facts.dut.fills(written), 2)} drive fills",
         ),
-        ("fio starts", f"{line.engine_starts}{longest}"),
+        *starts,
     )
     return facts(rows, title="Stimulus")
 
