@@ -82,18 +82,30 @@ LIVELY = {
 #: The longest modules start first, so that none of them still runs when all other processes have ended.
 LONGEST = {
     "test_bare",
+    "test_batch",
+    "test_demo",
+    "test_docs_commands",
+    "test_docs_equivalent_commands",
     "test_end_to_end",
     "test_end_to_end_of_all",
     "test_engine",
+    "test_faults",
     "test_guest",
+    "test_kills",
+    "test_lab",
+    "test_planted",
     "test_profile_cli",
     "test_recomputation",
+    "test_recomputation_of_profiles",
+    "test_report_pdf",
     "test_run_folders",
     "test_safety",
     "test_seeds",
     "test_simulated_device",
     "test_swapped",
     "test_target_identity",
+    "test_tkperf",
+    "test_verification",
 }
 
 
