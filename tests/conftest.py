@@ -21,9 +21,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 #: Modules that compare times with those of a device or of fio: their tests run one after the other on an idle machine.
 DEVICES = {
-    "test_calibration",
     "test_device_log",
     "test_device_log_of_runs",
+    "test_host_share",
     "test_ratios",
 }
 #: Modules that also run fio, or that use threads or devices that the whole host sees: their tests may run side by side.
@@ -31,9 +31,11 @@ LIVELY = {
     "test_api_running",
     "test_array",
     "test_batch",
+    "test_calibration",
     "test_cli",
     "test_collect",
     "test_content_state",
+    "test_costs",
     "test_device",
     "test_devices_cli",
     "test_direct_io",
