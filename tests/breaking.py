@@ -19,7 +19,7 @@ from typing import Any
 from snia_pts.errors import TargetBusy, TargetUnfit
 from snia_pts.lab.device.target_claim import claim_target
 from snia_pts.units import exact_capacity
-from tests.command_line import command, opened_files
+from tests.command_line import assessed, command, opened_files
 from tests.drives import MIB, loop_device, mounted
 from tests.killing import whole_lines
 
@@ -253,7 +253,7 @@ def resumed(run: Run, before: BrokenRun) -> subprocess.CompletedProcess[str]:
 
 def require_finished(run: Run) -> dict[str, Any]:
     """Require that the run is finished and its result agrees with the journal; return the assessment."""
-    document: dict[str, Any] = json.loads(snia_pts("assess", str(run.folder), "--json").stdout)
+    document = assessed(run.folder)
     if document["ending"] != "finished" or document["differs_from_journal"]:
         raise RequirementFailed(f"{document['ending']}, differs in {document['differs_from_journal']}")
     return document

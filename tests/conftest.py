@@ -21,9 +21,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 #: Modules that compare times with those of a device or of fio: their tests run one after the other on an idle machine.
 DEVICES = {
-    "test_calibration",
     "test_device_log",
     "test_device_log_of_runs",
+    "test_host_share",
     "test_ratios",
 }
 #: Modules that also run fio, or that use threads or devices that the whole host sees: their tests may run side by side.
@@ -31,9 +31,11 @@ LIVELY = {
     "test_api_running",
     "test_array",
     "test_batch",
+    "test_calibration",
     "test_cli",
     "test_collect",
     "test_content_state",
+    "test_costs",
     "test_device",
     "test_devices_cli",
     "test_direct_io",
@@ -82,18 +84,30 @@ LIVELY = {
 #: The longest modules start first, so that none of them still runs when all other processes have ended.
 LONGEST = {
     "test_bare",
+    "test_batch",
+    "test_demo",
+    "test_docs_commands",
+    "test_docs_equivalent_commands",
     "test_end_to_end",
     "test_end_to_end_of_all",
     "test_engine",
+    "test_faults",
     "test_guest",
+    "test_kills",
+    "test_lab",
+    "test_planted",
     "test_profile_cli",
     "test_recomputation",
+    "test_recomputation_of_profiles",
+    "test_report_pdf",
     "test_run_folders",
     "test_safety",
     "test_seeds",
     "test_simulated_device",
     "test_swapped",
     "test_target_identity",
+    "test_tkperf",
+    "test_verification",
 }
 
 

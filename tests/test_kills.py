@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from snia_pts.lab.host.settings_list import selected_value
 from tests import breaking
 from tests.breaking import FAULTS, Fault, Run
+from tests.command_line import assessed
 
 pytestmark = [pytest.mark.root, pytest.mark.long]
 
@@ -77,7 +77,7 @@ def test_a_fault_ends_a_run_in_its_own_way(what: str, tmp_path: Path) -> None:
     with breaking.place(tmp_path / "x", small_disk=fault.small_disk) as (device, folder):
         run = Run(folder=folder, device=device, how=breaking.LONG)
         broken = breaking.broken(run, fault.waited().do)
-        document = json.loads(breaking.snia_pts("assess", str(folder), "--json").stdout)
+        document = assessed(folder)
 
     fault.require(broken)
     kind = "unfinished" if what == "RLIMIT_FSIZE" else "device failed" if fault.code == 12 else "host failed"

@@ -16,6 +16,8 @@ from tests.seeds import agreement, listed
 COUNTS = (1, 2, 4, 6, 8, 16, 32)
 #: Seeds 1, 2 and 9 choose different operating points of dirth and of composite, which is like it.
 _SEEDS = (1, 2, 5, 9)
+#: Tests whose simulation takes longest, and which choose no operating points, run with the first two seeds.
+_LONGEST = ("hir", "xsr")
 #: Of 95 % intervals, one in 20 excludes 0 by chance.  Intervals of one run are not independent of each other.
 _EXCLUDING_0_SHARE = 0.1
 
@@ -39,7 +41,7 @@ def test_another_seed_changes_nothing_but_what_its_report_states(
 ) -> None:
     """One verdict; each point that a run chose is in every run's terminal text; intervals exclude 0 by chance only."""
     results = []
-    for seed in _SEEDS:
+    for seed in _SEEDS[:2] if test in _LONGEST else _SEEDS:
         options = ("--seed", str(seed), "--run-dir", str(tmp_path / str(seed)), "--to", "none", "--progress", "none")
         assert main([test, "sim:enterprise-nvme", *options]) == 0
         results.append(assess(RunFolder.existing(tmp_path / str(seed))))

@@ -10,6 +10,8 @@ The console shows when each run started and ended, in seconds since boot.
 from __future__ import annotations
 
 import ctypes
+import gc
+import io
 import json
 import os
 import signal
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import time
 import traceback
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +148,20 @@ def lane(runs: list[dict[str, Any]], folder: Path) -> int:
     return child
 
 
+def preload() -> None:
+    """Import what the runs need, and make a plan of each test, which reads the specification and builds its checks."""
+    from snia_pts.cli.commands import resume  # noqa: F401 - imported for the runs
+    from snia_pts.cli.main import main as snia_pts
+    from snia_pts.cli.text import result  # noqa: F401 - imported for the runs
+    from snia_pts.record.entries import adapter
+
+    adapter()
+    for test in ("iops", "wsat"):
+        with redirect_stdout(io.StringIO()):
+            assert snia_pts([test, "drive.img", "--size", "64M", "--plan"]) == 0
+    gc.freeze()
+
+
 def main() -> None:
     """Do all runs, once what they need is there."""
     folder = Path(sys.argv[1])
@@ -154,9 +170,7 @@ def main() -> None:
     runs = json.loads((folder / "runs.json").read_text())
     tell("booted")
     make_loops()
-    from snia_pts.record.entries import adapter
-
-    adapter()
+    preload()
     tell("imported")
     lanes = dict.fromkeys(run["lane"] for run in runs)
     for child in [lane([run for run in runs if run["lane"] == name], folder) for name in lanes]:
