@@ -273,6 +273,17 @@ def test_the_summary_calculates_the_limits() -> None:
     assert after.value("Summary", "B4") == 1
 
 
+def test_a_figure_without_steady_state_has_no_steady_and_may_meet_a_limit() -> None:
+    """The verdict on the end of a write saturation without steady state does not refer to an empty cell."""
+    result = samples.result_of("wsat", overrides=[("saturation.seconds", 121 * 60)])
+    end = Limit(test="wsat", metric="iops", at="end of the stimulus", unit="IOPS", minimum=1.0)
+    result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(end,)))
+    book = Book(xlsx.make(result))
+    assert not any(book.value("Key figures", f"E{row}") for row in range(3, book.last_row("Key figures") + 1))
+    row = next(place[1:] for place, text in book.texts("Summary").items() if text == end.at)
+    assert book.value("Summary", f"J{row}") == 1
+
+
 @pytest.mark.long
 def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
     """It states the verdict with its rounds, the conformance, the limits, and the key figures of the tracked points."""

@@ -314,10 +314,11 @@ class _WorkbookWriter:
         if check.value is None:
             self._write(sheet, row, 9, False, self._wrapped)
         else:
-            number = next(at for at, figure in enumerate(self._figures, _FIRST) if figure.name == limit.name)
+            number, figure = next(item for item in enumerate(self._figures, _FIRST) if item[1].name == limit.name)
             sheet.write_formula(row, 8, f"={self._figure_cell(number, 'value')}", self._value_format, check.value)
             finished = "TRUE" if self._result.ending == "finished" else "FALSE"
-            conditions += [self._figure_cell(number, "steady"), f"{finished}()"]
+            conditions += [] if figure.steady is None else [self._figure_cell(number, "steady")]
+            conditions.append(f"{finished}()")
             sheet.write_formula(row, 9, f"=AND({','.join(conditions)})", self._boolean, check.met)
         self._write(sheet, row, 10, check.reason, self._wrapped)
 
