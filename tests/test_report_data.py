@@ -40,7 +40,10 @@ from tests import profiles, samples
 from tests.drives import need_program
 from tests.strategies import block_statistics, vitals
 
-NS = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+NS = {
+    "m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+    "c": "http://schemas.openxmlformats.org/drawingml/2006/chart",
+}
 HOSTILE = '=HYPERLINK("http://x","y")\x07<b>|`&'
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "AVERAGE": lambda *values: statistics.fmean(_flat(values)),
@@ -313,6 +316,31 @@ def test_headings_precede_the_names_of_result_xml() -> None:
     assert names["average_response_us"] == "Average response time (\N{MICRO SIGN}s)"
     assert names["five_nines_response_us"] == "99.999 % response time (\N{MICRO SIGN}s)"
     assert names["mb_per_second"] == "Throughput (MB/s)"
+
+
+def test_the_chart_of_a_window_has_its_lines_and_says_what_it_draws() -> None:
+    """All rounds are drawn, and over the window the average, the ends of the allowed band and the best fit."""
+    result = samples.result_of("latency", steady=False)
+    book = Book(xlsx.make(result))
+    (loop,) = result.loops
+    assert loop.window is not None
+    first, last = loop.window.numbers[0], loop.window.numbers[-1]
+    determinations = dict(loop.window.determinations)
+    charts = [book.part(name) for name in book.parts if name.startswith("xl/charts/chart")]
+    windows = [chart for chart in charts if "'Steady state'!" in "".join(chart.itertext())]
+    assert len(windows) == len(determinations)
+    for number, (chart, state) in enumerate(zip(windows, determinations.values(), strict=True)):
+        top = 20 * number + 11
+        assert f"all rounds; lines: window, rounds {first} - {last}" in "".join(chart.itertext())
+        drawn = ["".join(series.itertext()) for series in chart.iter(f"{{{NS['c']}}}ser")]
+        assert [f"$A${row}" in text for row, text in enumerate(drawn[1:], top + 1)] == [True] * 4
+        assert [book.value("Steady state", f"{column}{top}") for column in "BC"] == [first, last]
+        ends = [[book.value("Steady state", f"{column}{top + row}") for column in "BC"] for row in range(1, 5)]
+        for pair, factor in zip(ends[:3], (1, 1.1, 0.9), strict=True):
+            assert pair == pytest.approx([factor * state.average] * 2)
+        slope = (ends[3][1] - ends[3][0]) / (last - first)
+        assert slope == pytest.approx(numpy.polyfit(state.rounds, state.values, 1)[0])
+        assert sum(ends[3]) / 2 == pytest.approx(state.average)
 
 
 @pytest.mark.long

@@ -34,7 +34,7 @@ from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
 from ..figures.matrices import Parameter, varying_parameters
-from ..figures.style import COLOURS
+from ..figures.style import COLOURS, INK, QUIET
 from ..registry import further_pages
 from ..sections.percentiles import TOO_FEW_IOS, TailMatrix, tail_matrices
 from ..sections.summary import SIMULATED, shortcomings, verdict
@@ -46,6 +46,8 @@ _MAX_SAMPLES = 10_000
 _MAX_TEXT_LENGTH, _MAX_NAME_LENGTH = 32_767, 31
 #: Height in rows of a steady state determination, with its chart beside it.
 _BLOCK_ROWS = 20
+#: A chart moves with its cells, and its upper border is not on that of the page.
+_CHART_PLACE = {"object_position": 2, "y_offset": 5}
 #: The number of the paper size A4 in workbooks.
 _A4 = 9
 #: The first row of data of a table: below the headings, and the names of the columns in result.xml.
@@ -480,8 +482,7 @@ class _WorkbookWriter:
                 self._matrix(sheet, top, matrix, field, divisor, title, cell_format)
                 if len(matrix.across) > 1 and numbers[matrix.title]:
                     chart = self._matrix_chart(sheet.get_name(), top, matrix, title, scale)
-                    place = {"object_position": 2, "y_offset": 5}  # its border is not on that of the page
-                    sheet.insert_chart(top, len(matrix.across) + 2, chart, place)
+                    sheet.insert_chart(top, len(matrix.across) + 2, chart, _CHART_PLACE)
                 top += max(_BLOCK_ROWS, len(matrix.down) + 4)
             sheet.set_h_pagebreaks(tops[2::2])
 
@@ -609,8 +610,8 @@ class _WorkbookWriter:
         x, y = (f"Rounds!{xl_range_abs(block.row(first), values, block.row(last), values)}" for values in (0, column))
         cells = {name: xl_rowcol_to_cell(top + row, 1) for row, name in enumerate(_CELL_NAMES, start=1)}
         name, metric = series.part or series.name, METRICS[tracked.metric].heading
-        heading = f"{name}: {series.label(tracked)}, {metric}, rounds {first} - {last}"
-        self._write(sheet, top, 0, heading, self._bold)
+        heading = f"{name}: {series.label(tracked)}, {metric}"
+        self._write(sheet, top, 0, f"{heading}, rounds {first} - {last}", self._bold)
         rows = _determination_rows(series.rule, steady_state, x, y, cells)
         self._determined.append(
             _Determined(
@@ -628,7 +629,29 @@ class _WorkbookWriter:
             else:
                 self._write(sheet, row, 1, "not evaluable")
         if len(series.rounds) > 1:
-            sheet.insert_chart(top, 3, self._chart(block, column, heading), {"object_position": 2})
+            window = f"; lines: window, rounds {first} - {last}" * steady_state.evaluable
+            chart = self._chart(block, column, f"{heading}, all rounds{window}")
+            if steady_state.evaluable:
+                lines = _window_lines(series.rule, steady_state, cells)
+                self._add_lines(sheet, top + len(_CELL_NAMES) + 2, (first, last), lines, chart)
+            sheet.insert_chart(top, 3, chart, _CHART_PLACE)
+
+    def _add_lines(
+        self, sheet: Worksheet, top: int, rounds: tuple[int, int], lines: Iterable[_WindowLine], chart: Any
+    ) -> None:
+        """Write the lines of a window with their values in its first and last round, and add them to its chart."""
+        self._write(sheet, top, 0, "lines in the chart: round")
+        for column, number in enumerate(rounds, start=1):
+            self._write(sheet, top, column, number)
+        for row, line in enumerate(lines, start=top + 1):
+            self._write(sheet, row, 0, line.label)
+            for column, value in enumerate(line.values, start=1):
+                formula = line.formula.format(round=xl_rowcol_to_cell(top, column))
+                sheet.write_formula(row, column, formula, self._number, value)
+            x, y = ([sheet.get_name(), at, 1, at, len(rounds)] for at in (top, row))
+            style = {"color": line.colour, "width": 1.25, "dash_type": line.dash}
+            name = [sheet.get_name(), row, 0]
+            chart.add_series({"name": name, "categories": x, "values": y, "line": style, "marker": {"type": "none"}})
 
     def _chart(self, block: _Block, column: int, title: str) -> Any:
         """Return a chart of all rounds of a tracked variable, with a y axis from zero."""
@@ -636,10 +659,9 @@ class _WorkbookWriter:
         first, last = block.first_row, block.first_row + len(block.series.rounds) - 1
         marker = {"type": "circle", "size": 5, "fill": {"color": COLOURS[0]}, "border": {"color": COLOURS[0]}}
         x, y = (["Rounds", first, values, last, values] for values in (0, column))
-        chart.add_series(
-            {"name": title, "categories": x, "values": y, "line": {"color": COLOURS[0], "width": 1.5}, "marker": marker}
-        )
-        chart.set_legend({"none": True})
+        line = {"color": COLOURS[0], "width": 1.5}
+        chart.add_series({"name": "rounds", "categories": x, "values": y, "line": line, "marker": marker})
+        chart.set_legend({"position": "bottom"})
         chart.set_title({"name": title, "name_font": {"size": 10, "bold": False}})
         chart.set_x_axis({"name": "Round", "min": 0, "major_gridlines": {"visible": False}})
         chart.set_y_axis(
@@ -695,6 +717,45 @@ def _determination_rows(
     yield f"allowed slope excursion ({slope} % of the average)", f"={cells['average']}*{slope}/100", allowed
     formula = f"=AND({cells['data']}<={cells['data allowed']},{cells['slope excursion']}<={cells['slope allowed']})"
     yield "steady", formula, steady_state.steady
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WindowLine:
+    """A line in the chart of a window: its style, its values in the first and last round, and the formula of both.
+
+    ``{round}`` in the formula is the cell of the round.
+    """
+
+    label: str
+    formula: str
+    values: tuple[float, float]
+    colour: str
+    dash: str
+
+
+def _window_lines(rule: SteadyStateRule, steady_state: SteadyState, cells: Mapping[str, str]) -> Iterator[_WindowLine]:
+    """Yield the average of a window, the ends of the allowed band, and the best fit; ``cells`` are its values."""
+    average, half = steady_state.average, rule.data_excursion_percent / 2
+    yield _WindowLine(
+        label="average", formula=f"={cells['average']}", values=(average, average), colour=INK, dash="solid"
+    )
+    for percent in (100 + half, 100 - half):
+        bound = average * percent / 100
+        yield _WindowLine(
+            label=f"{percent:g} % of the average",
+            formula=f"={cells['average']}*{percent:g}/100",
+            values=(bound, bound),
+            colour=QUIET,
+            dash="dash",
+        )
+    first, last = steady_state.rounds[0], steady_state.rounds[-1]
+    yield _WindowLine(
+        label="best fit",
+        formula=f"={cells['slope']}*{{round}}+{cells['intercept']}",
+        values=(steady_state.fit(first), steady_state.fit(last)),
+        colour=COLOURS[5],
+        dash="long_dash_dot",
+    )
 
 
 def _tracked_points(loop: Loop) -> Iterator[Measurement]:
