@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import errno
 import io
+import itertools
 import json
 import math
 import os
@@ -364,6 +365,54 @@ def test_the_heads_of_percentile_matrices_overprint_no_row() -> None:
     ]
     assert len(heads) == 12
     assert all(heights[place[1:]] >= 30 for place in heads)
+
+
+def test_the_heads_of_rounds_overprint_no_row() -> None:
+    """A head that is longer than its column is two lines high."""
+    book = Book(xlsx.make(samples.result_of("dirth")))
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Rounds') + 1}.xml")
+    heights = {row.get("r"): float(row.get("ht") or 0) for row in sheet.iter(f"{{{NS['m']}}}row")}
+    places = [place for place, text in book.texts("Rounds").items() if text == "RND 8 KiB 65/35 T32Q32 IOPS"]
+    assert [heights[place[1:]] for place in places] == [30]
+
+
+def test_bytes_are_shown_with_all_their_digits() -> None:
+    """Whole numbers have separators and a column that is wide enough; the other columns have a number of decimals."""
+    book = Book(xlsx.make(samples.result_of("wsat")))
+    styles = book.part("xl/styles.xml")
+    codes = {
+        "3": "#,##0",
+        **{one.get("numFmtId"): one.get("formatCode") for one in styles.iter(f"{{{NS['m']}}}numFmt")},
+    }
+    shown = [codes.get(one.get("numFmtId")) for one in styles.iterfind("m:cellXfs/m:xf", NS)]
+    (at,) = (place[0] for place, text in book.texts("Measurements").items() if text == "range_bytes")
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Measurements') + 1}.xml")
+    (cell,) = (cell for cell in sheet.iter(f"{{{NS['m']}}}c") if cell.get("r") == f"{at}3")
+    widths = {int(one.get("min", "")): float(one.get("width", "")) for one in sheet.iter(f"{{{NS['m']}}}col")}
+    assert shown[int(cell.get("s", ""))] == "#,##0"
+    assert widths[ascii_uppercase.index(at) + 1] > len(f"{book.value('Measurements', f'{at}3'):,.0f}")
+
+
+def test_a_page_of_percentile_matrices_has_whole_tables() -> None:
+    """A page break is before a title, and no page has more rows than fit on it."""
+    book = Book(xlsx.make(samples.iops_result()))
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Percentile matrices') + 1}.xml")
+    breaks = [int(item.get("id", "")) for item in sheet.iterfind(".//m:rowBreaks/m:brk", NS)]
+    assert breaks
+    texts = book.texts("Percentile matrices")
+    assert all(texts[f"A{row + 1}"].startswith(("Reads: ", "Writes: ")) for row in breaks)
+    assert max(last - first for first, last in itertools.pairwise([0, *breaks])) * 15 <= 480
+
+
+def test_a_wide_table_is_printed_on_several_pages_beside_one_another() -> None:
+    """The columns up to the name of the point are on each of them."""
+    book = Book(xlsx.make(samples.iops_result()))
+    number = book.names.index("Measurements") + 1
+    setup = book.part(f"xl/worksheets/sheet{number}.xml").find(".//m:pageSetup", NS)
+    titles = [one.text for one in book.part("xl/workbook.xml").iter(f"{{{NS['m']}}}definedName")]
+    assert setup is not None
+    assert int(setup.get("fitToWidth", "1")) > 1
+    assert "Measurements!$A:$E,Measurements!$1:$2" in titles
 
 
 def test_the_workbook_of_a_file_matrix_is_readable() -> None:

@@ -12,8 +12,9 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from xlsxwriter.format import Format
@@ -82,7 +83,13 @@ _LIMIT_HEADINGS = (
 _FIGURE_FIELDS = ("metric", "at", "unit", "value", "steady")
 _NUMBER_FORMATS = {"iops": "#,##0.0", "mb_per_second": "#,##0.000"}
 #: The format of other numbers; below 1 with more digits, so that a short time is not shown as 0.
-_GENERAL_FORMAT = "[<1]0.######;#,##0.###"
+_GENERAL_FORMAT = "[=0]0;[<1]0.000000;#,##0.000"
+#: The styles of headings, and of the names of columns in result.xml.
+_HEAD_STYLE = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1}
+_NAME_STYLE = {"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"}
+#: The widest table that is readable on a page in landscape, and the width that needs no reduction, in letters; the
+#: height of a page in points.
+_MAX_PRINTED_WIDTH, _PAGE_WIDTH, _PAGE_HEIGHT = 160, 100, 480
 
 
 def make(result: TestResult) -> bytes:
@@ -162,14 +169,20 @@ class _WorkbookWriter:
         self._result = result
         self._data = {data.name: data for data in data_tables(result, max_samples=_MAX_SAMPLES)}
         self._bold = book.add_format({"bold": True})
-        self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
-        self._name = book.add_format({"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"})
+        self._head, self._name = book.add_format(_HEAD_STYLE), book.add_format(_NAME_STYLE)
         self._boolean = book.add_format(
             {"num_format": '"TRUE";"TRUE";"FALSE"', "valign": "top", "align": "left", "indent": 1}
         )
-        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top", "align": "left"})
+        self._right_head, self._right_name = (
+            book.add_format({**text, "align": "right"}) for text in (_HEAD_STYLE, _NAME_STYLE)
+        )
+        self._right = book.add_format({"align": "right"})
+        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top"})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
-        self._formats = {name: book.add_format({"num_format": text}) for name, text in _NUMBER_FORMATS.items()}
+        self._formats = {
+            name: book.add_format({"num_format": text, "valign": "top"}) for name, text in _NUMBER_FORMATS.items()
+        }
+        self._whole = book.add_format({"num_format": "#,##0"})
         self._number = book.add_format({"num_format": _GENERAL_FORMAT})
         #: The row of each measurement in the sheet Measurements, by its identity.
         self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), _FIRST)}
@@ -178,19 +191,19 @@ class _WorkbookWriter:
 
     def fill(self) -> None:
         """Write all sheets; the first has the verdict."""
-        summary = self._book.add_worksheet("Summary")
+        summary = self._add_sheet("Summary")
         blocks = list(self._blocks())
         with_window = [block for block in blocks if block.series.window]
-        steady = self._book.add_worksheet("Steady state") if with_window else None
-        self._key_figures(self._book.add_worksheet("Key figures"))
+        steady = self._add_sheet("Steady state") if with_window else None
+        self._key_figures(self._add_sheet("Key figures"))
         if "points" in self._data:
             self._matrices(tuple(self._point_matrices()))
-        rounds = self._book.add_worksheet("Rounds") if blocks else None
-        points = self._book.add_worksheet("Points") if "points" in self._data else None
-        percentiles = self._book.add_worksheet("Percentiles") if "percentiles" in self._data else None
+        rounds = self._add_sheet("Rounds") if blocks else None
+        points = self._add_sheet("Points") if "points" in self._data else None
+        percentiles = self._add_sheet("Percentiles") if "percentiles" in self._data else None
         tails = tuple(tail_matrices(self._result)) if percentiles else ()
-        tail_sheet = self._book.add_worksheet("Percentile matrices") if tails else None
-        measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
+        tail_sheet = self._add_sheet("Percentile matrices") if tails else None
+        measurements = self._add_sheet("Measurements") if "measurements" in self._data else None
         if measurements:
             self._measurements(measurements)
         if points:
@@ -206,12 +219,16 @@ class _WorkbookWriter:
         for data in self._data.values():
             if data.name.startswith("samples-"):
                 self._samples(data)
-        self._table(self._book.add_worksheet("Specification"), self._data["specification"])
+        self._table(self._add_sheet("Specification"), self._data["specification"])
         self._summary(summary)
-        for sheet in self._book.worksheets():
-            sheet.set_landscape()
-            sheet.set_paper(_A4)
-            sheet.fit_to_pages(1, 0)
+
+    def _add_sheet(self, name: str | None) -> Worksheet:
+        """Add a sheet, which is printed in landscape as wide as the page."""
+        sheet = self._book.add_worksheet(name)
+        sheet.set_landscape()
+        sheet.set_paper(_A4)
+        sheet.fit_to_pages(1, 0)
+        return sheet
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
@@ -224,31 +241,42 @@ class _WorkbookWriter:
             sheet.write_number(row, column, value, cell_format)
 
     def _row(
-        self, sheet: Worksheet, row: int, values: Iterable[Value], cell_format: Format, widths: Sequence[int]
+        self, sheet: Worksheet, row: int, values: Iterable[Value], formats: Iterable[Format], widths: Iterable[int]
     ) -> None:
         """Write wrapped cells into columns of these widths; the row is as high as the longest text needs."""
         lines = 1
-        for column, (value, width) in enumerate(zip(values, widths, strict=False)):
+        for column, (value, cell_format, width) in enumerate(zip(values, formats, widths, strict=False)):
             self._write(sheet, row, column, value, cell_format)
             text = one_line(value) if isinstance(value, str) else ""
             lines = max(lines, len(textwrap.wrap(text, width - 2)))
         sheet.set_row(row, _LINE_HEIGHT * lines)
 
     def _table(self, sheet: Worksheet, data: DataTable) -> None:
-        """Write data to a sheet with two frozen rows: headings, and the names of the columns."""
-        widths = []
+        """Write data to a sheet with two frozen rows: headings, and the names of the columns.
+
+        A wide table is printed on several pages beside one another, with the columns up to the point on each.
+        """
+        widths, heads, names = [], [], []
         for column, field in enumerate(data.fields):
-            texts = (row[column] for row in data.rows[:200])
-            longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+            values = [row[column] for row in data.rows]
+            texts = any(isinstance(value, str) for value in values)
+            longest = max((len(_shown(value)) for value in values), default=0)
             widths.append(min(60, max(11, len(field) + 1, longest + 2)))
             sheet.set_column(column, column, widths[-1])
-        self._row(sheet, 0, map(heading, data.fields), self._head, widths)
-        self._row(sheet, 1, data.fields, self._name, widths)
-        for row, values in enumerate(data.rows, _FIRST):
-            for column, value in enumerate(values):
-                self._write(sheet, row, column, value, self._formats.get(data.fields[column]))
+            left = texts or any(isinstance(value, bool) for value in values)
+            heads.append(self._head if left else self._right_head)
+            names.append(self._name if left else self._right_name)
+            whole = None if texts else _are_whole(values)
+            for row, value in enumerate(values, _FIRST):
+                number = self._whole if (_are_whole([value]) if whole is None else whole) else self._number
+                self._write(sheet, row, column, value, self._formats.get(field, number))
+        self._row(sheet, 0, map(heading, data.fields), heads, widths)
+        self._row(sheet, 1, data.fields, names, widths)
         sheet.freeze_panes(_FIRST, 0)
         sheet.repeat_rows(0, 1)
+        if "point" in data.fields:
+            sheet.repeat_columns(0, data.column("point"))
+        sheet.fit_to_pages(math.ceil(sum(widths) / _MAX_PRINTED_WIDTH), 0)
         sheet.autofilter(1, 0, len(data.rows) + 1, len(data.fields) - 1)
 
     # -- summary ------------------------------------------------------------------------------------------------------
@@ -273,14 +301,25 @@ class _WorkbookWriter:
                 row = self._section(sheet, row, data.title, headings, rows)
 
     def _section(
-        self, sheet: Worksheet, row: int, title: str, headings: Sequence[str], rows: Iterable[Sequence[Value]]
+        self,
+        sheet: Worksheet,
+        row: int,
+        title: str,
+        headings: Sequence[str],
+        rows: Iterable[Sequence[Value]],
+        numbers: Collection[str] = (),
     ) -> int:
-        """Write a table below the one that ends at ``row``; return the row after it."""
+        """Write a table below the one that ends at ``row``; return the row after it.
+
+        ``numbers`` are the headings of the columns of numbers.
+        """
         self._write(sheet, row + 1, 0, title, self._bold)
-        self._row(sheet, row + 2, headings, self._head, _SUMMARY_WIDTHS)
+        heads = [self._right_head if heading in numbers else self._head for heading in headings]
+        self._row(sheet, row + 2, headings, heads, _SUMMARY_WIDTHS)
         last = row + 2
         for last, values in enumerate(rows, row + 3):
-            self._row(sheet, last, values, self._wrapped, _SUMMARY_WIDTHS)
+            formats = (self._value_format if heading in numbers else self._wrapped for heading in headings)
+            self._row(sheet, last, values, formats, _SUMMARY_WIDTHS)
         return last + 1
 
     def _limits(self, sheet: Worksheet, row: int) -> int:
@@ -296,7 +335,7 @@ class _WorkbookWriter:
             (check.limit.at, heading(check.limit.metric), check.limit.unit, check.limit.minimum, check.limit.maximum)
             for check in checks
         ]
-        end = self._section(sheet, row + 1, "Limits", _LIMIT_HEADINGS, rows)
+        end = self._section(sheet, row + 1, "Limits", _LIMIT_HEADINGS, rows, _LIMIT_HEADINGS[3:9])
         for line, check in enumerate(checks, first):
             self._limit(sheet, line, check)
         return end
@@ -304,7 +343,7 @@ class _WorkbookWriter:
     def _limit(self, sheet: Worksheet, row: int, check: Judgement) -> None:
         minimum, maximum, tolerance, lower, upper, value = (xl_rowcol_to_cell(row, column) for column in range(3, 9))
         limit, conditions = check.limit, []
-        self._write(sheet, row, 5, limit.tolerance_percent, self._wrapped)
+        self._write(sheet, row, 5, limit.tolerance_percent, self._value_format)
         if limit.minimum is not None:
             formula = f"={minimum}-ABS({minimum})*{tolerance}/100"
             sheet.write_formula(row, 6, formula, self._value_format, limit.lower_bound)
@@ -333,7 +372,7 @@ class _WorkbookWriter:
             for item in self._determined
         ]
         headings = ("Tracked variable", "Metric", "Rounds of the window", "Average", "Steady")
-        end = self._section(sheet, row, "Steady state", headings, rows)
+        end = self._section(sheet, row, "Steady state", headings, rows, headings[3:4])
         for line, item in enumerate(self._determined, row + 3):
             state = item.steady_state
             if state.evaluable:
@@ -358,13 +397,14 @@ class _WorkbookWriter:
         if not metrics:
             return row
         headings = ("Point or phase", *map(heading, metrics))
-        end = self._section(sheet, row, "Key figures", headings, [(at,) for at in shown])
+        end = self._section(sheet, row, "Key figures", headings, [(at,) for at in shown], headings[1:])
         for line, at in enumerate(shown, row + 3):
             for column, metric in enumerate(metrics, 1):
                 if (at, metric) in cells:
                     number, figure = cells[at, metric]
                     formula = f"={self._figure_cell(number, 'value')}"
-                    sheet.write_formula(line, column, formula, self._value_format, figure.value)
+                    cell_format = self._formats.get(metric, self._value_format)
+                    sheet.write_formula(line, column, formula, cell_format, figure.value)
         return end
 
     # -- sheets -------------------------------------------------------------------------------------------------------
@@ -470,7 +510,7 @@ class _WorkbookWriter:
         for name, field, divisor, title, number_format in _MATRIX_METRICS:
             if not matrices or field not in data.fields:
                 continue
-            sheet, top = self._book.add_worksheet(name), 0
+            sheet, top = self._add_sheet(name), 0
             cell_format = self._book.add_format({"num_format": number_format})
             numbers = {matrix.title: self._finite(matrix, field) for matrix in matrices}
             scale = _scale([value / divisor for values in numbers.values() for value in values])
@@ -498,7 +538,8 @@ class _WorkbookWriter:
         data = self._data["points"]
         self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
         headings = (f"{matrix.down_title} / {matrix.across_title}", *matrix.across)
-        self._row(sheet, top + 1, headings, self._head, (22, *[11] * len(matrix.across)))
+        heads = (self._head, *[self._right_head] * len(matrix.across))
+        self._row(sheet, top + 1, headings, heads, (22, *[11] * len(matrix.across)))
         for row, label in enumerate(matrix.down, top + 2):
             self._write(sheet, row, 0, label)
         for (across, down), row in matrix.rows.items():
@@ -528,24 +569,35 @@ class _WorkbookWriter:
         """Write the counts of I/Os and each percentile as matrices of references to the sheet Percentiles."""
         sheet.set_column(0, 0, 20)
         sheet.set_column(1, 32, 12)
-        top = 0
+        top, breaks, free = 0, [], 0.0
+        width = 20 + 12 * max(len(matrix.across.keys) for matrix in matrices)
+        scale = min(100, 100 * _PAGE_WIDTH // width)
+        sheet.set_print_scale(scale)
         for matrix in matrices:
             titles = {
                 "ios": "I/Os",
                 **{name: f"{percent:g} % response time (ms)" for name, percent in PERCENTS.items()},
             }
+            height = _LINE_HEIGHT * (len(matrix.down.keys) + 4)
             for column, title in titles.items():
+                if height > free:
+                    breaks.append(top)
+                    free = 100 * _PAGE_HEIGHT / scale
+                free -= height
                 self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
                 self._tail_matrix(sheet, top + 1, matrix, column)
                 top += len(matrix.down.keys) + 3
+        sheet.set_h_pagebreaks(breaks[1:])
         self._write(sheet, top, 0, TOO_FEW_IOS)
 
     def _tail_matrix(self, sheet: Worksheet, top: int, matrix: TailMatrix, column: str) -> None:
         """Write the head and the rows of a matrix of a column of the sheet Percentiles."""
         data, across = self._data["percentiles"], matrix.across
         values, scale = (matrix.ios, "") if column == "ios" else (matrix.times_ms(column), "/1000")
+        cell_format = self._whole if column == "ios" else self._number
         heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
-        self._row(sheet, top, heads, self._head, (20, *[12] * len(across.labels)))
+        formats = (self._head, *[self._right_head] * len(across.labels))
+        self._row(sheet, top, heads, formats, (20, *[12] * len(across.labels)))
         for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
             self._write(sheet, row, 0, label)
             for place, key in enumerate(across.keys, start=1):
@@ -554,9 +606,9 @@ class _WorkbookWriter:
                     continue
                 if math.isfinite(value):
                     cell = self._cell(data, matrix.points[down, key][0] + _FIRST, column)
-                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", self._number, value)
+                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", cell_format, value)
                 else:
-                    self._write(sheet, row, place, NOT_APPLICABLE)
+                    self._write(sheet, row, place, NOT_APPLICABLE, self._right)
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""
@@ -567,15 +619,15 @@ class _WorkbookWriter:
 
     def _rounds(self, sheet: Worksheet, blocks: Sequence[_Block]) -> None:
         """Write the tracked variables by round, as references to measurements."""
-        sheet.set_column(0, 0, 9)
-        sheet.set_column(1, 12, 24)
+        widths = (9, *[24] * 12)
+        for column, width in enumerate(widths):
+            sheet.set_column(column, column, width)
         for block in blocks:
             series = block.series
             self._write(sheet, block.first_row - 2, 0, series.part or series.name, self._bold)
-            self._write(sheet, block.first_row - 1, 0, "round", self._head)
+            heads = (f"{series.label(tracked)} {METRICS[tracked.metric].heading}" for tracked in series.rule.tracked)
+            self._row(sheet, block.first_row - 1, ("round", *heads), repeat(self._right_head), widths)
             for column, tracked in enumerate(series.rule.tracked, start=1):
-                heading = f"{series.label(tracked)}\n{METRICS[tracked.metric].heading}"
-                self._write(sheet, block.first_row - 1, column, heading, self._head)
                 for row, measured in enumerate(series.rounds, start=block.first_row):
                     sheet.write_number(row, 0, measured.number)
                     self._value(sheet, row, column, measured, tracked)
@@ -675,7 +727,7 @@ class _WorkbookWriter:
         name = re.sub(r"[\[\]:*?/\\]", "-", one_line(data.title.removeprefix("Samples: ")))
         used_names = {sheet.get_name().lower() for sheet in self._book.worksheets()}
         name = f"Samples {name}"[:_MAX_NAME_LENGTH].rstrip("'")
-        sheet = self._book.add_worksheet(name if name.lower() not in used_names else None)
+        sheet = self._add_sheet(name if name.lower() not in used_names else None)
         self._table(sheet, data)
         if len(data.rows) < 2:
             return
@@ -691,6 +743,7 @@ class _WorkbookWriter:
         chart.set_y_axis({"name": "IOPS", "min": 0, "num_format": "#,##0"})
         chart.set_size({"width": 900, "height": 380})
         sheet.insert_chart(2, len(data.fields) + 1, chart, {"object_position": 2})
+        sheet.fit_to_pages(1, 0)
 
 
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
@@ -762,6 +815,16 @@ def _tracked_points(loop: Loop) -> Iterator[Measurement]:
     """Yield the tracked points of the last round of a loop's window."""
     for tracked, _ in loop.window.determinations if loop.window else ():
         yield loop.window_rounds[-1].point(tracked)
+
+
+def _shown(value: Value) -> str:
+    """Return a text that is as long as the value in a cell with a number format."""
+    return one_line(value) if isinstance(value, str) else "" if value is None else f"{value:,.3f}"
+
+
+def _are_whole(values: Iterable[Value]) -> bool:
+    """Return whether all numbers of ``values`` are whole."""
+    return all(float(value).is_integer() for value in values if isinstance(value, int | float))
 
 
 def _values(parameter: Parameter, stimuli: Iterable[Stimulus]) -> dict[int, str]:
