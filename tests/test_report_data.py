@@ -390,6 +390,10 @@ def test_bytes_are_shown_with_all_their_digits() -> None:
     (cell,) = (cell for cell in sheet.iter(f"{{{NS['m']}}}c") if cell.get("r") == f"{at}3")
     widths = {int(one.get("min", "")): float(one.get("width", "")) for one in sheet.iter(f"{{{NS['m']}}}col")}
     assert shown[int(cell.get("s", ""))] == "#,##0"
+    rows = sheet.findall(".//m:row", NS)[2:]
+    texts = [cell for row in rows for cell in row if cell.get("t") == "s"]
+    assert texts
+    assert {cell.get("s") for cell in texts} == {None}  # only numbers are aligned right
     assert widths[ascii_uppercase.index(at) + 1] > len(f"{book.value('Measurements', f'{at}3'):,.0f}")
 
 

@@ -84,8 +84,9 @@ _FIGURE_FIELDS = ("metric", "at", "unit", "value", "steady")
 _NUMBER_FORMATS = {"iops": "#,##0.0", "mb_per_second": "#,##0.000"}
 #: The format of other numbers; below 1 with more digits, so that a short time is not shown as 0.
 _GENERAL_FORMAT = "[=0]0;[<1]0.000000;#,##0.000"
-#: The styles of headings, and of the names of columns in result.xml.
+#: The styles of headings, of numbers beside texts, and of the names of columns in result.xml.
 _HEAD_STYLE = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1}
+_RIGHT = {"align": "right", "indent": 1}
 _NAME_STYLE = {"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"}
 #: The widest table that is readable on a page in landscape, and the width that needs no reduction, in letters; the
 #: height of a page in points.
@@ -174,16 +175,17 @@ class _WorkbookWriter:
             {"num_format": '"TRUE";"TRUE";"FALSE"', "valign": "top", "align": "left", "indent": 1}
         )
         self._right_head, self._right_name = (
-            book.add_format({**text, "align": "right"}) for text in (_HEAD_STYLE, _NAME_STYLE)
+            book.add_format({**text, **_RIGHT}) for text in (_HEAD_STYLE, _NAME_STYLE)
         )
-        self._right = book.add_format({"align": "right"})
-        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top"})
+        self._right = book.add_format(_RIGHT)
+        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top", **_RIGHT})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
         self._formats = {
-            name: book.add_format({"num_format": text, "valign": "top"}) for name, text in _NUMBER_FORMATS.items()
+            name: book.add_format({"num_format": text, "valign": "top", **_RIGHT})
+            for name, text in _NUMBER_FORMATS.items()
         }
-        self._whole = book.add_format({"num_format": "#,##0"})
-        self._number = book.add_format({"num_format": _GENERAL_FORMAT})
+        self._whole = book.add_format({"num_format": "#,##0", **_RIGHT})
+        self._number = book.add_format({"num_format": _GENERAL_FORMAT, **_RIGHT})
         #: The row of each measurement in the sheet Measurements, by its identity.
         self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), _FIRST)}
         self._figures = key_figures(result)
@@ -261,7 +263,7 @@ class _WorkbookWriter:
             values = [row[column] for row in data.rows]
             texts = any(isinstance(value, str) for value in values)
             longest = max((len(_shown(value)) for value in values), default=0)
-            widths.append(min(60, max(11, len(field) + 1, longest + 2)))
+            widths.append(min(60, max(11, len(field) + 2, longest + 3)))
             sheet.set_column(column, column, widths[-1])
             left = texts or any(isinstance(value, bool) for value in values)
             heads.append(self._head if left else self._right_head)
@@ -269,7 +271,8 @@ class _WorkbookWriter:
             whole = None if texts else _are_whole(values)
             for row, value in enumerate(values, _FIRST):
                 number = self._whole if (_are_whole([value]) if whole is None else whole) else self._number
-                self._write(sheet, row, column, value, self._formats.get(field, number))
+                cell_format = None if isinstance(value, str) else self._formats.get(field, number)
+                self._write(sheet, row, column, value, cell_format)
         self._row(sheet, 0, map(heading, data.fields), heads, widths)
         self._row(sheet, 1, data.fields, names, widths)
         sheet.freeze_panes(_FIRST, 0)
@@ -511,11 +514,11 @@ class _WorkbookWriter:
             if not matrices or field not in data.fields:
                 continue
             sheet, top = self._add_sheet(name), 0
-            cell_format = self._book.add_format({"num_format": number_format})
+            cell_format = self._book.add_format({"num_format": number_format, **_RIGHT})
             numbers = {matrix.title: self._finite(matrix, field) for matrix in matrices}
             scale = _scale([value / divisor for values in numbers.values() for value in values])
             sheet.set_column(0, 0, 22)
-            sheet.set_column(1, 40, 11)
+            sheet.set_column(1, 40, 13)
             tops = []
             for matrix in matrices:
                 tops.append(top)
@@ -539,7 +542,7 @@ class _WorkbookWriter:
         self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
         headings = (f"{matrix.down_title} / {matrix.across_title}", *matrix.across)
         heads = (self._head, *[self._right_head] * len(matrix.across))
-        self._row(sheet, top + 1, headings, heads, (22, *[11] * len(matrix.across)))
+        self._row(sheet, top + 1, headings, heads, (22, *[13] * len(matrix.across)))
         for row, label in enumerate(matrix.down, top + 2):
             self._write(sheet, row, 0, label)
         for (across, down), row in matrix.rows.items():
@@ -568,9 +571,9 @@ class _WorkbookWriter:
     def _tail_matrices(self, sheet: Worksheet, matrices: Sequence[TailMatrix]) -> None:
         """Write the counts of I/Os and each percentile as matrices of references to the sheet Percentiles."""
         sheet.set_column(0, 0, 20)
-        sheet.set_column(1, 32, 12)
+        sheet.set_column(1, 32, 13)
         top, breaks, free = 0, [], 0.0
-        width = 20 + 12 * max(len(matrix.across.keys) for matrix in matrices)
+        width = 20 + 13 * max(len(matrix.across.keys) for matrix in matrices)
         scale = min(100, 100 * _PAGE_WIDTH // width)
         sheet.set_print_scale(scale)
         for matrix in matrices:
@@ -597,7 +600,7 @@ class _WorkbookWriter:
         cell_format = self._whole if column == "ios" else self._number
         heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
         formats = (self._head, *[self._right_head] * len(across.labels))
-        self._row(sheet, top, heads, formats, (20, *[12] * len(across.labels)))
+        self._row(sheet, top, heads, formats, (20, *[13] * len(across.labels)))
         for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
             self._write(sheet, row, 0, label)
             for place, key in enumerate(across.keys, start=1):
@@ -629,7 +632,7 @@ class _WorkbookWriter:
             self._row(sheet, block.first_row - 1, ("round", *heads), repeat(self._right_head), widths)
             for column, tracked in enumerate(series.rule.tracked, start=1):
                 for row, measured in enumerate(series.rounds, start=block.first_row):
-                    sheet.write_number(row, 0, measured.number)
+                    sheet.write_number(row, 0, measured.number, self._whole)
                     self._value(sheet, row, column, measured, tracked)
 
     def _value(self, sheet: Worksheet, row: int, column: int, measured: Judged, tracked: Tracked) -> None:
@@ -694,7 +697,7 @@ class _WorkbookWriter:
         """Write the lines of a window with their values in its first and last round, and add them to its chart."""
         self._write(sheet, top, 0, "lines in the chart: round")
         for column, number in enumerate(rounds, start=1):
-            self._write(sheet, top, column, number)
+            self._write(sheet, top, column, number, self._whole)
         for row, line in enumerate(lines, start=top + 1):
             self._write(sheet, row, 0, line.label)
             for column, value in enumerate(line.values, start=1):
