@@ -204,6 +204,18 @@ def test_a_saturation_without_steady_state_has_no_figure_of_its_window() -> None
     assert unsteady["iops at end of the stimulus"] < 0.9 * unsteady["iops at whole stimulus, from FOB on"]
 
 
+@pytest.mark.parametrize("test", ["iops", "hir", "wsat", "xsr"])
+@pytest.mark.parametrize("steady", [False, True])
+def test_only_a_figure_that_requires_steady_state_is_steady_or_not(test: str, steady: bool) -> None:
+    """The end of a write saturation is neither, nor is a workload that the test measures without such a rule."""
+    result = saturated(steady) if test == "wsat" else samples.result_of(test, steady=steady)
+    stated = {figure.at: figure.steady for figure in key_figures(result)}
+    assert stated.pop("the whole test") is None
+    if test == "wsat":
+        assert stated.pop("stimulus, measurement window", None) is (True if steady else None)
+    assert set(stated.values()) == ({None} if test in ("wsat", "xsr") else {steady})
+
+
 @pytest.mark.parametrize(
     ("at", "reason"),
     [

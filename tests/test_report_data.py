@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import errno
 import io
+import itertools
 import json
 import math
 import os
@@ -40,7 +41,10 @@ from tests import profiles, samples
 from tests.drives import need_program
 from tests.strategies import block_statistics, vitals
 
-NS = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+NS = {
+    "m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+    "c": "http://schemas.openxmlformats.org/drawingml/2006/chart",
+}
 HOSTILE = '=HYPERLINK("http://x","y")\x07<b>|`&'
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "AVERAGE": lambda *values: statistics.fmean(_flat(values)),
@@ -273,6 +277,17 @@ def test_the_summary_calculates_the_limits() -> None:
     assert after.value("Summary", "B4") == 1
 
 
+def test_a_figure_without_steady_state_has_no_steady_and_may_meet_a_limit() -> None:
+    """The verdict on the end of a write saturation without steady state does not refer to an empty cell."""
+    result = samples.result_of("wsat", overrides=[("saturation.seconds", 121 * 60)])
+    end = Limit(test="wsat", metric="iops", at="end of the stimulus", unit="IOPS", minimum=1.0)
+    result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(end,)))
+    book = Book(xlsx.make(result))
+    assert not any(book.value("Key figures", f"E{row}") for row in range(3, book.last_row("Key figures") + 1))
+    row = next(place[1:] for place, text in book.texts("Summary").items() if text == end.at)
+    assert book.value("Summary", f"J{row}") == 1
+
+
 @pytest.mark.long
 def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
     """It states the verdict with its rounds, the conformance, the limits, and the key figures of the tracked points."""
@@ -304,6 +319,31 @@ def test_headings_precede_the_names_of_result_xml() -> None:
     assert names["mb_per_second"] == "Throughput (MB/s)"
 
 
+def test_the_chart_of_a_window_has_its_lines_and_says_what_it_draws() -> None:
+    """All rounds are drawn, and over the window the average, the ends of the allowed band and the best fit."""
+    result = samples.result_of("latency", steady=False)
+    book = Book(xlsx.make(result))
+    (loop,) = result.loops
+    assert loop.window is not None
+    first, last = loop.window.numbers[0], loop.window.numbers[-1]
+    determinations = dict(loop.window.determinations)
+    charts = [book.part(name) for name in book.parts if name.startswith("xl/charts/chart")]
+    windows = [chart for chart in charts if "'Steady state'!" in "".join(chart.itertext())]
+    assert len(windows) == len(determinations)
+    for number, (chart, state) in enumerate(zip(windows, determinations.values(), strict=True)):
+        top = 20 * number + 11
+        assert f"all rounds; lines: window, rounds {first} - {last}" in "".join(chart.itertext())
+        drawn = ["".join(series.itertext()) for series in chart.iter(f"{{{NS['c']}}}ser")]
+        assert [f"$A${row}" in text for row, text in enumerate(drawn[1:], top + 1)] == [True] * 4
+        assert [book.value("Steady state", f"{column}{top}") for column in "BC"] == [first, last]
+        ends = [[book.value("Steady state", f"{column}{top + row}") for column in "BC"] for row in range(1, 5)]
+        for pair, factor in zip(ends[:3], (1, 1.1, 0.9), strict=True):
+            assert pair == pytest.approx([factor * state.average] * 2)
+        slope = (ends[3][1] - ends[3][0]) / (last - first)
+        assert slope == pytest.approx(numpy.polyfit(state.rounds, state.values, 1)[0])
+        assert sum(ends[3]) / 2 == pytest.approx(state.average)
+
+
 @pytest.mark.long
 def test_a_wrapped_row_is_as_high_as_its_text() -> None:
     """Programs that do not adapt heights when they open a file overprint no row."""
@@ -325,6 +365,58 @@ def test_the_heads_of_percentile_matrices_overprint_no_row() -> None:
     ]
     assert len(heads) == 12
     assert all(heights[place[1:]] >= 30 for place in heads)
+
+
+def test_the_heads_of_rounds_overprint_no_row() -> None:
+    """A head that is longer than its column is two lines high."""
+    book = Book(xlsx.make(samples.result_of("dirth")))
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Rounds') + 1}.xml")
+    heights = {row.get("r"): float(row.get("ht") or 0) for row in sheet.iter(f"{{{NS['m']}}}row")}
+    places = [place for place, text in book.texts("Rounds").items() if text == "RND 8 KiB 65/35 T32Q32 IOPS"]
+    assert [heights[place[1:]] for place in places] == [30]
+
+
+def test_bytes_are_shown_with_all_their_digits() -> None:
+    """Whole numbers have separators and a column that is wide enough; the other columns have a number of decimals."""
+    book = Book(xlsx.make(samples.result_of("wsat")))
+    styles = book.part("xl/styles.xml")
+    codes = {
+        "3": "#,##0",
+        **{one.get("numFmtId"): one.get("formatCode") for one in styles.iter(f"{{{NS['m']}}}numFmt")},
+    }
+    shown = [codes.get(one.get("numFmtId")) for one in styles.iterfind("m:cellXfs/m:xf", NS)]
+    (at,) = (place[0] for place, text in book.texts("Measurements").items() if text == "range_bytes")
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Measurements') + 1}.xml")
+    (cell,) = (cell for cell in sheet.iter(f"{{{NS['m']}}}c") if cell.get("r") == f"{at}3")
+    widths = {int(one.get("min", "")): float(one.get("width", "")) for one in sheet.iter(f"{{{NS['m']}}}col")}
+    assert shown[int(cell.get("s", ""))] == "#,##0"
+    rows = sheet.findall(".//m:row", NS)[2:]
+    texts = [cell for row in rows for cell in row if cell.get("t") == "s"]
+    assert texts
+    assert {cell.get("s") for cell in texts} == {None}  # only numbers are aligned right
+    assert widths[ascii_uppercase.index(at) + 1] > len(f"{book.value('Measurements', f'{at}3'):,.0f}")
+
+
+def test_a_page_of_percentile_matrices_has_whole_tables() -> None:
+    """A page break is before a title, and no page has more rows than fit on it."""
+    book = Book(xlsx.make(samples.iops_result()))
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Percentile matrices') + 1}.xml")
+    breaks = [int(item.get("id", "")) for item in sheet.iterfind(".//m:rowBreaks/m:brk", NS)]
+    assert breaks
+    texts = book.texts("Percentile matrices")
+    assert all(texts[f"A{row + 1}"].startswith(("Reads: ", "Writes: ")) for row in breaks)
+    assert max(last - first for first, last in itertools.pairwise([0, *breaks])) * 15 <= 480
+
+
+def test_a_wide_table_is_printed_on_several_pages_beside_one_another() -> None:
+    """The columns up to the name of the point are on each of them."""
+    book = Book(xlsx.make(samples.iops_result()))
+    number = book.names.index("Measurements") + 1
+    setup = book.part(f"xl/worksheets/sheet{number}.xml").find(".//m:pageSetup", NS)
+    titles = [one.text for one in book.part("xl/workbook.xml").iter(f"{{{NS['m']}}}definedName")]
+    assert setup is not None
+    assert int(setup.get("fitToWidth", "1")) > 1
+    assert "Measurements!$A:$E,Measurements!$1:$2" in titles
 
 
 def test_the_workbook_of_a_file_matrix_is_readable() -> None:

@@ -10,6 +10,7 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pypdf
 import pytest
 from lxml import html as markup
 from PIL import Image
@@ -158,6 +159,23 @@ def test_no_word_is_broken_at_any_width(width: int, tmp_path: Path) -> None:
     command = ["chromium", *options, f"--window-size={max(width, 500)},2000", f"file://{tmp_path}/page.html"]
     dom = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
     assert "<title>[]</title>" in dom, re.findall("<title>.*?</title>", dom)
+
+
+@pytest.mark.long
+def test_a_printed_page_has_its_number_and_whole_tables(tmp_path: Path) -> None:
+    """Each head of a percentile table is below its caption: no table is continued, and no caption is alone."""
+    need_program("chromium", "chromium")
+    (tmp_path / "page.html").write_text(page(samples.iops_result()))
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user")
+    printed = ("--no-pdf-header-footer", f"--print-to-pdf={tmp_path}/page.pdf", f"file://{tmp_path}/page.html")
+    subprocess.run(["chromium", *options, *printed], check=True, capture_output=True, timeout=120)
+    texts = [one.extract_text() for one in pypdf.PdfReader(tmp_path / "page.pdf").pages]
+    assert all(f"Page {number} of {len(texts)}" in text for number, text in enumerate(texts, start=1))
+    percentiles = [text for text in texts if re.search("(Reads|Writes): ", text)]
+    assert len(percentiles) > 1
+    for text in percentiles:
+        captions = re.findall("(?:Reads|Writes): (?:I/Os|[0-9])", text)
+        assert len(re.findall("Block size \\(KiB\\)", text)) == len(captions)
 
 
 def test_the_style_sheet_supports_dark_mode_and_print() -> None:

@@ -114,7 +114,7 @@ def difference(first: KeyFigure, other: KeyFigure) -> Difference | None:
         return None
     percent = 100 * (other.value - first.value) / first.value
     count = min(len(first.rounds), len(other.rounds))
-    if count < MIN_INTERVAL_ROUNDS or not (first.steady and other.steady and other.value):
+    if count < MIN_INTERVAL_ROUNDS or first.unsteady or other.unsteady or not other.value:
         return Difference(percent=percent, round_count=count)
     margin = abs(100 * other.value / first.value) * welch(_relative_rounds(first), _relative_rounds(other))
     return Difference(percent=percent, low=percent - margin, high=percent + margin, round_count=count)

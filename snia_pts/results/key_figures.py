@@ -21,7 +21,7 @@ from ..model.measurement import (
 )
 from ..model.steps import Stimulus
 from ..model.time_series import TimeLine
-from ..spec import DemandSpec, WriteSaturationSpec
+from ..spec import DemandSpec, WriteSaturationSpec, loop_rule, settling_rule
 from ..units import GB, MB
 from .result import Loop, Sampling, TestResult
 
@@ -41,9 +41,10 @@ _WHOLE, _END = "whole stimulus, from FOB on", "end of the stimulus"
 class KeyFigure:
     """A number of a test: the metric, its point or phase, its unit, and the direction of improvement.
 
-    If it comes from a measurement window, ``rounds`` are the values of the window's rounds, and ``steady`` says whether
-    the window was steady.  The value is the mean of the rounds, weighted by ``weights`` if there are any: a response
-    time is that of all I/Os of the window together, so each round has the weight of its I/Os.
+    If it comes from a measurement window, ``rounds`` are the values of the window's rounds.  The value is their mean,
+    weighted by ``weights`` if there are any: a response time is that of all I/Os of the window together, so each round
+    has the weight of its I/Os.  ``steady`` says whether the test reached the steady state that the figure requires;
+    None if it requires none, such as a figure of a profile, or of the end of write saturation.
     """
 
     metric: str
@@ -53,7 +54,12 @@ class KeyFigure:
     better: Better | None
     rounds: tuple[float, ...] = ()
     weights: tuple[float, ...] = ()
-    steady: bool = True
+    steady: bool | None = None
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether the figure requires steady state, which the test did not reach."""
+        return self.steady is False
 
     @property
     def name(self) -> str:
@@ -80,7 +86,9 @@ def _by_name(figures: Iterable[KeyFigure]) -> Mapping[str, KeyFigure]:
 
 
 def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
-    steady = not result.unsteady
+    spec = result.facts.spec
+    required = loop_rule(spec) or (settling_rule(spec) and not isinstance(spec, WriteSaturationSpec))
+    steady = not result.unsteady if required else None
     return (
         *(figure for loop in result.loops for figure in _loop_figures(result, loop)),
         *_operating_points(result),
@@ -115,7 +123,7 @@ def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
     steady = _is_steady(result, loop)
     for at, measured in loop_points(result, loop):
         if result.facts.spec.rounds_are_repeats:
-            yield from _point_figures(at, measured, steady=True)
+            yield from _point_figures(at, measured, steady=None)
             yield from _workload_figures(at, measured)
         else:
             yield from _point_figures(at, measured, steady)
@@ -131,7 +139,7 @@ def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
     return label if not part or part in label else f"{part}, {label}"
 
 
-def _point_figures(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[KeyFigure]:
+def _point_figures(at: str, measured: Sequence[Measurement], steady: bool | None) -> Iterator[KeyFigure]:
     for name in ("iops", "mb_per_second"):
         rounds = tuple(map(METRICS[name].read, measured))
         yield KeyFigure(
@@ -180,14 +188,14 @@ def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyF
 
 
 def _percentile_figures(
-    at: str, measured: Sequence[Measurement], percents: Sequence[float], steady: bool = True
+    at: str, measured: Sequence[Measurement], percents: Sequence[float], steady: bool | None = None
 ) -> Iterator[KeyFigure]:
     for percent, value_us in zip(percents, percentiles_response_us(measured, percents), strict=True):
         value_ms = math.nan if value_us is None else value_us / 1000
         yield _response(f"response_{percent:g}_percent_ms", at, value_ms, steady)
 
 
-def _response(metric: str, at: str, value: float, steady: bool = True) -> KeyFigure:
+def _response(metric: str, at: str, value: float, steady: bool | None = None) -> KeyFigure:
     return KeyFigure(metric=metric, at=at, unit="ms", value=value, better="less", steady=steady)
 
 
@@ -231,11 +239,10 @@ def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, range]]:
             yield line, f"{line.part}, {line.phase}" if line.part else line.phase, range(len(line))
 
 
-def _line_figures(line: TimeLine, at: str, rows: range, steady: bool) -> Iterator[KeyFigure]:
+def _line_figures(line: TimeLine, at: str, rows: range, steady: bool | None) -> Iterator[KeyFigure]:
     """Yield the figures of a continuous stimulus or a part of it: all I/Os by all time.
 
-    They are at steady state if everything that the test requires to be steady is; write saturation requires that of
-    nothing before its end.
+    They are at steady state if everything that the test requires to be steady is.
     """
     seconds = math.fsum(line.seconds[row] for row in rows)
     ios = math.fsum(line.read_ios[row] + line.write_ios[row] for row in rows)

@@ -64,7 +64,7 @@ def _judge(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judgem
         return Judgement(limit=limit, value=None, met=False, reason=f"it was not measured{unsteady}")
     if figure.unit != limit.unit:
         return Judgement(limit=limit, value=None, met=False, reason=f"it is measured in {figure.unit}")
-    if not figure.steady:
+    if figure.unsteady:
         return Judgement(limit=limit, value=figure.value, met=False, reason="steady state was not achieved")
     met = limit.is_met_by(figure.value)
     return Judgement(limit=limit, value=figure.value, met=met, reason="" if met else _violation(figure.value, limit))

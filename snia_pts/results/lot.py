@@ -61,13 +61,13 @@ def lot_model(results: Sequence[TestResult]) -> str | None:
 
 
 def lot_figures(rows: Sequence[ComparedFigure]) -> tuple[LotFigure, ...]:
-    """Return the key figures that at least three units have at steady state."""
+    """Return the key figures that at least three units have, at steady state if they require it."""
     figures = (
         LotFigure(
             metric=row.metric,
             at=row.at,
             unit=row.unit,
-            values=tuple(figure.value if figure and figure.steady else None for figure in row.figures),
+            values=tuple(None if figure is None or figure.unsteady else figure.value for figure in row.figures),
         )
         for row in rows
     )

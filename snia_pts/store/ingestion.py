@@ -185,7 +185,8 @@ def _regression_checks(
         if is_comparable:
             rows = connection.execute(_COMPARABLE_VALUES, {**values, "run": run_id, "metric": metric_id})
             comparable_values = [row.value for row in rows]
-        check = asdict(judge(figure.value if counts and figure.steady else None, comparable_values, figure.better))
+        value = figure.value if counts and not figure.unsteady else None
+        check = asdict(judge(value, comparable_values, figure.better))
         checks.append({"metric_id": metric_id, "like_runs": check.pop("comparable_runs"), **check})
     return checks
 
@@ -283,7 +284,7 @@ def _figure_row(figure: KeyFigure) -> dict[str, Any]:
     rounds = array("d", figure.rounds)
     if byteorder == "big":
         rounds.byteswap()
-    return {"value": figure.value, "steady": figure.steady, "rounds": rounds.tobytes()}
+    return {"value": figure.value, "steady": not figure.unsteady, "rounds": rounds.tobytes()}
 
 
 def _numbered(table_rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

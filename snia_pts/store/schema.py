@@ -147,6 +147,7 @@ METRIC = Table(
     UniqueConstraint("test", "metric", "at", "unit"),
 )
 #: A key figure of a run; ``rounds`` are the values of the rounds of its window, as doubles in little-endian order.
+#: ``steady`` is false if the figure requires steady state, which the run did not reach.
 FIGURE = Table(
     "figure",
     METADATA,
@@ -157,7 +158,8 @@ FIGURE = Table(
     Column("rounds", LargeBinary, nullable=False),
     Index(None, "metric_id", "run_id", "value", "steady"),  # everything that a trend or spread needs of a figure
 )
-#: The steady figures, and in SQLite those with an invalid value: a query reads the value, too, so that it is refused.
+#: The figures that count, and in SQLite those with an invalid value: a query reads the value, too, so that it is
+#: refused.
 IS_STEADY = FIGURE.c.steady.is_not(false())
 #: The determination of a tracked variable in the last window of a series; NULL if it cannot be evaluated.
 DETERMINATION = _of_run(

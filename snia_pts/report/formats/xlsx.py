@@ -12,8 +12,9 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from xlsxwriter.format import Format
@@ -34,7 +35,7 @@ from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
 from ..figures.matrices import Parameter, varying_parameters
-from ..figures.style import COLOURS
+from ..figures.style import COLOURS, INK, QUIET
 from ..registry import further_pages
 from ..sections.percentiles import TOO_FEW_IOS, TailMatrix, tail_matrices
 from ..sections.summary import SIMULATED, shortcomings, verdict
@@ -46,6 +47,8 @@ _MAX_SAMPLES = 10_000
 _MAX_TEXT_LENGTH, _MAX_NAME_LENGTH = 32_767, 31
 #: Height in rows of a steady state determination, with its chart beside it.
 _BLOCK_ROWS = 20
+#: A chart moves with its cells, and its upper border is not on that of the page.
+_CHART_PLACE = {"object_position": 2, "y_offset": 5}
 #: The number of the paper size A4 in workbooks.
 _A4 = 9
 #: The first row of data of a table: below the headings, and the names of the columns in result.xml.
@@ -80,7 +83,14 @@ _LIMIT_HEADINGS = (
 _FIGURE_FIELDS = ("metric", "at", "unit", "value", "steady")
 _NUMBER_FORMATS = {"iops": "#,##0.0", "mb_per_second": "#,##0.000"}
 #: The format of other numbers; below 1 with more digits, so that a short time is not shown as 0.
-_GENERAL_FORMAT = "[<1]0.######;#,##0.###"
+_GENERAL_FORMAT = "[=0]0;[<1]0.000000;#,##0.000"
+#: The styles of headings, of numbers beside texts, and of the names of columns in result.xml.
+_HEAD_STYLE = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1}
+_RIGHT = {"align": "right", "indent": 1}
+_NAME_STYLE = {"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"}
+#: The widest table that is readable on a page in landscape, and the width that needs no reduction, in letters; the
+#: height of a page in points.
+_MAX_PRINTED_WIDTH, _PAGE_WIDTH, _PAGE_HEIGHT = 160, 100, 480
 
 
 def make(result: TestResult) -> bytes:
@@ -160,15 +170,22 @@ class _WorkbookWriter:
         self._result = result
         self._data = {data.name: data for data in data_tables(result, max_samples=_MAX_SAMPLES)}
         self._bold = book.add_format({"bold": True})
-        self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
-        self._name = book.add_format({"font_size": 8, "font_color": "#666666", "text_wrap": True, "valign": "top"})
+        self._head, self._name = book.add_format(_HEAD_STYLE), book.add_format(_NAME_STYLE)
         self._boolean = book.add_format(
             {"num_format": '"TRUE";"TRUE";"FALSE"', "valign": "top", "align": "left", "indent": 1}
         )
-        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top", "align": "left"})
+        self._right_head, self._right_name = (
+            book.add_format({**text, **_RIGHT}) for text in (_HEAD_STYLE, _NAME_STYLE)
+        )
+        self._right = book.add_format(_RIGHT)
+        self._value_format = book.add_format({"num_format": _GENERAL_FORMAT, "valign": "top", **_RIGHT})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
-        self._formats = {name: book.add_format({"num_format": text}) for name, text in _NUMBER_FORMATS.items()}
-        self._number = book.add_format({"num_format": _GENERAL_FORMAT})
+        self._formats = {
+            name: book.add_format({"num_format": text, "valign": "top", **_RIGHT})
+            for name, text in _NUMBER_FORMATS.items()
+        }
+        self._whole = book.add_format({"num_format": "#,##0", **_RIGHT})
+        self._number = book.add_format({"num_format": _GENERAL_FORMAT, **_RIGHT})
         #: The row of each measurement in the sheet Measurements, by its identity.
         self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), _FIRST)}
         self._figures = key_figures(result)
@@ -176,19 +193,19 @@ class _WorkbookWriter:
 
     def fill(self) -> None:
         """Write all sheets; the first has the verdict."""
-        summary = self._book.add_worksheet("Summary")
+        summary = self._add_sheet("Summary")
         blocks = list(self._blocks())
         with_window = [block for block in blocks if block.series.window]
-        steady = self._book.add_worksheet("Steady state") if with_window else None
-        self._key_figures(self._book.add_worksheet("Key figures"))
+        steady = self._add_sheet("Steady state") if with_window else None
+        self._key_figures(self._add_sheet("Key figures"))
         if "points" in self._data:
             self._matrices(tuple(self._point_matrices()))
-        rounds = self._book.add_worksheet("Rounds") if blocks else None
-        points = self._book.add_worksheet("Points") if "points" in self._data else None
-        percentiles = self._book.add_worksheet("Percentiles") if "percentiles" in self._data else None
+        rounds = self._add_sheet("Rounds") if blocks else None
+        points = self._add_sheet("Points") if "points" in self._data else None
+        percentiles = self._add_sheet("Percentiles") if "percentiles" in self._data else None
         tails = tuple(tail_matrices(self._result)) if percentiles else ()
-        tail_sheet = self._book.add_worksheet("Percentile matrices") if tails else None
-        measurements = self._book.add_worksheet("Measurements") if "measurements" in self._data else None
+        tail_sheet = self._add_sheet("Percentile matrices") if tails else None
+        measurements = self._add_sheet("Measurements") if "measurements" in self._data else None
         if measurements:
             self._measurements(measurements)
         if points:
@@ -204,12 +221,16 @@ class _WorkbookWriter:
         for data in self._data.values():
             if data.name.startswith("samples-"):
                 self._samples(data)
-        self._table(self._book.add_worksheet("Specification"), self._data["specification"])
+        self._table(self._add_sheet("Specification"), self._data["specification"])
         self._summary(summary)
-        for sheet in self._book.worksheets():
-            sheet.set_landscape()
-            sheet.set_paper(_A4)
-            sheet.fit_to_pages(1, 0)
+
+    def _add_sheet(self, name: str | None) -> Worksheet:
+        """Add a sheet, which is printed in landscape as wide as the page."""
+        sheet = self._book.add_worksheet(name)
+        sheet.set_landscape()
+        sheet.set_paper(_A4)
+        sheet.fit_to_pages(1, 0)
+        return sheet
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
@@ -222,31 +243,43 @@ class _WorkbookWriter:
             sheet.write_number(row, column, value, cell_format)
 
     def _row(
-        self, sheet: Worksheet, row: int, values: Iterable[Value], cell_format: Format, widths: Sequence[int]
+        self, sheet: Worksheet, row: int, values: Iterable[Value], formats: Iterable[Format], widths: Iterable[int]
     ) -> None:
         """Write wrapped cells into columns of these widths; the row is as high as the longest text needs."""
         lines = 1
-        for column, (value, width) in enumerate(zip(values, widths, strict=False)):
+        for column, (value, cell_format, width) in enumerate(zip(values, formats, widths, strict=False)):
             self._write(sheet, row, column, value, cell_format)
             text = one_line(value) if isinstance(value, str) else ""
             lines = max(lines, len(textwrap.wrap(text, width - 2)))
         sheet.set_row(row, _LINE_HEIGHT * lines)
 
     def _table(self, sheet: Worksheet, data: DataTable) -> None:
-        """Write data to a sheet with two frozen rows: headings, and the names of the columns."""
-        widths = []
+        """Write data to a sheet with two frozen rows: headings, and the names of the columns.
+
+        A wide table is printed on several pages beside one another, with the columns up to the point on each.
+        """
+        widths, heads, names = [], [], []
         for column, field in enumerate(data.fields):
-            texts = (row[column] for row in data.rows[:200])
-            longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
-            widths.append(min(60, max(11, len(field) + 1, longest + 2)))
+            values = [row[column] for row in data.rows]
+            texts = any(isinstance(value, str) for value in values)
+            longest = max((len(_shown(value)) for value in values), default=0)
+            widths.append(min(60, max(11, len(field) + 2, longest + 3)))
             sheet.set_column(column, column, widths[-1])
-        self._row(sheet, 0, map(heading, data.fields), self._head, widths)
-        self._row(sheet, 1, data.fields, self._name, widths)
-        for row, values in enumerate(data.rows, _FIRST):
-            for column, value in enumerate(values):
-                self._write(sheet, row, column, value, self._formats.get(data.fields[column]))
+            left = texts or any(isinstance(value, bool) for value in values)
+            heads.append(self._head if left else self._right_head)
+            names.append(self._name if left else self._right_name)
+            whole = None if texts else _are_whole(values)
+            for row, value in enumerate(values, _FIRST):
+                number = self._whole if (_are_whole([value]) if whole is None else whole) else self._number
+                cell_format = None if isinstance(value, str) else self._formats.get(field, number)
+                self._write(sheet, row, column, value, cell_format)
+        self._row(sheet, 0, map(heading, data.fields), heads, widths)
+        self._row(sheet, 1, data.fields, names, widths)
         sheet.freeze_panes(_FIRST, 0)
         sheet.repeat_rows(0, 1)
+        if "point" in data.fields:
+            sheet.repeat_columns(0, data.column("point"))
+        sheet.fit_to_pages(math.ceil(sum(widths) / _MAX_PRINTED_WIDTH), 0)
         sheet.autofilter(1, 0, len(data.rows) + 1, len(data.fields) - 1)
 
     # -- summary ------------------------------------------------------------------------------------------------------
@@ -271,14 +304,25 @@ class _WorkbookWriter:
                 row = self._section(sheet, row, data.title, headings, rows)
 
     def _section(
-        self, sheet: Worksheet, row: int, title: str, headings: Sequence[str], rows: Iterable[Sequence[Value]]
+        self,
+        sheet: Worksheet,
+        row: int,
+        title: str,
+        headings: Sequence[str],
+        rows: Iterable[Sequence[Value]],
+        numbers: Collection[str] = (),
     ) -> int:
-        """Write a table below the one that ends at ``row``; return the row after it."""
+        """Write a table below the one that ends at ``row``; return the row after it.
+
+        ``numbers`` are the headings of the columns of numbers.
+        """
         self._write(sheet, row + 1, 0, title, self._bold)
-        self._row(sheet, row + 2, headings, self._head, _SUMMARY_WIDTHS)
+        heads = [self._right_head if heading in numbers else self._head for heading in headings]
+        self._row(sheet, row + 2, headings, heads, _SUMMARY_WIDTHS)
         last = row + 2
         for last, values in enumerate(rows, row + 3):
-            self._row(sheet, last, values, self._wrapped, _SUMMARY_WIDTHS)
+            formats = (self._value_format if heading in numbers else self._wrapped for heading in headings)
+            self._row(sheet, last, values, formats, _SUMMARY_WIDTHS)
         return last + 1
 
     def _limits(self, sheet: Worksheet, row: int) -> int:
@@ -294,7 +338,7 @@ class _WorkbookWriter:
             (check.limit.at, heading(check.limit.metric), check.limit.unit, check.limit.minimum, check.limit.maximum)
             for check in checks
         ]
-        end = self._section(sheet, row + 1, "Limits", _LIMIT_HEADINGS, rows)
+        end = self._section(sheet, row + 1, "Limits", _LIMIT_HEADINGS, rows, _LIMIT_HEADINGS[3:9])
         for line, check in enumerate(checks, first):
             self._limit(sheet, line, check)
         return end
@@ -302,7 +346,7 @@ class _WorkbookWriter:
     def _limit(self, sheet: Worksheet, row: int, check: Judgement) -> None:
         minimum, maximum, tolerance, lower, upper, value = (xl_rowcol_to_cell(row, column) for column in range(3, 9))
         limit, conditions = check.limit, []
-        self._write(sheet, row, 5, limit.tolerance_percent, self._wrapped)
+        self._write(sheet, row, 5, limit.tolerance_percent, self._value_format)
         if limit.minimum is not None:
             formula = f"={minimum}-ABS({minimum})*{tolerance}/100"
             sheet.write_formula(row, 6, formula, self._value_format, limit.lower_bound)
@@ -314,10 +358,11 @@ class _WorkbookWriter:
         if check.value is None:
             self._write(sheet, row, 9, False, self._wrapped)
         else:
-            number = next(at for at, figure in enumerate(self._figures, _FIRST) if figure.name == limit.name)
+            number, figure = next(item for item in enumerate(self._figures, _FIRST) if item[1].name == limit.name)
             sheet.write_formula(row, 8, f"={self._figure_cell(number, 'value')}", self._value_format, check.value)
             finished = "TRUE" if self._result.ending == "finished" else "FALSE"
-            conditions += [self._figure_cell(number, "steady"), f"{finished}()"]
+            conditions += [] if figure.steady is None else [self._figure_cell(number, "steady")]
+            conditions.append(f"{finished}()")
             sheet.write_formula(row, 9, f"=AND({','.join(conditions)})", self._boolean, check.met)
         self._write(sheet, row, 10, check.reason, self._wrapped)
 
@@ -330,7 +375,7 @@ class _WorkbookWriter:
             for item in self._determined
         ]
         headings = ("Tracked variable", "Metric", "Rounds of the window", "Average", "Steady")
-        end = self._section(sheet, row, "Steady state", headings, rows)
+        end = self._section(sheet, row, "Steady state", headings, rows, headings[3:4])
         for line, item in enumerate(self._determined, row + 3):
             state = item.steady_state
             if state.evaluable:
@@ -355,13 +400,14 @@ class _WorkbookWriter:
         if not metrics:
             return row
         headings = ("Point or phase", *map(heading, metrics))
-        end = self._section(sheet, row, "Key figures", headings, [(at,) for at in shown])
+        end = self._section(sheet, row, "Key figures", headings, [(at,) for at in shown], headings[1:])
         for line, at in enumerate(shown, row + 3):
             for column, metric in enumerate(metrics, 1):
                 if (at, metric) in cells:
                     number, figure = cells[at, metric]
                     formula = f"={self._figure_cell(number, 'value')}"
-                    sheet.write_formula(line, column, formula, self._value_format, figure.value)
+                    cell_format = self._formats.get(metric, self._value_format)
+                    sheet.write_formula(line, column, formula, cell_format, figure.value)
         return end
 
     # -- sheets -------------------------------------------------------------------------------------------------------
@@ -467,20 +513,19 @@ class _WorkbookWriter:
         for name, field, divisor, title, number_format in _MATRIX_METRICS:
             if not matrices or field not in data.fields:
                 continue
-            sheet, top = self._book.add_worksheet(name), 0
-            cell_format = self._book.add_format({"num_format": number_format})
+            sheet, top = self._add_sheet(name), 0
+            cell_format = self._book.add_format({"num_format": number_format, **_RIGHT})
             numbers = {matrix.title: self._finite(matrix, field) for matrix in matrices}
             scale = _scale([value / divisor for values in numbers.values() for value in values])
             sheet.set_column(0, 0, 22)
-            sheet.set_column(1, 40, 11)
+            sheet.set_column(1, 40, 13)
             tops = []
             for matrix in matrices:
                 tops.append(top)
                 self._matrix(sheet, top, matrix, field, divisor, title, cell_format)
                 if len(matrix.across) > 1 and numbers[matrix.title]:
                     chart = self._matrix_chart(sheet.get_name(), top, matrix, title, scale)
-                    place = {"object_position": 2, "y_offset": 5}  # its border is not on that of the page
-                    sheet.insert_chart(top, len(matrix.across) + 2, chart, place)
+                    sheet.insert_chart(top, len(matrix.across) + 2, chart, _CHART_PLACE)
                 top += max(_BLOCK_ROWS, len(matrix.down) + 4)
             sheet.set_h_pagebreaks(tops[2::2])
 
@@ -496,7 +541,8 @@ class _WorkbookWriter:
         data = self._data["points"]
         self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
         headings = (f"{matrix.down_title} / {matrix.across_title}", *matrix.across)
-        self._row(sheet, top + 1, headings, self._head, (22, *[11] * len(matrix.across)))
+        heads = (self._head, *[self._right_head] * len(matrix.across))
+        self._row(sheet, top + 1, headings, heads, (22, *[13] * len(matrix.across)))
         for row, label in enumerate(matrix.down, top + 2):
             self._write(sheet, row, 0, label)
         for (across, down), row in matrix.rows.items():
@@ -525,25 +571,36 @@ class _WorkbookWriter:
     def _tail_matrices(self, sheet: Worksheet, matrices: Sequence[TailMatrix]) -> None:
         """Write the counts of I/Os and each percentile as matrices of references to the sheet Percentiles."""
         sheet.set_column(0, 0, 20)
-        sheet.set_column(1, 32, 12)
-        top = 0
+        sheet.set_column(1, 32, 13)
+        top, breaks, free = 0, [], 0.0
+        width = 20 + 13 * max(len(matrix.across.keys) for matrix in matrices)
+        scale = min(100, 100 * _PAGE_WIDTH // width)
+        sheet.set_print_scale(scale)
         for matrix in matrices:
             titles = {
                 "ios": "I/Os",
                 **{name: f"{percent:g} % response time (ms)" for name, percent in PERCENTS.items()},
             }
+            height = _LINE_HEIGHT * (len(matrix.down.keys) + 4)
             for column, title in titles.items():
+                if height > free:
+                    breaks.append(top)
+                    free = 100 * _PAGE_HEIGHT / scale
+                free -= height
                 self._write(sheet, top, 0, f"{matrix.title}: {title}", self._bold)
                 self._tail_matrix(sheet, top + 1, matrix, column)
                 top += len(matrix.down.keys) + 3
+        sheet.set_h_pagebreaks(breaks[1:])
         self._write(sheet, top, 0, TOO_FEW_IOS)
 
     def _tail_matrix(self, sheet: Worksheet, top: int, matrix: TailMatrix, column: str) -> None:
         """Write the head and the rows of a matrix of a column of the sheet Percentiles."""
         data, across = self._data["percentiles"], matrix.across
         values, scale = (matrix.ios, "") if column == "ios" else (matrix.times_ms(column), "/1000")
+        cell_format = self._whole if column == "ios" else self._number
         heads = (f"{matrix.down.title} / {across.title}", *(f"{across.prefix}{label}" for label in across.labels))
-        self._row(sheet, top, heads, self._head, (20, *[12] * len(across.labels)))
+        formats = (self._head, *[self._right_head] * len(across.labels))
+        self._row(sheet, top, heads, formats, (20, *[13] * len(across.labels)))
         for row, (down, label) in enumerate(zip(matrix.down.keys, matrix.down.labels, strict=True), start=top + 1):
             self._write(sheet, row, 0, label)
             for place, key in enumerate(across.keys, start=1):
@@ -552,9 +609,9 @@ class _WorkbookWriter:
                     continue
                 if math.isfinite(value):
                     cell = self._cell(data, matrix.points[down, key][0] + _FIRST, column)
-                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", self._number, value)
+                    sheet.write_formula(row, place, f"=Percentiles!{cell}{scale}", cell_format, value)
                 else:
-                    self._write(sheet, row, place, NOT_APPLICABLE)
+                    self._write(sheet, row, place, NOT_APPLICABLE, self._right)
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the evaluated series; in the sheet Rounds they are stacked with three rows between them."""
@@ -565,17 +622,17 @@ class _WorkbookWriter:
 
     def _rounds(self, sheet: Worksheet, blocks: Sequence[_Block]) -> None:
         """Write the tracked variables by round, as references to measurements."""
-        sheet.set_column(0, 0, 9)
-        sheet.set_column(1, 12, 24)
+        widths = (9, *[24] * 12)
+        for column, width in enumerate(widths):
+            sheet.set_column(column, column, width)
         for block in blocks:
             series = block.series
             self._write(sheet, block.first_row - 2, 0, series.part or series.name, self._bold)
-            self._write(sheet, block.first_row - 1, 0, "round", self._head)
+            heads = (f"{series.label(tracked)} {METRICS[tracked.metric].heading}" for tracked in series.rule.tracked)
+            self._row(sheet, block.first_row - 1, ("round", *heads), repeat(self._right_head), widths)
             for column, tracked in enumerate(series.rule.tracked, start=1):
-                heading = f"{series.label(tracked)}\n{METRICS[tracked.metric].heading}"
-                self._write(sheet, block.first_row - 1, column, heading, self._head)
                 for row, measured in enumerate(series.rounds, start=block.first_row):
-                    sheet.write_number(row, 0, measured.number)
+                    sheet.write_number(row, 0, measured.number, self._whole)
                     self._value(sheet, row, column, measured, tracked)
 
     def _value(self, sheet: Worksheet, row: int, column: int, measured: Judged, tracked: Tracked) -> None:
@@ -608,8 +665,8 @@ class _WorkbookWriter:
         x, y = (f"Rounds!{xl_range_abs(block.row(first), values, block.row(last), values)}" for values in (0, column))
         cells = {name: xl_rowcol_to_cell(top + row, 1) for row, name in enumerate(_CELL_NAMES, start=1)}
         name, metric = series.part or series.name, METRICS[tracked.metric].heading
-        heading = f"{name}: {series.label(tracked)}, {metric}, rounds {first} - {last}"
-        self._write(sheet, top, 0, heading, self._bold)
+        heading = f"{name}: {series.label(tracked)}, {metric}"
+        self._write(sheet, top, 0, f"{heading}, rounds {first} - {last}", self._bold)
         rows = _determination_rows(series.rule, steady_state, x, y, cells)
         self._determined.append(
             _Determined(
@@ -627,7 +684,29 @@ class _WorkbookWriter:
             else:
                 self._write(sheet, row, 1, "not evaluable")
         if len(series.rounds) > 1:
-            sheet.insert_chart(top, 3, self._chart(block, column, heading), {"object_position": 2})
+            window = f"; lines: window, rounds {first} - {last}" * steady_state.evaluable
+            chart = self._chart(block, column, f"{heading}, all rounds{window}")
+            if steady_state.evaluable:
+                lines = _window_lines(series.rule, steady_state, cells)
+                self._add_lines(sheet, top + len(_CELL_NAMES) + 2, (first, last), lines, chart)
+            sheet.insert_chart(top, 3, chart, _CHART_PLACE)
+
+    def _add_lines(
+        self, sheet: Worksheet, top: int, rounds: tuple[int, int], lines: Iterable[_WindowLine], chart: Any
+    ) -> None:
+        """Write the lines of a window with their values in its first and last round, and add them to its chart."""
+        self._write(sheet, top, 0, "lines in the chart: round")
+        for column, number in enumerate(rounds, start=1):
+            self._write(sheet, top, column, number, self._whole)
+        for row, line in enumerate(lines, start=top + 1):
+            self._write(sheet, row, 0, line.label)
+            for column, value in enumerate(line.values, start=1):
+                formula = line.formula.format(round=xl_rowcol_to_cell(top, column))
+                sheet.write_formula(row, column, formula, self._number, value)
+            x, y = ([sheet.get_name(), at, 1, at, len(rounds)] for at in (top, row))
+            style = {"color": line.colour, "width": 1.25, "dash_type": line.dash}
+            name = [sheet.get_name(), row, 0]
+            chart.add_series({"name": name, "categories": x, "values": y, "line": style, "marker": {"type": "none"}})
 
     def _chart(self, block: _Block, column: int, title: str) -> Any:
         """Return a chart of all rounds of a tracked variable, with a y axis from zero."""
@@ -635,10 +714,9 @@ class _WorkbookWriter:
         first, last = block.first_row, block.first_row + len(block.series.rounds) - 1
         marker = {"type": "circle", "size": 5, "fill": {"color": COLOURS[0]}, "border": {"color": COLOURS[0]}}
         x, y = (["Rounds", first, values, last, values] for values in (0, column))
-        chart.add_series(
-            {"name": title, "categories": x, "values": y, "line": {"color": COLOURS[0], "width": 1.5}, "marker": marker}
-        )
-        chart.set_legend({"none": True})
+        line = {"color": COLOURS[0], "width": 1.5}
+        chart.add_series({"name": "rounds", "categories": x, "values": y, "line": line, "marker": marker})
+        chart.set_legend({"position": "bottom"})
         chart.set_title({"name": title, "name_font": {"size": 10, "bold": False}})
         chart.set_x_axis({"name": "Round", "min": 0, "major_gridlines": {"visible": False}})
         chart.set_y_axis(
@@ -652,7 +730,7 @@ class _WorkbookWriter:
         name = re.sub(r"[\[\]:*?/\\]", "-", one_line(data.title.removeprefix("Samples: ")))
         used_names = {sheet.get_name().lower() for sheet in self._book.worksheets()}
         name = f"Samples {name}"[:_MAX_NAME_LENGTH].rstrip("'")
-        sheet = self._book.add_worksheet(name if name.lower() not in used_names else None)
+        sheet = self._add_sheet(name if name.lower() not in used_names else None)
         self._table(sheet, data)
         if len(data.rows) < 2:
             return
@@ -668,6 +746,7 @@ class _WorkbookWriter:
         chart.set_y_axis({"name": "IOPS", "min": 0, "num_format": "#,##0"})
         chart.set_size({"width": 900, "height": 380})
         sheet.insert_chart(2, len(data.fields) + 1, chart, {"object_position": 2})
+        sheet.fit_to_pages(1, 0)
 
 
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
@@ -696,10 +775,59 @@ def _determination_rows(
     yield "steady", formula, steady_state.steady
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WindowLine:
+    """A line in the chart of a window: its style, its values in the first and last round, and the formula of both.
+
+    ``{round}`` in the formula is the cell of the round.
+    """
+
+    label: str
+    formula: str
+    values: tuple[float, float]
+    colour: str
+    dash: str
+
+
+def _window_lines(rule: SteadyStateRule, steady_state: SteadyState, cells: Mapping[str, str]) -> Iterator[_WindowLine]:
+    """Yield the average of a window, the ends of the allowed band, and the best fit; ``cells`` are its values."""
+    average, half = steady_state.average, rule.data_excursion_percent / 2
+    yield _WindowLine(
+        label="average", formula=f"={cells['average']}", values=(average, average), colour=INK, dash="solid"
+    )
+    for percent in (100 + half, 100 - half):
+        bound = average * percent / 100
+        yield _WindowLine(
+            label=f"{percent:g} % of the average",
+            formula=f"={cells['average']}*{percent:g}/100",
+            values=(bound, bound),
+            colour=QUIET,
+            dash="dash",
+        )
+    first, last = steady_state.rounds[0], steady_state.rounds[-1]
+    yield _WindowLine(
+        label="best fit",
+        formula=f"={cells['slope']}*{{round}}+{cells['intercept']}",
+        values=(steady_state.fit(first), steady_state.fit(last)),
+        colour=COLOURS[5],
+        dash="long_dash_dot",
+    )
+
+
 def _tracked_points(loop: Loop) -> Iterator[Measurement]:
     """Yield the tracked points of the last round of a loop's window."""
     for tracked, _ in loop.window.determinations if loop.window else ():
         yield loop.window_rounds[-1].point(tracked)
+
+
+def _shown(value: Value) -> str:
+    """Return a text that is as long as the value in a cell with a number format."""
+    return one_line(value) if isinstance(value, str) else "" if value is None else f"{value:,.3f}"
+
+
+def _are_whole(values: Iterable[Value]) -> bool:
+    """Return whether all numbers of ``values`` are whole."""
+    return all(float(value).is_integer() for value in values if isinstance(value, int | float))
 
 
 def _values(parameter: Parameter, stimuli: Iterable[Stimulus]) -> dict[int, str]:
