@@ -357,7 +357,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "The run": run_facts,
     "Readings": drive_logs.readings,
     "Drive health counters": drive_logs.counters,
-    "Per watt of the (power meter|CPU packages)": power.per_watt,
+    "Per watt of the (power meter|drive's model|CPU packages)": power.per_watt,
     "Response times": histogram,
     "Response time histograms": histograms,
     matrices.NAMES: matrices.matrix,
