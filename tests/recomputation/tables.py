@@ -371,7 +371,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "Consistency": saturation.consistency,
     "WSAT - .* - Tabular Data": saturation.data,
     "Operating points, .*": demand.operating_points,
-    "Selection of the operating points": demand.selection,
+    "Operating points that another run may choose instead": demand.selection,
     "Warnings": warnings.warnings,
     "Procedure": provenance.procedure,
     "Host or drive\\?": provenance.host_or_drive,
