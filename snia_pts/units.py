@@ -126,6 +126,11 @@ def number(value: float, *, digits: int = 4) -> str:
     return f"{value:,.{min(decimals, digits + 2)}f}".replace(",", NARROW_NBSP)
 
 
+def signed(value: float, decimals: int = 1) -> str:
+    """Return a value with its sign and thousands separated: ``+1 050.9``."""
+    return f"{value:+,.{decimals}f}".replace(",", NARROW_NBSP)
+
+
 def rounded_down(value: float, decimals: int) -> str:
     """Return a value rounded down to ``decimals`` places: ``1.99`` for 1.999; ``n/a`` for nan and infinity."""
     if not math.isfinite(value):

@@ -347,7 +347,7 @@ def stored(tmp_path: Path) -> RunFolder:
                 "Max IOPS",
                 "Mid IOPS",
                 "Min IOPS",
-                "Selection of the operating points",
+                "Operating points, rounds",
                 "IOPS, over the window; TC down, QD across",
             ),
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +22,17 @@ from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.profiles.spec import Axis, ProfileSpec
+from snia_pts.report.checksums import checksums, report_id
 from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines, run_names
 from snia_pts.report.figures.render import settings
 from snia_pts.report.figures.style import COLOURS
 from snia_pts.report.formats import rst
-from snia_pts.report.pages import Figure
+from snia_pts.report.pages import Figure, Prose
 from snia_pts.report.tables import Table
 from snia_pts.report.writing import render
 from snia_pts.results.comparison import (
     ComparedFigure,
+    Difference,
     compare_figures,
     context_differences,
     difference,
@@ -521,7 +524,82 @@ def test_a_comparison_has_the_dates_of_each_run() -> None:
     report = build_comparison(entries(first, second))
     assert set(report.header.dates.rows[0]) >= {"differs"}
     (table,) = (block for block in report.pages[0].blocks if isinstance(block, Table) and block.title == "Runs")
-    assert "2026-12-01 08:00:00 UTC - 2026-12-01 09:30:00 UTC" in table.rows[1]
+    assert table.rows[1][3:5] == ("2026-12-01 08:00:00 UTC", "2026-12-01 09:30:00 UTC")
+
+
+def test_a_comparison_identifies_its_runs() -> None:
+    """Folder, report id, seed and command line of each run; simulated times are marked; model and serial are apart."""
+    first = changed(samples.iops_result(), seed=7, command_line=("snia-pts", "iops", "a b"))
+    second = changed(samples.result_of("iops", scale=2.0, device=samples.dut(kind="simulated")), seed=None)
+    (runs, origins, *_) = (
+        block for block in build_comparison(entries(first, second)).pages[0].blocks if isinstance(block, Table)
+    )
+    ids = [report_id([checksums(result)]) for result in (first, second)]
+    assert [row[1:] for row in origins.rows] == [
+        ("runs/0", ids[0], "7", "snia-pts iops 'a b'"),
+        ("runs/1", ids[1], "\N{EN DASH}", shlex.join(second.facts.command_line)),
+    ]
+    dut = first.facts.dut
+    assert runs.rows[0][1:3] == (dut.model, dut.serial)
+    assert [column.heading for column in runs.columns][3:5] == ["Started", "Finished"]
+    both = entries(second, second)
+    (runs, *_) = (block for block in build_comparison(both).pages[0].blocks if isinstance(block, Table))
+    assert [column.heading for column in runs.columns][3:5] == ["Started (virtual)", "Finished (virtual)"]
+
+
+def test_percentiles_have_no_column_for_intervals() -> None:
+    """They are single values of a window; the explanation says so once.  Their differences have separators."""
+    runs = entries(samples.iops_result(), samples.result_of("iops", scale=100.0))
+    rows = compare_figures([entry.result for entry in runs])
+    iops, maxima = (
+        next(_tables(runs, [row for row in rows if row.metric == metric])) for metric in ("iops", "maximum_response_ms")
+    )
+    assert [column.heading for column in iops.columns][2:] == ["B", "B - A (%)", "Interval (%)"]
+    assert [column.heading for column in maxima.columns][2:] == ["B", "B - A (%)"]
+    assert all(row[3].startswith("* +9\u202f") for row in iops.rows)
+    explanation = " ".join(block.text for block in build_comparison(runs).pages[0].blocks if isinstance(block, Prose))
+    assert (
+        "at least 3 rounds of each run, in a steady measurement window. Percentiles, maximum response times and"
+        in explanation
+    )
+
+
+def test_response_times_have_four_digits() -> None:
+    """A value of 10 s beside one of 60 us has no thousandths of a millisecond."""
+    values_ms = KeyFigure(metric="maximum_response_ms", at="x", unit="ms", value=10_536.092, better="less")
+    row = ComparedFigure(
+        metric=values_ms.metric,
+        at="x",
+        unit="ms",
+        better="less",
+        figures=(values_ms, replace(values_ms, value=0.0612)),
+    )
+    (table,) = _tables(entries(samples.iops_result(), samples.iops_result()), [row])
+    assert table.rows[0][1:3] == ("10\u202f536", "0.06120")
+
+
+def test_an_interval_with_close_ends_has_more_digits() -> None:
+    """``-91.8 .. -91.8`` hides that there is a range."""
+    assert (
+        Difference(percent=-91.8, low=-91.82, high=-91.78, round_count=5).interval_text("round") == "-91.82 .. -91.78"
+    )
+
+
+def test_the_short_header_of_a_comparison_has_no_field_that_differs() -> None:
+    """A bare ``differs`` identifies nothing."""
+    one, other = samples.iops_result(), samples.result_of("iops", scale=2.0, device=samples.dut(model="Other"))
+    title, model, serial, report = build_comparison(entries(one, other)).header.identity
+    assert title.startswith("IOPS Test - Comparison of 2 Runs")
+    assert (model, serial, report) == ("", one.facts.dut.serial, "")
+
+
+def test_only_figures_of_response_times_are_better_if_lower() -> None:
+    """The caption of the bars says so only if it shows any."""
+    captions = []
+    for test in ("iops", "latency"):
+        report = build_comparison(entries(samples.result_of(test), samples.result_of(test, scale=2.0)))
+        captions += [figure.caption for figure in report.figures if figure.name == "key-figures"]
+    assert ["Lower is better" in caption for caption in captions] == [False, True]
 
 
 @pytest.mark.long

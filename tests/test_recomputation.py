@@ -71,7 +71,12 @@ _ALWAYS = {
     "iops": (("enterprise", "1.1", "enterprise-sas"), ("client", "1.1", "client-qlc")),
     "throughput": (("enterprise", "2.0.2", "enterprise-nvme"), ("client", "1.1", "client-qlc")),
     "latency": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "optane")),
-    "wsat": (("enterprise", "1.1", "enterprise-sata"), ("client", "1.1", "client-qlc"), ("client", "2.0.2", "hdd")),
+    "wsat": (
+        ("enterprise", "1.1", "enterprise-sata"),
+        ("enterprise", "2.0.2", "enterprise-nvme-sensors"),
+        ("client", "1.1", "client-qlc"),
+        ("client", "2.0.2", "hdd"),
+    ),
     "hir": (("client", "2.0.2", "hdd"), ("enterprise", "1.1", "enterprise-sata")),
     "xsr": (("client", "2.0.2", "client-qlc"), ("enterprise", "2.0.2", "enterprise-nvme-sensors")),
     "composite": (("client", "1.1", "client-qlc"),),

@@ -116,8 +116,10 @@ def test_printed_differences_are_those_of_the_records(
         places = dict.fromkeys(place for found in figures for place in found if place[0] == metric)
         places = dict.fromkeys(sorted(places, key=lambda place: _axis_place(place[1])))
         assert [row[0] for row in table.body] == [at for _, at in places]
+        has_intervals = any(all(place in found and len(found[place].rounds) for found in figures) for place in places)
+        assert ("Interval (%)" in table.heading) == (has_intervals and len(figures) == 2)
         for place, row in zip(places, table.body, strict=True):
-            expected = _cells([found.get(place) for found in figures])
+            expected = _cells([found.get(place) for found in figures], has_intervals)
             assert len(row) == len(expected) + 1
             for cell, figure in zip(row[1:], expected, strict=True):
                 check(cell, figure)
@@ -211,7 +213,7 @@ def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) ->
         check(sentence, text(template, *map(float, numbers)))
 
 
-def _cells(again: list[Figure | None]) -> list[Expected]:
+def _cells(again: list[Figure | None], has_intervals: bool) -> list[Expected]:
     """Return the cells of a row after its place: the first run, and the others with their differences from it."""
     first, *others = again
     cells: list[Expected] = [*_values([first])]
@@ -219,7 +221,7 @@ def _cells(again: list[Figure | None]) -> list[Expected]:
         percent, low, high = difference(first, other) if first and other else (math.nan,) * 3
         is_marked = not math.isnan(low) and not low <= 0 <= high
         cells += [*_values([other]), _marked(percent) if is_marked else percent]
-        if len(again) == 2:
+        if len(again) == 2 and has_intervals:
             cells.append(_without_interval(first, other) if math.isnan(low) else text("{} .. {}", low, high))
     known = [number for number in _values(again) if not math.isnan(number)]
     return cells if len(again) == 2 else [*cells, float(np.median(known)), _spread(known)]

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.analysis.operating_points import demand_means, operating_points
+from snia_pts.analysis.operating_points import alternative_points, demand_means, operating_points
+from snia_pts.model.measurement import MeasuredRound
 from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from snia_pts.report.figures import columns_3d, demand_figures, surface_3d
 from snia_pts.report.figures import render as drawing
@@ -400,13 +401,45 @@ def test_the_summary_has_the_operating_points() -> None:
         assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
         shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
         assert shown == pytest.approx([point.target_iops, point.iops, point.art_ms], rel=1e-3)
-    choice = {row[0]: row[1] for row in by_title["Selection of the operating points"].rows}
-    assert choice["Tolerance"].startswith("2 % (of this suite)")
-    for point in found_points[:2]:
-        assert choice[f"{point.name}, candidates"].startswith(f"{len(point.candidates)} (T")
-        assert choice[f"{point.name}, alternatives"].startswith(f"{point.demand.label}: ")
     histograms = by_title["Response time histograms"]
     assert [row[0].rpartition(" ")[0] for row in histograms.rows] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
+
+
+def test_the_summary_states_how_operating_points_are_chosen() -> None:
+    """The rule is complete: tolerance, target, ART, and the choice of points with the same Total OIO."""
+    rule = text_of(build(result_of("dirth")).pages[0])
+    assert "Max IOPS: of the points within 2 % of the best IOPS, the one with the lowest Total OIO" in rule
+    assert "and of these the one with the fewest threads" in rule
+    assert "at most that of the nearest point plus 2 % of the target" in rule
+    assert "Only points with an ART below 5 ms count" in rule
+
+
+def _with_noise(measured: MeasuredRound) -> MeasuredRound:
+    """Return a round with 4 % more or fewer I/Os than the next one."""
+    factor = 0.96 + 0.08 * (measured.number % 2)
+    points = [
+        replace(
+            point,
+            read=replace(point.read, ios=round(factor * point.read.ios)),
+            write=replace(point.write, ios=round(factor * point.write.ios)),
+        )
+        for point in measured.measurements
+    ]
+    return replace(measured, measurements=tuple(points))
+
+
+def test_the_points_that_another_run_may_choose_are_listed_only_if_there_are_any() -> None:
+    """Rounds without noise have none; with noise, the table has the points of ``alternative_points``."""
+    title = "Operating points that another run may choose instead"
+    result = result_of("dirth")
+    assert title not in tables(build(result).pages[1])
+    loop = result.loop()
+    assert loop is not None
+    noisy = replace(result, loops=(replace(loop, rounds=tuple(map(_with_noise, loop.rounds))),))
+    others = alternative_points(demand_means(noisy.loops[0].window_rounds), RULE)
+    rows = {name: set(re.findall(r"T\d+Q\d+", cell)) for name, cell in tables(build(noisy).pages[1])[title].rows}
+    assert rows.keys() == {name for name, points in others.items() if points}
+    assert rows["Max IOPS"] <= {point.demand.label for point in others["Max IOPS"]}
 
 
 def test_all_points_are_in_tables() -> None:

@@ -178,6 +178,40 @@ def test_a_printed_page_has_its_number_and_whole_tables(tmp_path: Path) -> None:
         assert len(re.findall("Block size \\(KiB\\)", text)) == len(captions)
 
 
+#: Names what a reader with a narrow screen cannot read; a script in a copy of the page.
+UNREADABLE = """<script>
+const caption = [...document.querySelectorAll("main caption")].filter(box => box.offsetWidth > innerWidth);
+const small = [...document.querySelectorAll("figure img")].filter(image => image.offsetWidth < 600);
+const steady = [...document.querySelectorAll("table.numbers")].filter(
+  table => table.caption && table.caption.textContent.startsWith("Steady State") && table.offsetWidth > innerWidth);
+document.title = JSON.stringify([...caption, ...small, ...steady].map(item => item.textContent || item.alt));
+</script></body>"""
+
+
+@pytest.mark.long
+def test_a_narrow_page_can_be_read(tmp_path: Path) -> None:
+    """At 500 pixels, captions and the determination of steady state fit, and figures scroll instead of shrinking."""
+    need_program("chromium", "chromium")
+    (tmp_path / "page.html").write_text(page(samples.iops_result()).replace("</body>", UNREADABLE))
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user", "--dump-dom")
+    command = ["chromium", *options, "--window-size=500,2000", f"file://{tmp_path}/page.html"]
+    dom = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert "<title>[]</title>" in dom, re.findall("<title>.*?</title>", dom)
+
+
+def test_commands_are_code_and_their_options_stay_whole() -> None:
+    """A command is on a line of its own, without the full stop of its sentence; no option is broken after a hyphen."""
+    result = samples.iops_result(stop_after=1, ending="interrupted")
+    words = ("snia-pts", "iops", "/dev/sdb", "--seed", "7")
+    report = build(dataclasses.replace(result, facts=dataclasses.replace(result.facts, command_line=words)))
+    text = html.make(report, rst.parse(rst.render(report)), {}).decode()
+    option = '<span class="option">--seed</span>'
+    assert f'<code class="command">snia-pts iops /dev/sdb {option} 7</code>' in text
+    assert 'the device: <code class="command">snia-pts report RUN</code>.' in text
+    assert ".option { white-space: nowrap; }" in text
+    assert "code.command { display: block;" in text
+
+
 def test_the_style_sheet_supports_dark_mode_and_print() -> None:
     """The style sheet has a dark colour scheme, page breaks for print, and a header that is repeated on each page."""
     style = page(samples.iops_result(stop_after=1, ending="interrupted"))

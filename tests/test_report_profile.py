@@ -22,7 +22,7 @@ from matplotlib.text import Annotation
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.model.measurement import percentiles_response_us
 from snia_pts.profiles.procedure import Point
-from snia_pts.profiles.reader import builtin_profiles
+from snia_pts.profiles.reader import Changes, builtin_profiles, read_profile
 from snia_pts.profiles.report.axes import axis_pages
 from snia_pts.profiles.report.figures import Step, response_over_iops
 from snia_pts.profiles.report.pages import overview, setup
@@ -37,7 +37,7 @@ from snia_pts.report.figures.figure import legend_text
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import interactive, junit, ocp, xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
-from snia_pts.report.pages import Figure, Page
+from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
@@ -161,6 +161,56 @@ def test_repeats_with_more_passes_are_one_point() -> None:
     more = dataclasses.replace(measured, stimulus=dataclasses.replace(measured.stimulus, passes=3))
     rounds = (first, dataclasses.replace(second, measurements=(more,)))
     assert len(result.host_limited_points(dataclasses.replace(loop, rounds=rounds))) == 1
+
+
+def _in_passes(passes: int, response_ns: float) -> TestResult:
+    """Return a run of a workload that covers its range in a second, in this many passes."""
+    result = profiles.result(profiles.spec(profiles.workload(seconds=None, range="1 MiB")))
+    (loop,) = result.loops
+    ((measured,),) = (turn.measurements for turn in loop.rounds)
+    more = dataclasses.replace(
+        measured,
+        stimulus=dataclasses.replace(measured.stimulus, passes=passes),
+        read=dataclasses.replace(measured.read, response_mean_ns=response_ns),
+    )
+    rounds = (dataclasses.replace(loop.rounds[0], measurements=(more,)),)
+    return dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds),))
+
+
+@pytest.mark.parametrize(
+    ("passes", "response_ns", "shown"),
+    [
+        (1, 500_000.0, {"Time per pass (s)": "1.0000", "Average (ms)": "0.500"}),
+        (40, 500_000.0, {"Passes": "40", "Time per pass (ms)": "25.0", "Average (ms)": "0.500"}),
+        (40_000, 612.0, {"Passes": "40\u202f000", "Time per pass (\N{MICRO SIGN}s)": "25.0"}),
+        (40_000, 612.0, {"Average (\N{MICRO SIGN}s)": "0.612"}),
+    ],
+)
+def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, shown: dict[str, str]) -> None:
+    """A pass of 25 us is not 0.0000 s, nor a response time of 612 ns 0.0006 ms; the number of passes is stated."""
+    result = _in_passes(passes, response_ns)
+    blocks = page(result, "Summary").blocks
+    (table,) = (block for block in blocks if isinstance(block, Table) and block.title == "Results")
+    cells = dict(zip((column.heading for column in table.columns), table.rows[0], strict=True))
+    assert cells.items() >= shown.items()
+    assert ("Passes" in cells) == (passes > 1)
+    (note,) = (block.text for block in blocks if isinstance(block, Prose) and "Response times cover" in block.text)
+    assert "Spread" not in note
+    assert ("until all passes together take 0.1 s" in note) == (passes > 1)
+    durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
+    assert durations["Duration"] == ("passes until 0.1 s" if passes > 1 else "one pass over the range")
+
+
+def test_a_size_has_one_unit() -> None:
+    """A size on an axis is written alike in the header, in the deviations and in the names of points."""
+    changed = read_profile("file-matrix", Changes(axes=(("range", ("16M",)), ("block_size", ("1M",)))))
+    (ranges, sizes) = ((item.standard, item.actual) for item in changed.deviations)
+    assert (ranges[0].startswith("1 MiB, 4 MiB, 16 MiB"), ranges[1]) == (True, "16 MiB")
+    assert (sizes[0].endswith(", 256 KiB, 1024 KiB"), sizes[1]) == (True, "1024 KiB")
+    assert isinstance(changed.spec, ProfileSpec)
+    rows = build(profiles.result(changed.spec)).header.blocks.rows
+    values = {row[6]: row[7] for row in rows}
+    assert (values["Range"], values["Block size"]) == ("16 MiB", "1024 KiB")
 
 
 def test_host_limited_points_are_marked_in_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:

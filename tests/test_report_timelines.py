@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
+from snia_pts.analysis import recovery
 from snia_pts.model.steps import Phase
 from snia_pts.model.time_series import TimeLine
 from snia_pts.report.figures import render as drawing
@@ -557,7 +558,7 @@ def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
 
 @pytest.mark.parametrize(
     ("stop_after", "message"),
-    [(None, "recovered"), (845, "NOT RECOVERED within 2 min 00 s of AG 3"), (500, "was not measured")],
+    [(None, "Recovery time"), (845, "NOT RECOVERED within 2 min 00 s of AG 3"), (500, "was not measured")],
 )
 def test_recovery_is_reported_with_its_definition(stop_after: int | None, message: str) -> None:
     """The page states that the drive recovered, did not recover, or was not measured, and defines recovery."""
@@ -567,6 +568,9 @@ def test_recovery_is_reported_with_its_definition(stop_after: int | None, messag
     text = " ".join(cell for table in tables(by_group) for row in table.rows for cell in row)
 
     assert message.lower() in text.lower()
+    outcome = None if stop_after == 500 else recovery.recovery(result.lines("stimulus"))
+    repeated = outcome is None or outcome.time.reached_seconds == outcome.time.seconds is not None
+    assert ("First recovered sample" in text) == (not repeated), "it would repeat the recovery time"
     assert any(
         "90 % of the baseline until the end of the group" in getattr(block, "text", "") for block in by_group.blocks
     )

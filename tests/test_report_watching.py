@@ -14,7 +14,7 @@ import pytest
 
 from snia_pts.model.health import Health, HealthText
 from snia_pts.model.health import HealthValue as Told
-from snia_pts.model.measurement import Measurement
+from snia_pts.model.measurement import NO_TRANSFERS, Measurement
 from snia_pts.model.telemetry import PowerReadings
 from snia_pts.model.time_series import TELEMETRY_COLUMNS, TimeLine
 from snia_pts.report.figures import render as drawing
@@ -166,6 +166,32 @@ def test_the_rates_per_watt_are_shown_for_each_source() -> None:
         assert shown_iops == pytest.approx(iops, abs=1)
         assert shown_watts == watts
         assert per_watt == pytest.approx(iops / watts, rel=1e-2)
+
+
+def test_a_continuous_stimulus_counts_each_engine_start_by_its_time() -> None:
+    """Two hours at 450 000 IOPS and 20 minutes at 240 000 are 420 000 IOPS, and their power is weighted alike."""
+    result = watched(samples.result_of("wsat"))
+    line = result.time_lines[0]
+    assert line.measurements[0].telemetry
+
+    def started(seconds: int, iops: int, watts: float) -> Measurement:
+        power = PowerReadings(source="Bench meter", watts=watts, readings=60)
+        write = replace(NO_TRANSFERS, ios=seconds * iops, transferred_bytes=4096 * iops * seconds)
+        return replace(
+            line.measurements[0],
+            stimulus=replace(line.stimulus, seconds=seconds),
+            write=replace(write, runtime_ms=1000 * seconds),
+            telemetry=vitals(power=power),
+        )
+
+    starts = [started(7200, 450_000, 11.0), started(1200, 240_000, 7.0)]
+    shown = page(replace(result, time_lines=(replace(line, measurements=starts),)), "IOPS per Watt")
+    assert shown
+    (row,) = next(block for block in shown.blocks if isinstance(block, Table)).rows
+
+    watts = (7200 * 11 + 1200 * 7) / 8400
+    figures = [float(re.sub(r"\s", "", cell)) for cell in row[1:]]
+    assert figures == [420_000, 1_720, pytest.approx(watts, abs=0.005), float(f"{420_000 / watts:.4g}"), 165.0]
 
 
 def test_a_point_without_power_in_a_round_has_none() -> None:

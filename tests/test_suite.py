@@ -221,14 +221,14 @@ def test_a_saturation_that_ended_by_time_is_achieved() -> None:
     ("test", "steady"), [("latency", True), ("latency", False), ("hir", False), ("wsat", True), ("xsr", True)]
 )
 def test_the_header_has_the_steady_state_of_each_report(test: str, steady: bool) -> None:
-    """NOT ACHIEVED in a report is NOT ACHIEVED here, also for a write saturation, which need not achieve it."""
+    """NOT ACHIEVED in a report is NOT STEADY here, also for a write saturation, which need not be steady."""
     result = samples.result_of(test, steady=steady)
     own = building.build(result).header.blocks.rows
     stated = any("NOT ACHIEVED" in cell for row in own for cell in row)
     rows = build(overview([(test, result)])).header.blocks.rows
     (state,) = (row[-1] for row in rows if row[-2] == test.upper())
 
-    assert state == ("NOT ACHIEVED" if stated else "complete" if test == "xsr" else "achieved")
+    assert state == ("NOT STEADY" if stated else "complete" if test == "xsr" else "steady state")
 
 
 def test_a_saturation_without_steady_state_has_the_figure_of_its_end() -> None:
@@ -308,11 +308,27 @@ def test_the_summary_has_lower_bounds_and_a_sum() -> None:
     assert facts["Duration"] == duration(sum(seconds))
 
 
+def test_the_header_has_the_id_of_the_suite() -> None:
+    """The id of a test in a suite begins with it; a run of one test keeps its own."""
+    for run_id, shown in (("e202/latency", "e202"), ("e202", "e202")):
+        result = samples.result_of("latency")
+        rows = build(overview([("latency", replace(result, facts=replace(result.facts, run_id=run_id)))])).header.blocks
+        assert next(row[1] for row in rows.rows if row[0] == "Test S/N") == shown
+
+
+def test_the_durations_of_simulated_tests_are_virtual() -> None:
+    """A simulated day takes a minute: both the tests and their sum say so."""
+    result = samples.result_of("latency", device=samples.dut(kind="simulated"))
+    blocks = [block for block in build(overview([("latency", result)])).pages[0].blocks if isinstance(block, Table)]
+    assert "Duration (virtual)" in [column.heading for column in blocks[0].columns]
+    assert {row[0]: row[1] for row in blocks[-1].rows}["Duration"].endswith(" (virtual)")
+
+
 def test_a_test_without_steady_state_is_complete() -> None:
-    """The header does not say achieved for a test without steady state."""
+    """The header does not say steady state for a test without one."""
     text = rst.render(build(overview([(test, samples.result_of(test)) for test in ("latency", "xsr")])))
 
-    for test, state in (("LATENCY", "achieved"), ("XSR", "complete")):
+    for test, state in (("LATENCY", "steady state"), ("XSR", "complete")):
         assert any(test in line and state in line for line in text.splitlines())
 
 
@@ -329,22 +345,24 @@ def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
 
 @pytest.mark.long
 def test_the_summary_links_to_the_reports(tmp_path: Path) -> None:
-    """Each test has relative links to its reports as HTML and PDF; the PDF opens a PDF itself."""
+    """Each test has relative links to its reports as HTML, PDF and XLSX; the PDF opens a PDF itself."""
     result_overview = overview(
         [("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
-        {"latency": ["report.html", "report.pdf"], "wsat": ["report.pdf"]},
+        {"latency": ["report.xlsx", "report.html", "report.pdf"], "wsat": ["report.pdf"]},
     )
     paths = write(result_overview, tmp_path)
 
     assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == [
         "latency/report.html",
         "latency/report.pdf",
+        "latency/report.xlsx",
         "wsat/report.pdf",
     ]
     actions = [note.get_object()["/A"] for page in PdfReader(paths["pdf"]).pages for note in page.get("/Annots", ())]
     assert [(action["/S"], action.get("/F", action.get("/URI"))) for action in actions] == [
         ("/URI", "latency/report.html"),
         ("/GoToR", "latency/report.pdf"),
+        ("/URI", "latency/report.xlsx"),
         ("/GoToR", "wsat/report.pdf"),
     ]
 

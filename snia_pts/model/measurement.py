@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Literal, Protocol, TypeVar
 
 from ..spec import Deviation, MetricName, Tracked
@@ -478,7 +479,13 @@ class SampledRound:
         return METRICS[tracked.metric].read(self.sample)
 
 
-def mean(values: Iterable[float]) -> float:
-    """Return the arithmetic mean, summed without rounding error; nan without values."""
+def mean(values: Iterable[float], weights: Sequence[float] | None = None) -> float:
+    """Return the arithmetic mean, summed without rounding error; nan without values.
+
+    ``weights``, one for each value, are all equal if there are none; nan if their sum is 0.
+    """
     numbers = list(values)
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan
+    if weights is None:
+        return math.fsum(numbers) / len(numbers) if numbers else math.nan
+    total = math.fsum(weights)
+    return math.fsum(map(mul, numbers, weights)) / total if total else math.nan

@@ -27,6 +27,7 @@ from ..procedures.protocol import Procedure, run_continuous
 from ..procedures.ranges import require_sectors
 from ..procedures.rounds import measured_round
 from ..spec import Scalar
+from ..spec.reader import format_value
 from ..units import MIB, block_size, capacity, duration, parse_size
 from .fio_options import fio_value
 from .spec import WHOLE, ProfileSpec, Workload
@@ -199,9 +200,10 @@ def _stimulus(workload: Workload, name: str, offset: int, size: int) -> Stimulus
 def axis_label(key: str, value: Scalar) -> str:
     """Return the part of a point's name that a value of an axis adds."""
     match key:
-        case "block_size" | "range":
-            size = 0 if value == WHOLE else parse_size(str(value))
-            return block_size(size) if key == "block_size" else f"over {_format_binary_size(size) if size else 'all'}"
+        case "block_size":
+            return value_text(key, value)
+        case "range":
+            return f"over {value_text(key, value)}"
         case "thread_count":
             return f"T{value}"
         case "queue_depth":
@@ -211,6 +213,16 @@ def axis_label(key: str, value: Scalar) -> str:
         case "seconds":
             return duration(float(value))
     return f"{key.removeprefix('fio.')}={fio_value(value)}"
+
+
+def value_text(key: str, value: Scalar) -> str:
+    """Return a value of an axis as text, with one unit for one size: ``1M`` is ``1024 KiB`` of a block size."""
+    if key not in ("block_size", "range"):
+        return format_value(value)
+    size = 0 if value == WHOLE else parse_size(str(value))
+    if key == "block_size":
+        return block_size(size)
+    return _format_binary_size(size) if size else "all"
 
 
 def _format_binary_size(size: int) -> str:

@@ -15,6 +15,7 @@ from ..spec.limits import duplicate_bounds
 from ..spec.reader import SPECS, Specification, format_value
 from ..spec.toml_file import read_toml, spec_error, validate
 from ..units import parse_size
+from .procedure import value_text
 from .spec import AXIS, WHOLE, ProfileSpec, Workload
 
 Number = TypeVar("Number", int, float)
@@ -191,7 +192,10 @@ def _differences(profile: ProfileSpec, changed: ProfileSpec) -> Iterator[Deviati
         values = original.get(axis.key, ())
         if values != axis.values:
             yield Deviation(
-                what=f"axis {axis.key}", standard=format_value(values), actual=format_value(axis.values), clause=clause
+                what=f"axis {axis.key}",
+                standard=_axis_text(axis.key, values),
+                actual=_axis_text(axis.key, axis.values),
+                clause=clause,
             )
     axes = {axis.key for axis in changed.axis if not axis.workloads}
     for key in (key for key in ("seconds", "ramp_seconds", "range") if key not in axes):
@@ -204,6 +208,10 @@ def _differences(profile: ProfileSpec, changed: ProfileSpec) -> Iterator[Deviati
                 actual=format_value(list(dict.fromkeys(actual for _, actual in different)), key),
                 clause=clause,
             )
+
+
+def _axis_text(key: str, values: Sequence[Scalar]) -> str:
+    return ", ".join(value_text(key, value) for value in values) or "none"
 
 
 def _values(workloads: Sequence[Workload], key: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
     CONFIDENCE_PERCENT,
+    MIN_INTERVAL_ROUNDS,
     SPREAD_RUNS,
     ComparedFigure,
     ContextDifference,
@@ -31,13 +33,14 @@ from ..results.result import TestResult
 from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
 from ..text import printable
-from ..units import counted
+from ..units import counted, number, signed
 from . import comparison_figures
+from .checksums import checksums, report_id
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
 from .header import simulated, when
-from .pages import Block, Figure, Header, Page, Prose, Report
+from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report
 from .registry import build, further_pages
 from .sections.steady_state import slug
 from .sections.summary import SIMULATED, shortcomings, verdict
@@ -65,7 +68,6 @@ _NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
 MAX_POINTS = 60
 #: The number of runs in one table, beside the first.
 RUNS_PER_TABLE = 3
-_DIFFERS = "differs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ def _header(results: Sequence[TestResult]) -> Header:
 
 def _merged(tables: Sequence[Table]) -> Table:
     rows = (
-        tuple(cells[0] if len(set(cells)) == 1 else _DIFFERS for cells in zip(*lines, strict=True))
+        tuple(cells[0] if len(set(cells)) == 1 else DIFFERS for cells in zip(*lines, strict=True))
         for lines in zip(*(table.rows for table in tables), strict=True)
     )
     return replace(tables[0], rows=tuple(rows))
@@ -133,9 +135,12 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         yield Prose(text=text, kind="bad")
     else:
         spec = entries[0].result.facts.spec
-        rules = "test, class, demand and deviations" if spec.is_standard else "specification, axes and repeats"
+        rules = "specification, axes and repeats"
+        if spec.is_standard:
+            rules = f"test, version of the standard ({spec.revision}), class, parameters and deviations"
         yield Prose(text=f"Measured by the same rules: equal {rules}", kind="good")
     yield _runs(entries)
+    yield _origins(entries)
     yield from _possible_cause(entries, differences)
     if flagged:
         yield _difference_table(entries, flagged, "Issues that may affect the comparison")
@@ -209,27 +214,51 @@ def _same_run(entries: Sequence[Entry]) -> list[str]:
 
 
 def _runs(entries: Sequence[Entry]) -> Table:
-    spec = entries[0].result.facts.spec
+    spec, mark = entries[0].result.facts.spec, " (virtual)" * entries[0].result.facts.dut.simulated
     columns = (
         Column(heading="", width=4),
-        Column(heading="Run", width=24),
-        Column(heading="Started, finished", width=18),
-        Column(heading="Drive", width=22),
-        Column(heading="Verdict", width=18),
-        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=14),
+        Column(heading="Drive", width=21),
+        Column(heading="Serial number", width=21),
+        Column(heading=f"Started{mark}", width=13),
+        Column(heading=f"Finished{mark}", width=13),
+        Column(heading="Verdict", width=15),
+        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=13),
     )
     rows = tuple(
         (
             entry.label,
-            entry.path,
-            f"{when(entry.result.facts.started)} - {when(entry.result.finished)}",
-            " ".join(filter(None, (_drive(entry, "model"), _drive(entry, "serial")))) or UNKNOWN,
+            _drive(entry, "model") or UNKNOWN,
+            _drive(entry, "serial") or UNKNOWN,
+            when(entry.result.facts.started),
+            when(entry.result.finished),
             verdict(entry.result),
             _conformance(entry.result),
         )
         for entry in entries
     )
     return Table(kind="texts", columns=columns, rows=rows, title="Runs")
+
+
+def _origins(entries: Sequence[Entry]) -> Table:
+    """Return where the numbers of each run come from: its folder, report id, seed and command line."""
+    columns = (
+        Column(heading="", width=4),
+        Column(heading="Run", width=22),
+        Column(heading="Report id", width=18),
+        Column(heading="Seed", width=20),
+        Column(heading="Command line", width=36),
+    )
+    rows = tuple(
+        (
+            entry.label,
+            entry.path,
+            report_id([checksums(entry.result)]) or UNKNOWN,
+            UNKNOWN if entry.result.facts.seed is None else str(entry.result.facts.seed),
+            shlex.join(entry.result.facts.command_line) or UNKNOWN,
+        )
+        for entry in entries
+    )
+    return Table(kind="texts", columns=columns, rows=rows, title="Provenance of the runs")
 
 
 def _drive(entry: Entry, name: Name) -> str:
@@ -280,12 +309,15 @@ def _values_with_labels(entries: Sequence[Entry], values: Sequence[str]) -> Iter
 
 
 def _explanation(entries: Sequence[Entry]) -> str:
+    window = "" if round_noun(entries) == "repeat" else ", in a steady measurement window"
     text = (
         f"Differences are relative to run {entries[0].label}, in percent of its value. The interval is the "
-        f"{CONFIDENCE_PERCENT:g} % confidence interval of the ratio of both values, from {_basis(entries)} "
-        "(Welch); an asterisk marks intervals that exclude 0. With fewer than three there is no interval. Each value "
-        "is tested separately: even without a real difference, about 1 in 20 is marked. The intervals apply to these "
-        "runs, not to all drives of a model."
+        f"{CONFIDENCE_PERCENT:g} % confidence interval of this difference, from {_basis(entries)} (Welch); an asterisk "
+        f"marks intervals that exclude 0. An interval needs at least {MIN_INTERVAL_ROUNDS} {round_noun(entries)}s of "
+        f"each run{window}. Percentiles, maximum response times and figures of continuous stimuli have none, because "
+        "they are single values. Each value is tested separately: even without a real difference, about 1 in 20 is "
+        "marked. The intervals apply to these runs, not to all drives of a model. A report id is the start of the "
+        "SHA-256 of the checksums of a run's evidence."
     )
     if len(entries) >= SPREAD_RUNS:
         text += " The spread is from the minimum to the maximum, in percent of the median."
@@ -293,7 +325,11 @@ def _explanation(entries: Sequence[Entry]) -> str:
 
 
 def _basis(entries: Sequence[Entry]) -> str:
-    return "the repeats of both runs" if round_noun(entries) == "repeat" else "the rounds of both measurement windows"
+    return (
+        "the repeats of both runs"
+        if round_noun(entries) == "repeat"
+        else "the rounds of both steady measurement windows"
+    )
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -321,20 +357,23 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
 def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Table]:
     """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs.
 
-    All values have the same number of decimals.
+    Rates have the same number of decimals; response times, which differ by orders of magnitude, have four digits.
     """
     runs = [[figure and figure.value for figure in run] for run in zip(*(row.figures for row in rows), strict=True)]
     medians = [statistics.median(row.values) if row.values else None for row in rows]
-    texts = iter(aligned([*itertools.chain(*runs), *medians]))
+    every = [*itertools.chain(*runs), *medians]
+    four_digits = [NOT_APPLICABLE if value is None else number(value) for value in every]
+    texts = iter(four_digits if rows[0].unit == "ms" else aligned(every))
     *values, median_texts = [list(itertools.islice(texts, len(rows))) for _ in (*runs, medians)]
     others = range(1, len(entries))
     for start in range(0, len(others), RUNS_PER_TABLE):
         shown = others[start : start + RUNS_PER_TABLE]
         columns = {"Point": [row.at for row in rows], entries[0].label: values[0]}
         for index in shown:
-            columns |= {entries[index].label: values[index], f"{entries[index].label} (%)": _changes(rows, index)}
-            if len(entries) == 2:
-                columns["Interval (%)"] = [_interval(row.differences[index], round_noun(entries)) for row in rows]
+            label, changes = entries[index].label, [row.differences[index] for row in rows]
+            columns |= {label: values[index], f"{label} - {entries[0].label} (%)": _changes(changes)}
+            if len(entries) == 2 and any(change and change.round_count for change in changes):
+                columns["Interval (%)"] = [_interval(change, round_noun(entries)) for change in changes]
         if shown[-1] == others[-1] and len(entries) >= SPREAD_RUNS:
             columns |= {"Median": median_texts, "Spread (%)": [_spread(row) for row in rows]}
         width = 76 // (len(columns) - 1)
@@ -342,11 +381,10 @@ def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterato
         yield Table(kind="numbers", columns=headings, rows=tuple(zip(*columns.values(), strict=True)))
 
 
-def _changes(rows: Sequence[ComparedFigure], index: int) -> list[str]:
-    """Return the difference of the run with ``index`` from the first in percent, with an asterisk if significant."""
-    changes = [row.differences[index] for row in rows]
+def _changes(changes: Sequence[Difference | None]) -> list[str]:
+    """Return the differences of a run from the first in percent, with an asterisk if significant."""
     return [
-        NOT_APPLICABLE if change is None else f"{'* ' if change.significant else ''}{change.percent:+.1f}"
+        NOT_APPLICABLE if change is None else f"{'* ' if change.significant else ''}{signed(change.percent)}"
         for change in changes
     ]
 
@@ -390,7 +428,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
     """Yield a page for each tracked variable: its value in every round, one line per run."""
     rule, names = loop_rule(entries[0].result.facts.spec), run_names(entries)
     parts = dict.fromkeys(loop.part for entry in entries for loop in entry.result.loops)
-    for number, part in enumerate(parts, start=1):
+    for place, part in enumerate(parts, start=1):
         loops = {entry.label: entry.result.loop(part) for entry in entries}
         for tracked in rule.tracked if rule else ():
             series: dict[str, dict[int, float]] = {}
@@ -417,7 +455,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
                 log=False,
                 styles=overlay_styles(list(names.values())),
             )
-            yield _page(title, f"rounds-{slug(f'{number} {label}' if part else label)}", caption, draw)
+            yield _page(title, f"rounds-{slug(f'{place} {label}' if part else label)}", caption, draw)
 
 
 def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
@@ -467,7 +505,7 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
     ]
     stimuli = dict.fromkeys((line.phase, line.part) for line in shown)
     longest = max((line.ended_seconds[-1] for line in shown), default=0.0)
-    for number, (phase, part) in enumerate(stimuli, start=1):
+    for place, (phase, part) in enumerate(stimuli, start=1):
         lines = {entry.label: entry.result.time_line(phase, part) for entry in entries}
         series = {
             names[label]: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1
@@ -475,4 +513,4 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
         name = f"{part}, {phase}" if part else phase
         caption = "IOPS of every sample, one line per run."
         draw = partial(overlays.over_time, series, heading="IOPS", legend="Run", longest=longest, styles=styles)
-        yield _page(f"IOPS over Time - {name}", f"time-{number}", caption, draw)
+        yield _page(f"IOPS over Time - {name}", f"time-{place}", caption, draw)

@@ -97,10 +97,11 @@ def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) ->
         return
     reference = next(iter(names.values()))
     series = {name: [row.differences[index] for row in shown] for index, name in enumerate(names.values())}
+    lower = " Lower is better for response times." if any(row.better == "less" for row in shown) else ""
     figure = Figure(
         name="key-figures",
         caption=f"The main figures of the test, in percent of {reference}. Whiskers: {CONFIDENCE_PERCENT:g} % "
-        "confidence intervals of the differences, where there are any. Lower is better for ART and percentiles.",
+        f"confidence intervals of the differences, where there are any.{lower}",
         alt="Grouped bars: the main figures of each run in percent of the first run's.",
         draw=partial(
             differences.grouped_bars,

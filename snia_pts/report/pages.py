@@ -32,6 +32,9 @@ class Figure:
     height: float = FIGURE_HEIGHT
 
 
+#: In the header of a comparison, the value of a field that differs between its runs.
+DIFFERS = "differs"
+
 ProseKind = Literal["good", "bad", "lead", "note", "heading"]
 
 
@@ -105,10 +108,15 @@ class Header:
     blocks: Table
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
-        """Test, model, serial number and report id: what the short header of a continuation page shows."""
-        serials = (row[3] for row in self.blocks.rows if row[2] == "S/N")
-        return self.test.rows[0][0], self.names.rows[0][3], next(serials, ""), self.dates.rows[0][-1]
+    def identity(self) -> tuple[str, ...]:
+        """Test, model, serial number and report id: what the short header of a continuation page shows.
+
+        Those that differ between the runs of a comparison are empty.
+        """
+        serial = next((row[3] for row in self.blocks.rows if row[2] == "S/N"), "")
+        model, report_id = self.names.rows[0][3], self.dates.rows[0][-1]
+        known = ("" if text == DIFFERS else text for text in (model, serial, report_id))
+        return (self.test.rows[0][0], *known)
 
 
 _NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 NOT_RUN = "NOT RUN"
 #: The formats of reports to which the summary has links; without them, it has links to RST.
-_LINKED = ("html", "pdf")
+_LINKED = ("html", "pdf", "xlsx")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +159,10 @@ def overview(
 
 
 def _header_data(result: TestResult) -> TestResult:
-    """Return a result with only the data that the header needs."""
-    return replace(result, loops=(), time_lines=(), gaps=(), sampling=None)
+    """Return a result with only the data that the header needs; its id is that of the suite: ``e202``."""
+    suite_id, _, test = result.facts.run_id.rpartition("/")
+    facts_of_all = replace(result.facts, run_id=suite_id or test)
+    return replace(result, facts=facts_of_all, loops=(), time_lines=(), gaps=(), sampling=None)
 
 
 def _title(test: str, first: TestResult) -> str:
@@ -294,7 +296,7 @@ def _state(line: TestLine) -> str:
         return NOT_RUN if line.ending == NOT_RUN else f"INCOMPLETE ({line.ending})"
     if not line.requires_steady_state:
         return "complete"
-    return "achieved" if line.steady else NOT_ACHIEVED
+    return "steady state" if line.steady else "NOT STEADY"
 
 
 def build(summary: Overview) -> Report:
@@ -323,12 +325,13 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
     yield from limit_blocks(summary.limits, tests=True)
+    virtual = " (virtual)" * summary.simulated
     columns = (
         Column(heading="Test", width=13),
         Column(heading="Verdict", width=16),
         Column(heading="Key figures", width=31),
         Column(heading="PTS conformant", width=13),
-        Column(heading="Duration", width=10),
+        Column(heading=f"Duration{virtual}", width=10),
         Column(heading="Written", align="right", width=10),
         Column(heading="Drive fills", align="right", width=7),
     )
@@ -343,7 +346,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     amount = f"{prefix}{capacity(written)}, {fills} x user capacity"
     seconds = [line.seconds for line in summary.lines if line.seconds is not None]
     rows = (
-        ("Duration", duration(sum(seconds)) if seconds else UNKNOWN),
+        ("Duration", f"{duration(sum(seconds))}{virtual}" if seconds else UNKNOWN),
         ("Data written, all tests", amount if math.isfinite(written) else "not reported"),
         ("User capacity", _capacity(summary)),
     )

@@ -288,19 +288,22 @@ def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
     }
 
 
-def power_figures(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+def power_figures(
+    measured: Sequence[Measurement], weights: Sequence[float] | None = None
+) -> Mapping[str, float | None]:
     """Return the mean power of a point, of the power meter and of the host's CPU packages, and the rates per watt.
 
-    None if a measurement has no power.
+    None if a measurement has no power.  ``weights`` are those of the measurements in the means.
     """
     telemetry = [point.telemetry for point in measured]
-    iops, mb_per_second = mean(point.iops for point in measured), mean(point.mb_per_second for point in measured)
+    iops = mean((point.iops for point in measured), weights)
+    mb_per_second = mean((point.mb_per_second for point in measured), weights)
     figures: dict[str, float | None] = {}
     for name, values in (
         ("watts", [sample.watts if sample else None for sample in telemetry]),
         ("host_watts", [sample.host_watts if sample else None for sample in telemetry]),
     ):
-        watts = mean(value for value in values if value is not None) if None not in values else math.nan
+        watts = math.nan if None in values else mean((value for value in values if value is not None), weights)
         unit = name.removesuffix("s")
         figures[name] = finite_or_none(watts)
         figures[f"iops_per_{unit}"] = finite_or_none(iops / watts) if watts else None

@@ -24,7 +24,7 @@ def build_summary(
     reported = {
         test: [
             f"report.{name}"
-            for name in ("rst", "html", "pdf")
+            for name in ("rst", "xlsx", "html", "pdf")
             if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
         ]
         for test in folder.tests

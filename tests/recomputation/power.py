@@ -28,21 +28,22 @@ def _watts(run: Path, row: Row, name: str, answer: tuple[dict[str, Any], dict[st
     return float(power["idle_watts"] + joules / seconds)
 
 
-def _figures(run: Path, measured: list[Row], name: str) -> list[Expected]:
-    """Return IOPS, MB/s, watts, and the rates per watt."""
-    each = []
+def _figures(run: Path, measured: list[Row], name: str, *, by_time: bool = False) -> list[Expected]:
+    """Return IOPS, MB/s, watts, and the rates per watt with four digits; ``by_time``: each row counts by its time."""
+    each, times = [], []
     for row in measured:
         read, write = answers(run, [row])
         seconds = max(read["runtime"], write["runtime"]) / 1000
         rates = (rate((read, write), "total_ios"), rate((read, write), "io_bytes") / 1e6)
+        times.append(seconds if by_time else 1.0)
         each.append((*rates, _watts(run, row, name, (read, write), seconds)))
-    iops, mb_per_second, watts = (float(value) for value in np.mean(each, axis=0))
-    return [iops, mb_per_second, watts, iops / watts, mb_per_second / watts]
+    iops, mb_per_second, watts = (float(value) for value in np.average(each, axis=0, weights=times))
+    return [iops, mb_per_second, watts, *(float(f"{rate / watts:.4g}") for rate in (iops, mb_per_second))]
 
 
 def per_watt(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of each continuous stimulus and of each point of the windows."""
-    name = "watts" if table.title.endswith("meter") else "host_watts"
+    name = "host_watts" if table.title.endswith("packages") else "watts"
     expected: dict[str, list[Expected]] = {}
     kept: dict[tuple[str, str], list[Row]] = {}
     for row in rows(run, "measurements"):
@@ -50,7 +51,7 @@ def per_watt(run: Path, table: PrintedTable) -> list[list[Expected]]:
             kept.setdefault((row["phase"], row["part"]), []).append(row)
     for (phase, part), measured in kept.items():
         label = f"{measured[0]['point']} {_demand(measured[0])} ({', '.join(filter(None, (phase, part)))})"
-        expected[label] = _figures(run, measured, name)
+        expected[label] = _figures(run, measured, name, by_time=True)
     for point in rows(run, "points"):
         expected[f"{point['point']} {_demand(point)}"] = _figures(run, window_of(run, point), name)
     return [[label, *figures] for label, figures in expected.items()]

@@ -87,7 +87,8 @@ def figures(run: Path, point: Row) -> dict[str, float]:
     parts = [] if is_imported(run) else answers(run, window_of(run, point))
     seconds = finish_seconds(window_of(run, point))
     return {
-        "Time (s)": float(np.mean(seconds)) if seconds else math.nan,
+        "Passes": float(np.nansum(column(window_of(run, point), "passes"))),
+        "Time per pass (ms)": 1000 * float(np.mean(seconds)) if seconds else math.nan,
         "IOPS": whole["iops"],
         "MB/s": whole["mb_per_second"],
         "Average (ms)": whole["average_ms"],
@@ -110,7 +111,22 @@ def results(run: Path, table: PrintedTable) -> list[list[Expected]]:
     found = _listed(run, zones=True)
     assert [row[0] for row in table.body] == list(found)
     assert table.marks == {(number, 0) for number, row in enumerate(found.values()) if is_limited(run, row)}
-    return [[name, *(figures(run, row)[heading] for heading in table.heading[1:])] for name, row in found.items()]
+    return [
+        [name, *(_in_unit(figures(run, row), heading) for heading in table.heading[1:])] for name, row in found.items()
+    ]
+
+
+#: The units of times by their number in a ms.
+_PER_MS = {"(\N{MICRO SIGN}s)": 1000.0, "(s)": 0.001, "(ms)": 1.0}
+
+
+def _unit_factor(heading: str) -> float:
+    return next((factor for unit, factor in _PER_MS.items() if unit in heading), 1.0)
+
+
+def _in_unit(own: dict[str, float], heading: str) -> float:
+    """Return the figure of a heading, with which it has the unit of a time in common."""
+    return own[re.sub(r"\((\N{MICRO SIGN}s|s)\)", "(ms)", heading)] * _unit_factor(heading)
 
 
 def sides(run: Path, table: PrintedTable) -> list[list[Expected]]:
@@ -128,7 +144,8 @@ def sides(run: Path, table: PrintedTable) -> list[list[Expected]]:
         times = [
             response_times([parts[side] for parts in answer_list])["average_response_us"] / 1000 for side in (0, 1)
         ]
-        cells.append([name, *means, *times])
+        factor = _unit_factor(table.heading[-1])
+        cells.append([name, *means, *(factor * time for time in times)])
     return cells
 
 
@@ -150,7 +167,7 @@ def workloads(run: Path, table: PrintedTable) -> list[list[Expected]]:
     for name in dict.fromkeys(map(_workload, points(run))):
         own = [figures(run, row) for row in points(run) if _workload(row) == name]
         iops, moved, average = (np.array([entry[key] for entry in own]) for key in ("IOPS", "MB/s", "Average (ms)"))
-        extremes = [iops.min(), iops.max(), moved.min(), moved.max(), average.min()]
+        extremes = [iops.min(), iops.max(), moved.min(), moved.max(), average.min() * _unit_factor(table.heading[-1])]
         cells.append([name, float(len(own)), *map(float, extremes)])
     return cells
 
@@ -162,7 +179,8 @@ def calls(run: Path, table: PrintedTable) -> list[list[Expected]]:
         if found := synchronizing_calls(run, window_of(run, row)):
             count = sum(part["total_ios"] for part in found)
             nines = [percentile_ms(found, one_in) for one_in in (2, 100, 1000)]
-            cells.append([row["point"], count, *nines, response_times(found)["maximum_response_us"] / 1000])
+            times = [*nines, response_times(found)["maximum_response_us"] / 1000]
+            cells.append([row["point"], count, *(_unit_factor(table.heading[-1]) * time for time in times)])
     return cells
 
 

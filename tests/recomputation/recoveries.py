@@ -199,7 +199,7 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
     lowest = float(np.nanmin([value for _, _, value in _means_of_last(run)]))
     return [
         ["Recovery time", time],
-        ["First recovered sample", reached],
+        *([] if returned["first"] == returned["for_good"] else [["First recovered sample", reached]]),
         ["Depth", text(f"{{}} % of the baseline (lowest sample of {last})", 100 * lowest / base)],
         ["Baseline", text(f"{{}} MB/s ({first}, at its end)", base)],
         [

@@ -20,6 +20,7 @@ from ...report.tables import NOT_APPLICABLE, Table, extremes, facts
 from ...results.limit_checks import judgements
 from ...units import block_size, capacity, counted, duration
 from ...units import number as number_text
+from ..procedure import value_text
 from ..spec import ProfileSpec
 from . import figures
 from .axes import axis_pages, first_matrices
@@ -30,6 +31,8 @@ from .tables import (
     effect_tables,
     extremes_table,
     footnote,
+    has_repeated_passes,
+    has_repeats,
     host_table,
     options_table,
     points_table,
@@ -46,6 +49,10 @@ _MAX_PATTERNS = 2
 #: The most curves over time in one figure.
 _MAX_CURVES = 6
 _SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of their mean. "
+_PASSES = (
+    "Passes: the number of passes over the range in all repeats. fio reports its time in whole milliseconds, so a pass "
+    "is repeated until all passes together take {}. "
+)
 _TIMES = "Response times cover all I/Os of all repeats."
 
 
@@ -150,10 +157,10 @@ def parameters(result: ProfileResult) -> Rows:
     spec = result.facts.spec
     common = [
         (name, value)
-        for name, value in _common_parameters(_stimuli(result))
+        for name, value in _common_parameters(_stimuli(result), spec.minimum_seconds)
         if name not in {axis_name(axis) for axis in spec.axis}
     ]
-    axes = [(axis_name(axis), ", ".join(map(str, axis.values))) for axis in spec.axis]
+    axes = [(axis_name(axis), ", ".join(value_text(axis.key, value) for value in axis.values)) for axis in spec.axis]
     rows = [(spec.subject, spec.name), ("Workloads", str(len(spec.workload))), ("Points", str(len(result.loops)))]
     ranges = {load.range_bytes or result.facts.dut.capacity_bytes for load in spec.workload}
     if len(ranges) == 1 and "range" not in {axis.key for axis in spec.axis}:
@@ -168,15 +175,15 @@ def _block_sizes(stimulus: Stimulus) -> str:
     return ":".join(shares) or block_size(stimulus.largest_block_bytes)
 
 
-def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
+def _common_parameters(stimuli: Sequence[Stimulus], minimum_seconds: float) -> Iterator[tuple[str, str]]:
     """Yield the parameters that all stimuli share."""
+    repeated = any((stimulus.passes or 0) > 1 for stimulus in stimuli)
+    a_pass = f"passes until {duration(minimum_seconds)}" if repeated else "one pass over the range"
     parameters: Mapping[str, list[str]] = {
         "Block size": [_block_sizes(stimulus) for stimulus in stimuli],
         "Thread count": [str(stimulus.thread_count) for stimulus in stimuli],
         "Queue depth": [str(stimulus.queue_depth) for stimulus in stimuli],
-        "Duration": [
-            duration(stimulus.seconds) if stimulus.seconds else "one pass over the range" for stimulus in stimuli
-        ],
+        "Duration": [duration(stimulus.seconds) if stimulus.seconds else a_pass for stimulus in stimuli],
         "Ramp": [duration(stimulus.ramp_seconds) if stimulus.ramp_seconds else "none" for stimulus in stimuli],
     }
     for name, values in parameters.items():
@@ -202,10 +209,17 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
     """Yield the points if they are few, else each workload's range."""
     if len(placed) <= _MAX_LISTED_POINTS and placed:
         yield points_table(placed, _means(result))
-        yield Prose(text=f"{_SPREAD if result.facts.spec.repeats > 1 else ''}{_TIMES}")
+        yield _points_note(result, placed)
         yield from footnote(placed)
     elif placed:
         yield extremes_table(placed)
+
+
+def _points_note(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Prose:
+    """Return the meaning of the columns that the table of these points has."""
+    spread = _SPREAD if has_repeats(placed) else ""
+    passes = _PASSES.format(duration(result.facts.spec.minimum_seconds)) if has_repeated_passes(placed) else ""
+    return Prose(text=f"{spread}{passes}{_TIMES}")
 
 
 def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
@@ -214,7 +228,7 @@ def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page
     every = _outside_zones(families)
     blocks: list[Block] = []
     if sum(len(family.spots) for family in families) > _MAX_LISTED_POINTS and plain:
-        blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
+        blocks += [points_table(plain, _means(result)), _points_note(result, plain)]
     blocks += [*sides_table(every), *repeats_table(plain)]
     if blocks:
         blocks += footnote(every)

@@ -62,8 +62,13 @@ FIGURES: tuple[tuple[str, Reduction], ...] = (
 )
 
 
-#: The column of points that end after a pass over their range: the mean over the repeats, in seconds.
-FINISH: tuple[str, Reduction] = ("Time (s)", lambda measured: mean(item.finish_seconds for item in measured))
+#: The columns of points that end after passes over their range: the time of one pass, the mean over the repeats, and
+#: the passes of all repeats.
+FINISH: tuple[str, Reduction] = (
+    "Time per pass (ms)",
+    lambda measured: 1000 * mean(item.finish_seconds for item in measured),
+)
+PASSES: tuple[str, Reduction] = ("Passes", lambda measured: sum(item.stimulus.passes or 0 for item in measured))
 
 
 def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduction]:

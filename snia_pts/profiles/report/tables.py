@@ -19,9 +19,11 @@ from ...spec import Scalar
 from ..procedure import points
 from ..spec import Axis
 from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, grid, side, value_label
-from .reductions import FIGURES, FINISH, SIDES, SYNCS, side_response_ms, spread
+from .reductions import FIGURES, FINISH, PASSES, SIDES, SYNCS, side_response_ms, spread
 
 _NAME_WIDTH = 34
+#: With four decimals, a shorter time has less than three digits.
+_SHORTEST_IN_MS = 0.01
 #: The most repeats with a column each.
 _MAX_REPEATS = 6
 #: The most rows in a table of a setting's effect on each point; beyond that, only the medians are shown.
@@ -33,17 +35,28 @@ _MAX_ALTERNATIVES = 4
 def points_table(placed: Sequence[PlacedPoint], title: str) -> Table:
     """Return the table of points, one per row.
 
-    It has the spread of the repeats if there are several, and the time of a pass if a point ends after one.
+    It has the spread of the repeats if there are several, the time of a pass if a point ends after one, and the number
+    of passes if one was too short.
     """
-    has_repeats = any(len(spot.measured) > 1 for spot in placed)
     has_passes = any(spot.point.stimulus.passes for spot in placed)
     columns = (
         *((FINISH,) if has_passes else ()),
+        *((PASSES,) if has_repeated_passes(placed) else ()),
         *FIGURES[:1],
-        *((("Spread (%)", spread),) if has_repeats else ()),
+        *((("Spread (%)", spread),) if has_repeats(placed) else ()),
         *FIGURES[1:],
     )
     return _table(placed, columns, title)
+
+
+def has_repeats(placed: Iterable[PlacedPoint]) -> bool:
+    """Return whether a point has several repeats."""
+    return any(len(spot.measured) > 1 for spot in placed)
+
+
+def has_repeated_passes(placed: Iterable[PlacedPoint]) -> bool:
+    """Return whether a point has several passes over its range in a repeat."""
+    return any((item.stimulus.passes or 0) > 1 for spot in placed for item in spot.measured)
 
 
 def sides_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
@@ -64,17 +77,37 @@ def sync_table(placed: Sequence[PlacedPoint]) -> Table:
 
 def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
+    values = dict(_scaled({heading: [figure(spot.measured) for spot in placed] for heading, figure in figures}))
     cells = [
-        aligned([figure(spot.measured) for spot in placed], digits=5 if heading == FINISH[0] else 3)
-        for heading, figure in figures
+        aligned(numbers, digits=5 if heading.endswith("(s)") else 3, most=0 if heading == PASSES[0] else 4)
+        for heading, numbers in values.items()
     ]
     rows = tuple((_marked_name(spot), *row) for spot, *row in zip(placed, *cells, strict=True))
     width = (100 - _NAME_WIDTH) // len(figures)
     columns = (
         Column(heading="Point", width=_NAME_WIDTH),
-        *(Column(heading=heading, align="right", width=width) for heading, _ in figures),
+        *(Column(heading=heading, align="right", width=width) for heading in values),
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
+
+
+def _scaled(columns: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Sequence[float]]]:
+    """Yield columns with their headings, those of ms with a unit in which their numbers have enough digits.
+
+    All are in us if one would have less than three significant digits; the time of a pass is in s from 1 s on.
+    """
+    shortest = {
+        heading: min((value for value in values if math.isfinite(value) and value > 0), default=math.inf)
+        for heading, values in columns.items()
+        if "(ms)" in heading
+    }
+    for heading, values in columns.items():
+        if heading == FINISH[0] and 1000 <= shortest[heading] < math.inf:
+            yield heading.replace("(ms)", "(s)"), [value / 1000 for value in values]
+        elif heading in shortest and min(shortest.values()) < _SHORTEST_IN_MS:
+            yield heading.replace("(ms)", "(\N{MICRO SIGN}s)"), [1000 * value for value in values]
+        else:
+            yield heading, values
 
 
 def _marked_name(spot: PlacedPoint) -> str:
@@ -135,19 +168,6 @@ def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: 
 
 def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     """Return the table of each workload's range: for profiles of many points."""
-    columns = (
-        Column(heading="Workload", width=30),
-        *number_columns(
-            {
-                "Points": 8,
-                "IOPS, min.": 12,
-                "IOPS, max.": 12,
-                "MB/s, min.": 12,
-                "MB/s, max.": 12,
-                "Average (ms), min.": 14,
-            }
-        ),
-    )
     grouped: dict[str, list[PlacedPoint]] = {}
     for spot in placed:
         grouped.setdefault(spot.point.workload.name, []).append(spot)
@@ -156,7 +176,11 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
         (*extremes(map(rate, points))[::2], *extremes(map(throughput, points))[::2], extremes(map(average, points))[0])
         for points in ([spot.measured for spot in group] for group in grouped.values())
     ]
-    cells = list(zip(*(aligned(column) for column in zip(*ranges, strict=True)), strict=True))
+    headings = ("IOPS, min.", "IOPS, max.", "MB/s, min.", "MB/s, max.", "Average (ms), min.")
+    scaled = dict(_scaled(dict(zip(headings, zip(*ranges, strict=True), strict=True))))
+    cells = list(zip(*map(aligned, scaled.values()), strict=True))
+    widths = dict(zip(scaled, (12, 12, 12, 12, 14), strict=True))
+    columns = (Column(heading="Workload", width=30), *number_columns({"Points": 8, **widths}))
     rows = tuple((name, str(len(group)), *row) for (name, group), row in zip(grouped.items(), cells, strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: range over all points")
 

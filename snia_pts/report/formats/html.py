@@ -29,6 +29,10 @@ _ROW_HEADERS = {
 _LONG_TOKEN = re.compile(r"\S{17,}")
 _BREAKS = re.compile(r"[/_=,;:.@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
 
+#: A command line of the suite, at the start of a text or after a colon.
+_COMMAND = re.compile(r"(?:^|(?<=: ))snia-pts [a-z].*?(?=\.?$)", re.DOTALL)
+_OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w-]*)")
+
 
 def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
     """Return ``report`` as HTML from its parsed RST and its figures' SVGs, by name."""
@@ -62,7 +66,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
 
 
 class _Translator(html5_polyglot.HTMLTranslator):
-    """Writes header cells with their scope, and places where a long path, option or digest may be broken."""
+    """Writes header cells with their scope, commands as code, and places where a long path or digest may be broken."""
 
     def starttag(self, node: nodes.Element, tagname: str, *args: Any, **attributes: Any) -> str:
         if tagname == "th":
@@ -71,8 +75,20 @@ class _Translator(html5_polyglot.HTMLTranslator):
 
     def visit_Text(self, node: nodes.Text) -> None:
         text = without_breaks(node.astext())
-        parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), text).split("\0")
-        self.body.append("<wbr>".join(map(self.encode, parts)))
+        if command := _COMMAND.search(text):
+            self._write(text[: command.start()])
+            self.body.append('<code class="command">')
+            self._write(command[0])
+            self.body.append("</code>")
+            text = text[command.end() :]
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        """Write a text in which options stay whole, and long words may be broken."""
+        for number, part in enumerate(_OPTION.split(text)):
+            parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), part).split("\0")
+            content = "<wbr>".join(map(self.encode, parts))
+            self.body.append(f'<span class="option">{content}</span>' if number % 2 else content)
 
 
 def _style_tables(document: nodes.document) -> None:

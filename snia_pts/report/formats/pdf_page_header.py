@@ -86,9 +86,18 @@ class PageHeader(Flowable):
         """Return the flowables of the short header of the current page."""
         test, model, serial, report_id = (html.escape(text, quote=False) for text in self.names)
         cell, bold = self.styles["small"], self.styles["banner-center"]
-        texts = ((test, bold), (model, cell), (f"S/N: {serial}", cell), (f"Report id: {report_id}", cell))
-        cells = [*(header_text.HeaderText(*text) for text in texts), ShownPageNumber(cell, self.sheet)]
-        table = Table([cells], [share * width for share in (0.33, 0.2, 0.18, 0.21, 0.08)])
+        known = [
+            (label + text, share)
+            for label, text, share in (("", model, 0.2), ("S/N: ", serial, 0.18), ("Report id: ", report_id, 0.21))
+            if text
+        ]
+        shares = [share for _, share in known]
+        cells = [
+            header_text.HeaderText(test, bold),
+            *(header_text.HeaderText(text, cell) for text, _ in known),
+            ShownPageNumber(cell, self.sheet),
+        ]
+        table = Table([cells], [share * width for share in (0.92 - sum(shares), *shares, 0.08)])
         table.setStyle([("GRID", (0, 0), (-1, -1), 0.5, "#222222"), ("VALIGN", (0, 0), (-1, -1), "MIDDLE")])
         if not continued:
             return [table]

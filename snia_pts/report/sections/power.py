@@ -12,8 +12,8 @@ from ..tables import Column, Table, aligned
 
 _HOST = "RAPL, the energy counters of the host's CPU packages"
 _NOTE = (
-    "Watts: the mean over the same measurements as the rates, so over the measurement window for its points. They are "
-    "those of all that the source measures, idle power included."
+    "Watts: the mean over the same measurements as the rates, so over the measurement window for its points, and over "
+    "the whole time of a continuous stimulus. They are those of all that the source measures, idle power included."
 )
 _SIMULATED_NOTE = "The power is that of the model of the simulated drive."
 
@@ -30,8 +30,9 @@ def power_page(result: TestResult) -> Iterator[Page]:
     """Yield a page with a table for each source of power; none if no point has a power."""
     points = list(_points(result))
     blocks: list[Block] = []
+    meter = "drive's model" if result.facts.dut.simulated else "power meter"
     for title, source, unit in (
-        ("Per watt of the power meter", ", ".join(sources(result)), "watt"),
+        (f"Per watt of the {meter}", ", ".join(sources(result)), "watt"),
         ("Per watt of the CPU packages", _HOST, "host_watt"),
     ):
         powered = [(label, figures) for label, figures in points if figures[f"{unit}s"] is not None]
@@ -57,11 +58,17 @@ def _points(result: TestResult) -> Iterator[tuple[str, Figures]]:
 
 
 def _figures(measured: Sequence[Measurement]) -> Figures:
+    """Return the figures of all engine starts of a continuous stimulus together: each counts by its time."""
+    times_ms = [point.runtime_ms for point in measured]
     return {
-        "iops": mean(point.iops for point in measured),
-        "mb_per_second": mean(point.mb_per_second for point in measured),
-        **power_figures(measured),
+        "iops": mean((point.iops for point in measured), times_ms),
+        "mb_per_second": mean((point.mb_per_second for point in measured), times_ms),
+        **power_figures(measured, times_ms),
     }
+
+
+def _as_precise_as_watts(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
 
 
 def _table(title: str, points: list[tuple[str, Figures]], unit: str) -> Table:
@@ -73,7 +80,13 @@ def _table(title: str, points: list[tuple[str, Figures]], unit: str) -> Table:
         Column(heading="IOPS/W", align="right", width=14),
         Column(heading="MB/s/W", align="right", width=14),
     )
-    names = ("iops", "mb_per_second", f"{unit}s", f"iops_per_{unit}", f"mb_per_second_per_{unit}")
-    cells = (aligned([figures[name] for _, figures in points]) for name in names)
+    cells = (
+        *(aligned([figures[name] for _, figures in points]) for name in ("iops", "mb_per_second")),
+        aligned([figures[f"{unit}s"] for _, figures in points], digits=4),
+        *(
+            aligned([_as_precise_as_watts(figures[f"{name}_per_{unit}"]) for _, figures in points])
+            for name in ("iops", "mb_per_second")
+        ),
+    )
     rows = tuple(zip((label for label, _ in points), *cells, strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title=title)

@@ -263,11 +263,12 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
     depth = thousands(lowest, distinct_decimals(lowest, recovered, least=1))
     baseline, threshold = aligned([measured_recovery.baseline, measured_recovery.threshold], digits=4)
     measured = f"within {duration(time.measured_seconds)} of {group}"
-    reached = "never" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
+    reached = f"never {measured}" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
+    first = () if time.reached_seconds == time.seconds is not None else (("First recovered sample", reached),)
     recovery_time = f"NOT RECOVERED {measured}{_short_dwell(time)}" if time.seconds is None else duration(time.seconds)
     rows = (
         ("Recovery time", recovery_time),
-        ("First recovered sample", f"{reached} {measured if time.reached_seconds is None else ''}"),
+        *first,
         ("Depth", f"{depth} % of the baseline (lowest sample of {group})"),
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
         (

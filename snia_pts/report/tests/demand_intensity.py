@@ -9,6 +9,7 @@ from ...analysis.operating_points import DemandMean, OperatingPoint, alternative
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
 from ...results.result import TestResult
+from ...spec import OperatingPoints
 from ...spec.reader import definitions
 from ...units import block_size, duration
 from ..figures import matrices
@@ -115,9 +116,9 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
 
 
 def _details(result: TestResult) -> Iterator[Block]:
-    """Yield how the operating points were chosen, their response times, and the access pattern."""
-    if points := chosen_points(result):
-        yield _selection_table(result, points)
+    """Yield the points that another run may choose, the operating points' response times, and the access pattern."""
+    if chosen_points(result):
+        yield from _alternatives(result)
     lines = {point: result.time_line("histogram", point) for point in AT_POINTS}
     histograms = {
         f"{point} {line.stimulus.demand.label}": confidence.confidence(line)
@@ -145,7 +146,7 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
         aligned([matrices.percentile_response_ms(repeats, FIVE_NINES) for repeats in measured]),
         aligned([matrices.maximum_response_ms(repeats) for repeats in measured]),
     )
-    headings = ("Target IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("Best or target IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     table_columns = (
         Column(heading="Operating point", width=16),
         Column(heading="TOIO - TC/QD", width=20),
@@ -155,35 +156,43 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
     if limited:
         yield Prose(text=matrices.foot(limited))
+    yield Prose(text=_selection_rule(demand_spec(result).operating_points))
 
 
-def _selection_table(result: TestResult, points: Sequence[OperatingPoint]) -> Table:
-    """Return the candidates for each operating point, and those that do not differ significantly from it."""
-    rule = demand_spec(result).operating_points
-    others, depths = alternative_points(window_means(result), rule), sides(result)[0].keys
+def _selection_rule(rule: OperatingPoints) -> str:
+    """Return how the operating points are chosen."""
+    near = f"{rule.tolerance_percent:g} %"
+    return (
+        f"Max IOPS: of the points within {near} of the best IOPS, the one with the lowest Total OIO, and of these the "
+        f"one with the fewest threads. Mid IOPS: the same choice of the points whose distance from the target, the "
+        f"middle between best and Min IOPS, is at most that of the nearest point plus {near} of the target. Min IOPS: "
+        f"the lowest Total OIO. Only points with an ART below {rule.maximum_art_ms:g} ms count. The {near} are this "
+        f"suite's tolerance."
+    )
+
+
+def _alternatives(result: TestResult) -> Iterator[Block]:
+    """Yield the points that another run may choose as Max and as Mid IOPS, with the reason; nothing without any."""
+    others, depths = alternative_points(window_means(result), demand_spec(result).operating_points), sides(result)[0]
     percent = definitions().operating_points.confidence_percent
-    text = f"{rule.tolerance_percent:g} % (of this suite): of all points within it, the one with the lowest Total OIO"
-    rows = [("Tolerance", text)]
-    for point in points:
-        similar = others[point.name]
-        if point.name != "Min IOPS":
-            alternatives = f"{point.demand.label}: {_format_points(similar, depths) if similar else 'none'}"
-            rows.append((f"{point.name}, candidates", _format_points(point.candidates, depths)))
-            rows.append((f"{point.name}, alternatives", alternatives))
-    if any(others.values()):
-        meaning = f"not significantly different: another run may select any of them ({percent:g} % confidence)"
-        rows.append(("Alternatives", meaning))
-    return facts(rows, title="Selection of the operating points", label_width=32)
+    rows = [(name, _format_points(points, depths.keys)) for name, points in others.items() if points]
+    if rows:
+        yield facts(rows, title="Operating points that another run may choose instead", label_width=32)
+        yield Prose(
+            text="These are the points that the noise of the rounds can bring within the tolerance "
+            f"({percent:g} % confidence), in the order of Total OIO, up to the first one that it cannot bring outside: "
+            "a run never chooses a point after that one, even if its IOPS are nearer."
+        )
 
 
 def _format_points(means: Sequence[DemandMean], depths: Sequence[int]) -> str:
-    """Return the number of points, their demands, and their IOPS: ``3 (T4Q32, T6Q16/32; 97 to 99 IOPS)``."""
+    """Return the demands of points, and their IOPS: ``T4Q32, T6Q16/32 (97 to 99 IOPS)``."""
     iops = [thousands(value, 0) for value in sorted(mean.iops for mean in means)]
     by_threads: dict[int, list[int]] = {}
     for threads, depth in sorted((mean.demand.thread_count, mean.demand.queue_depth) for mean in means):
         by_threads.setdefault(threads, []).append(depth)
     shown = ", ".join(f"T{threads}Q{_format_depths(used, depths)}" for threads, used in by_threads.items())
-    return f"{len(means)} ({shown}; {' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
+    return f"{shown} ({' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
 
 
 def _format_depths(used: Sequence[int], depths: Sequence[int]) -> str:

@@ -217,12 +217,11 @@ def _window_figures(sampling: Sampling) -> _Figures:
 
 
 def _measurement_figures(measured: list[Measurement]) -> _Figures:
-    seconds = sum(part.runtime_ms for part in measured) / 1000 or math.nan
-    shares = [part.runtime_ms / 1000 / seconds for part in measured]
+    times_ms = [part.runtime_ms for part in measured]
     nines = percentile_response_us(measured, FIVE_NINES)
     return (
-        math.fsum(share * part.iops for share, part in zip(shares, measured, strict=True)),
-        math.fsum(share * part.mb_per_second for share, part in zip(shares, measured, strict=True)),
+        mean((part.iops for part in measured), times_ms),
+        mean((part.mb_per_second for part in measured), times_ms),
         average_response_us(measured) / 1000,
         None if nines is None else nines / 1000,
         max(part.maximum_response_us for part in measured) / 1000,
