@@ -7,6 +7,7 @@ import math
 import statistics
 from typing import Any, cast
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -265,14 +266,26 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
 def test_the_small_plots_of_a_summary_have_few_values_on_their_axis() -> None:
     """Values from 90 % to 400 % leave room between the labels, as those from 90 % to 110 % do."""
     bounds = {"110 %": 110.0, "90 %": 90.0}
-    tests = {
-        name: Convergence(series={"a": {1: first, 2: 100.0}}, window=(1, 2), steady=True, bounds=bounds)
-        for name, first in (("high", 400.0), ("low", 100.5))
-    }
+    panels = [
+        dashboard.Tracked(
+            heading=heading,
+            lines=Convergence(
+                series={key: {1: first, 2: 100.0} for key in names}, window=(1, 2), steady=True, bounds=bounds
+            ),
+            styles=style.overlay_styles(names),
+        )
+        for heading, first, names in (
+            ("Composite Block Size Workload", 400.0, ["a"]),
+            ("low", 100.5, ["RND 4 KiB 0/100", "RND 64 KiB 65/35", "RND 1024 KiB 100/0"]),
+        )
+    ]
     with drawing.settings():
-        figure = dashboard.draw_panels(tests)
-        check(figure)
+        figure = dashboard.draw_panels(panels)
+        words = check(figure)
     assert [list(axes.get_yticks()) for axes in figure.axes] == [[100, 200, 300, 400], [90, 100, 110]]
+    assert words.count("% of average") == 1
+    assert "RND 1024 KiB 100/0" in words
+    assert "a" not in words
 
 
 def test_high_columns_are_drawn_behind_low_ones() -> None:
@@ -349,7 +362,29 @@ def test_an_axis_has_one_style_of_units(highest: float, labels: list[str]) -> No
     assert [label.replace("\N{NARROW NO-BREAK SPACE}", " ") for label in shown] == labels
     linear = [label.replace("\N{NARROW NO-BREAK SPACE}", " ") for label in axes.tick_labels([0.0, 4e5, 8e5])]
     assert linear == ["0", "400 000", "800 000"]
-    assert axes.tick_labels([0.0, 5e6, 1e7])[-1] == "10.0 M"
+    assert axes.tick_labels([0.0, 5e6, 1e7])[-1] == "10 M"
+    assert axes.tick_labels([90.0, 95.0, 100.0]) == ["90", "95", "100"]
+    assert axes.tick_labels([0.0, 2.5, 5.0])[1] == "2.5"
+
+
+def test_lines_that_coincide_are_all_visible() -> None:
+    """Three equal series: the colour of each is seen, also beside its markers; grid lines are above the window."""
+    names = ["RND 4 KiB 0/100", "RND 64 KiB 65/35", "RND 1024 KiB 100/0"]
+    series, styles = {name: dict.fromkeys(range(1, 7), 100.0) for name in names}, style.overlay_styles(names)
+    with drawing.settings():
+        figure = figures.convergence(
+            series, (2, 3, 4, 5, 6), heading="IOPS (% of average)", legend="", log=False, styles=styles
+        )
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.draw()
+        pixels = numpy.asarray(canvas.buffer_rgba())[..., :3] / 255
+        plot, at = figure.axes[0].bbox, pixels.shape[0] - figure.axes[0].transData.transform((2.5, 100.0))[1]
+    line = pixels[round(at) - 2 : round(at) + 2, round(plot.x0) : round(plot.x1)]
+    for name in names:
+        near = numpy.abs(line - to_rgb(styles[name].colour)).max(axis=2) < 0.15
+        assert near.any(axis=0).sum() > 20, name
+    (band,) = (patch for patch in figure.axes[0].patches if patch.get_label())
+    assert band.get_zorder() < figure.axes[0].get_ygridlines()[0].get_zorder()
 
 
 def test_a_series_has_one_style_that_differs_in_grey() -> None:
@@ -417,7 +452,7 @@ def test_the_figure_of_the_first_page_is_readable(test: str) -> None:
 
 
 def test_the_heat_map_has_the_values_of_the_matrix() -> None:
-    """Each cell has its value in three digits, at its block size and mix; a lower value is never darker."""
+    """Each cell has its value in few digits, at its block size and mix; a lower value is never darker."""
     result = samples.result_of("iops")
     (loop,) = result.loops
     values, (down, across) = matrices.reduced([loop], matrices.iops), SIDES
@@ -443,9 +478,10 @@ def test_the_heat_map_has_the_values_of_the_matrix() -> None:
     ("value", "text"),
     [
         (202_610.4, "203k"),
-        (6174.0, "6.17k"),
-        (3498.0, "3.50k"),
-        (999.6, "1.00k"),
+        (12_345.0, "12.3k"),
+        (9999.6, "10.0k"),
+        (3498.0, "3\N{NARROW NO-BREAK SPACE}498"),
+        (999.6, "1\N{NARROW NO-BREAK SPACE}000"),
         (999_600.0, "1.00M"),
         (1.234e6, "1.23M"),
         (850.2, "850"),
@@ -456,6 +492,6 @@ def test_the_heat_map_has_the_values_of_the_matrix() -> None:
         (math.nan, "n/a"),
     ],
 )
-def test_a_number_in_a_cell_has_three_digits(value: float, text: str) -> None:
-    """From a thousand on it has a unit, and zeros at its end are kept, as in its neighbours."""
+def test_a_number_in_a_cell_has_three_or_four_digits(value: float, text: str) -> None:
+    """From ten thousand on it has a unit, and zeros at its end are kept, as in its neighbours."""
     assert dashboard.short_number(value) == text

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..tables import decimals_for, thousands
+from ..tables import thousands
 from .style import GRID, QUIET
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     size, unit = next(
         ((size, f" {unit}") for size, unit in _UNITS if highest >= max(size, _LEAST_WITH_UNIT)), (1.0, "")
     )
-    decimals = decimals_for([step / size], digits=2, most=6)
+    decimals = next((places for places in range(6) if math.isclose(round(step / size, places), step / size)), 6)
     return [f"{thousands(tick / size, decimals)}{unit}" for tick in ticks]
 
 

@@ -137,13 +137,13 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
             height=_TRACKED_HEIGHT,
             interruptions=interruption_marks(tracked.rounds),
             bounds=bounds,
-            styles=_tracked_styles(result, [tracked]),
+            styles=tracked_styles(result, [tracked]),
         ),
         height=_TRACKED_HEIGHT,
     )
 
 
-def _tracked_styles(result: TestResult, shown: Sequence[TrackedSeries]) -> dict[str, SeriesStyle]:
+def tracked_styles(result: TestResult, shown: Sequence[TrackedSeries]) -> dict[str, SeriesStyle]:
     """Return the style of each tracked variable by label: its lines may coincide.
 
     Colour and marker are those of its block size in all figures, unless tracked variables share a block size.
@@ -172,7 +172,7 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
     shown, tracked, about = shown_series(result), None, [left.heading] if left else []
     if lines := convergence(shown):
-        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=_tracked_styles(result, shown))
+        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
         about.append(f"tracked variables over all rounds, in percent of the average of the {basis}")
     if not about:
