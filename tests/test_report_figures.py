@@ -345,6 +345,22 @@ def test_few_columns_have_their_values_on_top() -> None:
     assert not {f"{value:,.0f}" for value in matrix().values()} & set(many)
 
 
+def test_the_value_of_a_column_stands_on_it() -> None:
+    """Of columns behind higher ones the values are where they are visible, with the colour of their row."""
+    sides = [figures.Side(title="", keys=(1, 2, 3), labels=("a", "b", "c")) for _ in range(2)]
+    values = {(column, row): {1: 0.1, 2: 9.0, 3: 4.0}[row] + column / 100 for column in (1, 2, 3) for row in (1, 2, 3)}
+    with drawing.settings():
+        (shown,) = columns_3d.columns(values, *sides, heading="IOPS").axes
+    rows: Any = shown.collections
+    for column in (1, 2, 3):
+        (label,) = (text for text in shown.texts if text.get_text().startswith(f"{values[column, 3]:.2f}"))
+        assert not any(path.contains_point(label.get_position()) for path in rows[1].get_paths())
+        assert any(path.contains_point(label.get_position()) for path in rows[0].get_paths())
+        plate = label.get_bbox_patch()
+        assert plate
+        assert plate.get_edgecolor()[:3] == to_rgb(style.series_styles((1, 2, 3))[3].colour)
+
+
 def test_a_column_covers_what_is_behind_it() -> None:
     """A high column in front covers a low one behind it; the reverse covers nothing."""
     wide = figures.Side(title="", keys=tuple(range(8)), labels=("",) * 8)
@@ -397,13 +413,17 @@ def test_a_series_has_one_style_that_differs_in_grey() -> None:
 
 
 @given(st.floats(1e-6, 1e12), st.floats(1, 1e9))
-def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
-    """For every range the ticks ascend, enclose both ends, and are few."""
-    ticks = axes.log_ticks(low, low * factor)
+def test_log_axes_enclose_their_values_closely_with_few_ticks(low: float, factor: float) -> None:
+    """For every range the ends are at most a 1-2-5 step beyond the values; the ticks ascend, and are few."""
+    (below, above), ticks = axes.log_axis(low, low * factor)
+    assert below <= low * (1 + 1e-6)
+    assert above >= low * factor * (1 - 1e-6)
+    assert below >= low / 2.6
+    assert above <= max(low * factor, below * (1 + 1e-6)) * 2.6
     assert ticks == sorted(set(ticks))
-    assert ticks[0] <= low * (1 + 1e-6)
-    assert ticks[-1] >= low * factor * (1 - 1e-6)
     assert 3 <= len(ticks) <= 11
+    assert below * (1 - 1e-6) <= ticks[0]
+    assert ticks[-1] <= above * (1 + 1e-6)
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))

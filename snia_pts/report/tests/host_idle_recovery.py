@@ -189,7 +189,7 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
         marks = [Mark(x=0.0, name=f"Access A: {writes}", short="Access A")]
         if state.c:
-            marks.append(Mark(x=state.c_start - state.start, name="Access C: no idle time", short="Access C"))
+            marks.append(Mark(x=state.c_start - state.start, name="Access C"))
         yield timeplots.page(
             _curves(state, -state.start, ("Access A", "Access C, return to baseline")),
             title=f"HIR - {state.name} - IOPS vs Time",
