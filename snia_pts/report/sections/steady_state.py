@@ -332,7 +332,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         ("Measured data excursion", data_excursion, data_percent, _passes(data_passes)),
         ("Allowed maximum slope excursion", allowed_slope, f"{rule.slope_excursion_percent:g}", ""),
         ("Measured slope excursion", slope_excursion, slope_percent, _passes(slope_passes)),
-        ("Least squares line", line(determination), "", ""),
+        ("Least squares line (R: round)", line(determination), "", ""),
         ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
     )
     headings = (

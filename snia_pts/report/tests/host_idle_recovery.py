@@ -207,8 +207,8 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         [curve for state in shown for curve in _curves(state, 0.0, (state.name, state.name))],
         title="HIR - All Wait States - IOPS vs Time",
         name="wait-states",
-        caption="All wait states on a common scale, in sequence: points are Access A, lines are Access C (return to "
-        "baseline).",
+        caption="All wait states on a common scale, from the start of the first: points are Access A, lines are "
+        "Access C (return to baseline).",
         alt="Plot: IOPS of all wait states against time, one colour per wait state.",
         ylabel="IOPS",
         levels=levels,
