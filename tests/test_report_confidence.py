@@ -119,6 +119,13 @@ def test_the_axis_of_nines_has_a_tick_for_each_power_of_ten() -> None:
     assert [word for word in words if word in ticks and word != "0"] == ticks[1:]
 
 
+def test_each_axis_has_one_notation() -> None:
+    """Counts have units from a thousand on, shares are percentages, whatever the number of I/Os."""
+    words = words_of(line_of({100_000: 99_999_990, 900_000: 10}))
+    assert [word for word in words if word.startswith("1")][:5] == ["1", "100", "10 k", "1 M", "100 M"]
+    assert {"99.999", "99.999999"} <= set(words)
+
+
 @given(bins, st.integers(0, 100))
 def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> None:
     """A bin's value may exceed the greatest response time; markers are limited to that time."""

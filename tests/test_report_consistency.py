@@ -74,6 +74,19 @@ def test_a_short_stimulus_is_evaluated_in_its_last_quarter() -> None:
     assert texts["Consistency (mean / deviation)"] == "all samples are equal"
 
 
+def test_the_plot_names_its_lines_and_scales() -> None:
+    """Both lines of the deviation have one name; the caption says where the axis starts; the log axis says log."""
+    shown = page(line([600_000] * 180 + [60_000 + 600 * (minute % 7) for minute in range(60)]), title="WSAT")
+    assert shown is not None
+    (figure,) = (block for block in shown.blocks if isinstance(block, Figure))
+    above, below = figure.draw().axes
+    names = [str(drawn.get_label()).replace("\n", " ") for drawn in above.lines]
+    assert names == ["IOPS", "mean", *["mean \N{PLUS-MINUS SIGN} standard deviation"] * 2, "worst sample"]
+    assert above.get_ylim()[0] > 0
+    assert "Y axis does not start at zero." in figure.caption
+    assert below.get_ylabel() == "Response time\n(ms, log)"
+
+
 @pytest.mark.parametrize(("step", "word"), [(-600, "fall"), (600, "rise")])
 def test_a_trend_is_no_consistency(step: int, word: str) -> None:
     """IOPS that steadily rise or fall have no consistency: mean / deviation would describe their slope."""

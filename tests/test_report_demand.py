@@ -25,6 +25,7 @@ from snia_pts.report.pages import Figure, Page, Prose, Report
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
+from snia_pts.units import number
 from tests import samples
 from tests.procedure_runs import whole_runs
 from tests.test_demand import RULE
@@ -147,8 +148,8 @@ def test_demand_intensity_shows_the_means_the_ceiling_and_the_operating_points()
     drawn = lines(figure)
     for count in COUNTS:
         wanted = sorted((m.demand.queue_depth, m.iops, m.art_ms) for m in means if m.demand.thread_count == count)
-        assert drawn[f"TC {count}"] == [(iops, art_ms) for _, iops, art_ms in wanted]
-    assert {y for _, y in drawn["5 ms"]} == {5.0}
+        assert drawn[str(count)] == [(iops, art_ms) for _, iops, art_ms in wanted]
+    assert {y for _, y in drawn["ART limit, 5 ms"]} == {5.0}
     for point in operating_points(means, RULE):
         assert drawn[f"{point.name}\n{point.demand.label}"] == [(point.iops, point.art_ms)]
     assert figure.axes[0].get_yscale() == "log"
@@ -161,7 +162,7 @@ def test_the_legend_of_thread_counts_is_ascending() -> None:
     for name in ("demand-variation", "demand-intensity", "total-oio"):
         legend = figure_of(result, name).axes[0].get_legend()
         assert legend is not None
-        texts = [text.get_text().removeprefix("TC ") for text in legend.get_texts()]
+        texts = [text.get_text() for text in legend.get_texts()]
         assert texts[: len(COUNTS)] == [str(count) for count in sorted(COUNTS)]
 
 
@@ -180,7 +181,7 @@ def test_the_limit_and_the_rings_have_space(limit: float) -> None:
 def test_the_limit_of_the_specification_moves_the_ceiling() -> None:
     """The ART limit is operating_points.maximum_art_ms, in the figure and in the text."""
     result = samples.result_of("dirth", overrides=[("operating_points.maximum_art_ms", 2.0)])
-    assert {y for _, y in lines(figure_of(result, "demand-intensity"))["2 ms"]} == {2.0}
+    assert {y for _, y in lines(figure_of(result, "demand-intensity"))["ART limit, 2 ms"]} == {2.0}
     (page,) = plots(build(result))["P7"]
     assert any("The line at 2 ms" in block.caption for block in page.blocks if isinstance(block, Figure))
 
@@ -207,7 +208,7 @@ def test_total_oio_shows_iops_above_and_response_times_below() -> None:
         shown = sorted(
             point
             for line in axes.lines
-            if str(line.get_label()).startswith("TC ")
+            if str(line.get_label()).isdigit()
             for point in zip(*map(list, line.get_data()), strict=True)
         )
         wanted = sorted((m.demand.total_oio, getattr(m, value)) for m in demand_means(loop.window_rounds))
@@ -226,7 +227,26 @@ def test_the_inter_round_plot_shows_every_rounds_pre_write(shape: str) -> None:
     before = [line for line in result.lines("pre-write") if line.part.startswith("Round")]
     assert [list(line.get_data()[1]) for line in drawn] == [line.iops for line in before]
     minutes = [minute for line in drawn for minute in line.get_data()[0]]
-    assert minutes == pytest.approx(list(range(1, 5 * len(drawn) + 1)))
+    assert minutes == pytest.approx([ended - 0.5 for ended in range(1, 5 * len(drawn) + 1)])
+
+
+def test_a_single_sample_is_a_number_and_no_plot() -> None:
+    """A plot of one sample would be a dot in an empty grid."""
+    result = result_of("dirth")
+    short = {"PC": [1], "pre-write": [1]}
+    lines_of_one = tuple(
+        replace(line, **{name: getattr(line, name)[: short[line.phase][0]] for name in (*COLUMNS, *TELEMETRY_COLUMNS)})
+        if line.phase in short
+        else line
+        for line in result.time_lines
+    )
+    shown = plots(build(replace(result, sampling=None, time_lines=lines_of_one)))
+    first = next(line for line in lines_of_one if line.phase == "PC")
+    ((page,), (inter_round,)) = shown["P1"], shown["P3"]
+    assert not any(isinstance(block, Figure) for block in page.blocks)
+    assert f"No plot: {number(first.iops[0])} IOPS in its only sample." in text_of(page)
+    assert any(isinstance(block, Figure) for block in inter_round.blocks)
+    assert "No plot" in text_of(shown["P9"][0])
 
 
 def test_the_preconditioning_plot_marks_the_samples_used_as_rounds() -> None:
@@ -355,7 +375,7 @@ def test_a_thread_count_has_one_style_in_all_plots() -> None:
     styles = set()
     for count in COUNTS:
         same = looks("demand-variation", str(count))
-        assert same == looks("demand-intensity", f"TC {count}") == looks("total-oio", f"TC {count}")
+        assert same == looks("demand-intensity", str(count)) == looks("total-oio", str(count))
         styles |= same
     assert (
         len({(marker, dash) for _, marker, dash in styles}) == len({colour for colour, _, _ in styles}) == len(COUNTS)
@@ -514,4 +534,4 @@ def test_a_loop_of_one_point_has_its_plots() -> None:
         check(demand_figures.by_total_oio(means, 5.0))
         figure = demand_figures.intensity(means, operating_points(means, RULE), 5.0)
         check(figure)
-    assert lines(figure)["TC 4"] == [(means[0].iops, means[0].art_ms)]
+    assert lines(figure)["4"] == [(means[0].iops, means[0].art_ms)]

@@ -7,6 +7,7 @@ import math
 import statistics
 from typing import Any, cast
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -265,14 +266,26 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
 def test_the_small_plots_of_a_summary_have_few_values_on_their_axis() -> None:
     """Values from 90 % to 400 % leave room between the labels, as those from 90 % to 110 % do."""
     bounds = {"110 %": 110.0, "90 %": 90.0}
-    tests = {
-        name: Convergence(series={"a": {1: first, 2: 100.0}}, window=(1, 2), steady=True, bounds=bounds)
-        for name, first in (("high", 400.0), ("low", 100.5))
-    }
+    panels = [
+        dashboard.Tracked(
+            heading=heading,
+            lines=Convergence(
+                series={key: {1: first, 2: 100.0} for key in names}, window=(1, 2), steady=True, bounds=bounds
+            ),
+            styles=style.overlay_styles(names),
+        )
+        for heading, first, names in (
+            ("Composite Block Size Workload", 400.0, ["a"]),
+            ("low", 100.5, ["RND 4 KiB 0/100", "RND 64 KiB 65/35", "RND 1024 KiB 100/0"]),
+        )
+    ]
     with drawing.settings():
-        figure = dashboard.draw_panels(tests)
-        check(figure)
+        figure = dashboard.draw_panels(panels)
+        words = check(figure)
     assert [list(axes.get_yticks()) for axes in figure.axes] == [[100, 200, 300, 400], [90, 100, 110]]
+    assert words.count("% of average") == 1
+    assert "RND 1024 KiB 100/0" in words
+    assert "a" not in words
 
 
 def test_high_columns_are_drawn_behind_low_ones() -> None:
@@ -332,6 +345,22 @@ def test_few_columns_have_their_values_on_top() -> None:
     assert not {f"{value:,.0f}" for value in matrix().values()} & set(many)
 
 
+def test_the_value_of_a_column_stands_on_it() -> None:
+    """Of columns behind higher ones the values are where they are visible, with the colour of their row."""
+    sides = [figures.Side(title="", keys=(1, 2, 3), labels=("a", "b", "c")) for _ in range(2)]
+    values = {(column, row): {1: 0.1, 2: 9.0, 3: 4.0}[row] + column / 100 for column in (1, 2, 3) for row in (1, 2, 3)}
+    with drawing.settings():
+        (shown,) = columns_3d.columns(values, *sides, heading="IOPS").axes
+    rows: Any = shown.collections
+    for column in (1, 2, 3):
+        (label,) = (text for text in shown.texts if text.get_text().startswith(f"{values[column, 3]:.2f}"))
+        assert not any(path.contains_point(label.get_position()) for path in rows[1].get_paths())
+        assert any(path.contains_point(label.get_position()) for path in rows[0].get_paths())
+        plate = label.get_bbox_patch()
+        assert plate
+        assert plate.get_edgecolor()[:3] == to_rgb(style.series_styles((1, 2, 3))[3].colour)
+
+
 def test_a_column_covers_what_is_behind_it() -> None:
     """A high column in front covers a low one behind it; the reverse covers nothing."""
     wide = figures.Side(title="", keys=tuple(range(8)), labels=("",) * 8)
@@ -349,7 +378,29 @@ def test_an_axis_has_one_style_of_units(highest: float, labels: list[str]) -> No
     assert [label.replace("\N{NARROW NO-BREAK SPACE}", " ") for label in shown] == labels
     linear = [label.replace("\N{NARROW NO-BREAK SPACE}", " ") for label in axes.tick_labels([0.0, 4e5, 8e5])]
     assert linear == ["0", "400 000", "800 000"]
-    assert axes.tick_labels([0.0, 5e6, 1e7])[-1] == "10.0 M"
+    assert axes.tick_labels([0.0, 5e6, 1e7])[-1] == "10 M"
+    assert axes.tick_labels([90.0, 95.0, 100.0]) == ["90", "95", "100"]
+    assert axes.tick_labels([0.0, 2.5, 5.0])[1] == "2.5"
+
+
+def test_lines_that_coincide_are_all_visible() -> None:
+    """Three equal series: the colour of each is seen, also beside its markers; grid lines are above the window."""
+    names = ["RND 4 KiB 0/100", "RND 64 KiB 65/35", "RND 1024 KiB 100/0"]
+    series, styles = {name: dict.fromkeys(range(1, 7), 100.0) for name in names}, style.overlay_styles(names)
+    with drawing.settings():
+        figure = figures.convergence(
+            series, (2, 3, 4, 5, 6), heading="IOPS (% of average)", legend="", log=False, styles=styles
+        )
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.draw()
+        pixels = numpy.asarray(canvas.buffer_rgba())[..., :3] / 255
+        plot, at = figure.axes[0].bbox, pixels.shape[0] - figure.axes[0].transData.transform((2.5, 100.0))[1]
+    line = pixels[round(at) - 2 : round(at) + 2, round(plot.x0) : round(plot.x1)]
+    for name in names:
+        near = numpy.abs(line - to_rgb(styles[name].colour)).max(axis=2) < 0.15
+        assert near.any(axis=0).sum() > 20, name
+    (band,) = (patch for patch in figure.axes[0].patches if patch.get_label())
+    assert band.get_zorder() < figure.axes[0].get_ygridlines()[0].get_zorder()
 
 
 def test_a_series_has_one_style_that_differs_in_grey() -> None:
@@ -362,13 +413,17 @@ def test_a_series_has_one_style_that_differs_in_grey() -> None:
 
 
 @given(st.floats(1e-6, 1e12), st.floats(1, 1e9))
-def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
-    """For every range the ticks ascend, enclose both ends, and are few."""
-    ticks = axes.log_ticks(low, low * factor)
+def test_log_axes_enclose_their_values_closely_with_few_ticks(low: float, factor: float) -> None:
+    """For every range the ends are at most a 1-2-5 step beyond the values; the ticks ascend, and are few."""
+    (below, above), ticks = axes.log_axis(low, low * factor)
+    assert below <= low * (1 + 1e-6)
+    assert above >= low * factor * (1 - 1e-6)
+    assert below >= low / 2.6
+    assert above <= max(low * factor, below * (1 + 1e-6)) * 2.6
     assert ticks == sorted(set(ticks))
-    assert ticks[0] <= low * (1 + 1e-6)
-    assert ticks[-1] >= low * factor * (1 - 1e-6)
     assert 3 <= len(ticks) <= 11
+    assert below * (1 - 1e-6) <= ticks[0]
+    assert ticks[-1] <= above * (1 + 1e-6)
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
@@ -417,7 +472,7 @@ def test_the_figure_of_the_first_page_is_readable(test: str) -> None:
 
 
 def test_the_heat_map_has_the_values_of_the_matrix() -> None:
-    """Each cell has its value in three digits, at its block size and mix; a lower value is never darker."""
+    """Each cell has its value in few digits, at its block size and mix; a lower value is never darker."""
     result = samples.result_of("iops")
     (loop,) = result.loops
     values, (down, across) = matrices.reduced([loop], matrices.iops), SIDES
@@ -443,9 +498,10 @@ def test_the_heat_map_has_the_values_of_the_matrix() -> None:
     ("value", "text"),
     [
         (202_610.4, "203k"),
-        (6174.0, "6.17k"),
-        (3498.0, "3.50k"),
-        (999.6, "1.00k"),
+        (12_345.0, "12.3k"),
+        (9999.6, "10.0k"),
+        (3498.0, "3\N{NARROW NO-BREAK SPACE}498"),
+        (999.6, "1\N{NARROW NO-BREAK SPACE}000"),
         (999_600.0, "1.00M"),
         (1.234e6, "1.23M"),
         (850.2, "850"),
@@ -456,6 +512,6 @@ def test_the_heat_map_has_the_values_of_the_matrix() -> None:
         (math.nan, "n/a"),
     ],
 )
-def test_a_number_in_a_cell_has_three_digits(value: float, text: str) -> None:
-    """From a thousand on it has a unit, and zeros at its end are kept, as in its neighbours."""
+def test_a_number_in_a_cell_has_three_or_four_digits(value: float, text: str) -> None:
+    """From ten thousand on it has a unit, and zeros at its end are kept, as in its neighbours."""
     assert dashboard.short_number(value) == text

@@ -220,13 +220,18 @@ def test_the_style_sheet_supports_dark_mode_and_print() -> None:
 
 
 @pytest.mark.long
-def test_a_logo_keeps_its_colours_in_dark_mode() -> None:
-    """The colours of figures are inverted, those of the operator's logo are not."""
+def test_a_logo_and_shaded_figures_keep_their_colours_in_dark_mode() -> None:
+    """The colours of lines are inverted; those of the logo, and of figures where darker means more, are not."""
     image = io.BytesIO()
     Image.new("RGB", (40, 20), "red").save(image, "PNG")
     result = samples.iops_result()
     about = dataclasses.replace(result.facts.about, logo=base64.b64encode(image.getvalue()).decode())
     reader = Reader(page(dataclasses.replace(result, facts=dataclasses.replace(result.facts, about=about))))
-    kinds = [attributes["class"] for attributes in reader.all("img")]
-    assert kinds == ["logo", *["plot"] * (len(kinds) - 1)]
+    kinds = {str(attributes["alt"]): attributes["class"] for attributes in reader.all("img")}
+    first, *others = kinds.items()
+    assert first[1] == "logo"
+    for alt, kind in others:
+        is_shaded = "three dimensions" in alt or alt.startswith("Two small plots")
+        assert kind == ("shaded" if is_shaded else "plot"), alt
+    assert list(kinds.values()).count("shaded") == 2
     assert "figure img.plot { filter: invert" in "".join(reader.words)

@@ -197,7 +197,7 @@ def test_percentiles_over_iops_have_a_panel_for_reads_and_one_for_writes() -> No
 
 def points(lines: Sequence[Any]) -> list[tuple[float, float]]:
     """Return the points of the lines of Thread Counts."""
-    named = (line for line in lines if re.fullmatch(r"TC \d+", str(line.get_label())))
+    named = (line for line in lines if re.fullmatch(r"\d+", str(line.get_label())))
     return [point for line in named for point in zip(*map(list, line.get_data()), strict=True)]
 
 

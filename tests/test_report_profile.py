@@ -268,6 +268,19 @@ def test_all_figures_of_a_family_have_the_same_scales() -> None:
     assert [axes.get_yscale() for axes in second.axes] == ["log", "log"]
 
 
+def test_many_series_have_reads_and_writes_in_figures_of_their_own() -> None:
+    """Twelve series are two figures of six, the reads first; a series without a number is only named in the caption."""
+    workloads = [
+        profiles.workload(f"w{number}", read_percent=100 * (number % 2), seconds=0.05 if number == 12 else 1.0)
+        for number in range(13)
+    ]
+    planned = figures(profiles.result(profiles.spec(*workloads, axes=[axis("block_size", "4 KiB", "64 KiB")])))
+    with settings():
+        drawn = [[line.get_label() for line in planned[f"lines-1-{number}"].draw().axes[0].lines] for number in (1, 2)]
+    assert drawn == [[f"w{number}" for number in range(1, 12, 2)], [f"w{number}" for number in range(0, 12, 2)]]
+    assert planned["lines-1-1"].caption.endswith(" n/a: w12.")
+
+
 def test_reads_and_writes_of_a_mix_are_separate() -> None:
     """Of 1000 IOPS with 70 % reads, 700 are reads."""
     result = profiles.result(profiles.spec(profiles.workload("mix", read_percent=70)), lambda *_: 1000)

@@ -102,7 +102,7 @@ def test_the_determination_block_has_the_published_figures() -> None:
     assert rows["Average"] == ("269.900", "100", "")
     assert rows["Measured data excursion"] == ("10.380", "3.846", "pass")
     assert rows["Measured slope excursion"] == ("9.604", "3.558", "pass")
-    assert rows["Least squares line"][0] == "2.401 x R + 262.697"
+    assert rows["Least squares line (R: round)"][0] == "2.401 x R + 262.697"
     assert rows["Verdict"] == ("STEADY", "", "pass")
 
 

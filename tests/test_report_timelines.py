@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
-from snia_pts.analysis import recovery
+from snia_pts.analysis.recovery import recovery
 from snia_pts.model.steps import Phase
 from snia_pts.model.time_series import TimeLine
 from snia_pts.report.figures import render as drawing
@@ -27,6 +27,7 @@ from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Page
 from snia_pts.report.registry import TESTS, build
 from snia_pts.report.tables import Table
+from snia_pts.report.tests import cross_stimulus_recovery
 from snia_pts.results.result import TestResult
 from snia_pts.spec import TestClass
 from tests import samples
@@ -200,18 +201,20 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
 @example(80001.0, 1.0)
 @example(60001.0, 1.0)
 def test_time_axes_of_any_length_have_few_round_ticks(seconds: float, share: float) -> None:
-    """From a second to a week, the axis has 3 to 15 ticks, equidistant; a step divides a day, or is of whole days."""
+    """From a second to a week, the axis has 3 to 15 ticks, equidistant; the last is within half a step of the end."""
     begin = share * seconds * 0.9
-    ticks = timeplots.time_ticks(begin / 60, seconds / 60)
+    unit, factor, ticks = timeplots.time_axis(begin, seconds)
 
+    assert (unit, factor) == (("seconds", 1) if seconds <= 300 else ("minutes", 60))
     assert len(ticks) <= 15
     assert len(ticks) >= 3 or seconds - begin < 2
-    tolerance = 1e-5 * (seconds - begin) / 60
-    assert all(begin / 60 - tolerance <= tick <= seconds / 60 + tolerance for tick in ticks)
+    tolerance = 1e-5 * (seconds - begin) / factor
+    assert all(begin / factor - tolerance <= tick for tick in ticks)
     if len(ticks) > 1:
         steps = numpy.diff(ticks)
+        assert abs(seconds / factor - ticks[-1]) <= steps[0] / 2 + tolerance
         assert max(steps) == pytest.approx(min(steps))
-        days = steps[0] / 1440
+        days = steps[0] * factor / 86400
         assert max(days, 1 / days) == pytest.approx(round(max(days, 1 / days)))
 
 
@@ -242,7 +245,7 @@ def test_a_single_sample_is_visible(count: int) -> None:
         axes = timeplots.drawing([timelines.series(line_of([5] * count), IOPS)], ylabel="IOPS").axes[0]
 
     assert axes.lines[0].get_marker() == "o"
-    assert axes.get_xlim()[1] >= count / 60
+    assert axes.get_xlim()[1] >= count
 
 
 NAMES = (
@@ -385,6 +388,23 @@ def test_the_dots_of_the_window_are_on_the_curve(test: str, phase: Phase, name: 
 
     assert len(dots) == 5
     assert all(dot in drawn["IOPS"] for dot in dots)
+
+
+def test_the_names_of_marks_are_shortened_together() -> None:
+    """One name that does not fit shortens all; the last may extend beyond the axes, and Access C is always named."""
+    shown = [timelines.series(line_of(range(100, 200), 36), IOPS)]
+
+    def names(*marks: timeplots.Mark) -> list[str]:
+        with drawing.settings():
+            return [text.get_text() for text in timeplots.drawing(shown, ylabel="IOPS", marks=marks).axes[0].texts]
+
+    long, last = (
+        timeplots.Mark(x=0, name="AG 1: RND 8 KiB 0/100", short="AG 1"),
+        timeplots.Mark(x=3400, name="Access C"),
+    )
+    assert names(long, replace(long, x=1800)) == [long.name] * 2
+    assert names(long, replace(long, x=600)) == ["AG 1"] * 2
+    assert names(long, last) == [long.name, "Access C"]
 
 
 def test_write_saturation_has_the_plots_of_its_version() -> None:
@@ -556,6 +576,24 @@ def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
     assert float(base[-1]) > 150 > float(base[0])
 
 
+def test_the_transition_is_shown_until_its_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late a drive recovers, the plot shows it, with a named line."""
+    monkeypatch.setattr(cross_stimulus_recovery, "_AROUND_SECONDS", 600.0)
+    result = samples.result_of("xsr")
+    measured = recovery(result.lines("stimulus"))
+    assert measured
+    assert measured.time.seconds
+    figure = next(figure for figure in figures(result) if figure.name == "transition-3")
+    with drawing.settings():
+        (axes,) = figure.draw().axes
+    vertical = [line for line in axes.lines if list(cast("Any", line.get_ydata())) == [0, 1]]
+    marks = [float(cast("Any", line.get_xdata())[0]) for line in vertical]
+    assert any(text.get_text().startswith("recovered") for text in axes.texts)
+    assert len(marks) == 2
+    assert marks[1] - marks[0] == pytest.approx(measured.time.seconds / 60)
+    assert marks[1] < axes.get_xlim()[1]
+
+
 @pytest.mark.parametrize(
     ("stop_after", "message"),
     [(None, "Recovery time"), (845, "NOT RECOVERED within 2 min 00 s of AG 3"), (500, "was not measured")],
@@ -568,7 +606,7 @@ def test_recovery_is_reported_with_its_definition(stop_after: int | None, messag
     text = " ".join(cell for table in tables(by_group) for row in table.rows for cell in row)
 
     assert message.lower() in text.lower()
-    outcome = None if stop_after == 500 else recovery.recovery(result.lines("stimulus"))
+    outcome = None if stop_after == 500 else recovery(result.lines("stimulus"))
     repeated = outcome is None or outcome.time.reached_seconds == outcome.time.seconds is not None
     assert ("First recovered sample" in text) == (not repeated), "it would repeat the recovery time"
     assert any(

@@ -63,6 +63,7 @@ def heat_maps(
                 "worse). Grey: it includes 0. White: no interval; a window is not steady or has too few rounds.",
                 alt=f"Heat map: difference in percent at every {down.title} and {across.title}.",
                 draw=partial(differences.heat_map, changes, across, down, better=_better(by_cell)),
+                shaded=True,
             )
             yield Page(title=title, blocks=(figure,))
 

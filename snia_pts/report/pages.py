@@ -20,7 +20,8 @@ FIGURE_HEIGHT = 4.3
 class Figure:
     """A figure with its caption.  ``name`` is the stem of its file, ``alt`` describes its content.
 
-    ``draw`` returns it, ``width`` x ``height`` inches large.
+    ``draw`` returns it, ``width`` x ``height`` inches large.  ``shaded``: lighter and darker colours have a meaning, so
+    that dark mode must not invert them.
     """
 
     form: ClassVar[str] = "figure"
@@ -30,6 +31,7 @@ class Figure:
     draw: Callable[[], Drawing]
     width: float = FIGURE_WIDTH
     height: float = FIGURE_HEIGHT
+    shaded: bool = False
 
 
 #: In the header of a comparison, the value of a field that differs between its runs.

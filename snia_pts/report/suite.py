@@ -39,6 +39,7 @@ from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, aligned_capaci
 from .writing import DEFAULT_FORMATS, OUTPUTS, render, replace_files
 
 if TYPE_CHECKING:
+    from .figures.figure import Styles
     from .pages import Block
 
 NOT_RUN = "NOT RUN"
@@ -71,6 +72,7 @@ class TestLine:
     requires_steady_state: bool = True
     conditions: Mapping[str, str] = field(default_factory=dict)
     convergence: Convergence | None = None
+    styles: Styles = field(default_factory=dict)
 
     @property
     def report(self) -> str:
@@ -171,6 +173,9 @@ def _title(test: str, first: TestResult) -> str:
 
 
 def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
+    from .sections.steady_state import tracked_styles  # loads the libraries that draw
+
+    shown = shown_series(result)
     return TestLine(
         test=test,
         title=result.facts.spec.title,
@@ -188,7 +193,8 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         reports=tuple(f"{test}/{report}" for report in reports),
         requires_steady_state=result.facts.spec.is_standard and not isinstance(result.facts.spec, CrossStimulusSpec),
         conditions=dict(conditions(result)),
-        convergence=convergence(shown_series(result)),
+        convergence=convergence(shown),
+        styles=tracked_styles(result, shown),
     )
 
 
@@ -357,18 +363,24 @@ def _blocks(summary: Overview) -> Iterator[Block]:
 
 def _figures(summary: Overview) -> Iterator[Figure]:
     """Yield the figure of all tests with tracked variables."""
-    from .figures.dashboard import draw_panels, panels_height  # loads the libraries that draw
+    from .figures.dashboard import Tracked, draw_panels, panels_height  # loads the libraries that draw
 
-    shown = {line.title: line.convergence for line in summary.lines if line.convergence}
+    shown = [
+        Tracked(heading=line.title, lines=line.convergence, styles=line.styles)
+        for line in summary.lines
+        if line.convergence
+    ]
     if shown:
+        without = [line.title for line in summary.lines if not line.convergence and line.ending == "finished"]
         text = "Tracked variables over the rounds of each test, in percent of their averages"
-        last = "" if all(lines.steady for lines in shown.values()) else ", or the last one, which was not steady"
+        text += f" (none in {' and '.join(without)})" if without else ""
+        last = "" if all(panel.lines.steady for panel in shown) else ", or the last one, which was not steady"
         yield Figure(
             name="convergence",
             caption=f"{text}. Dashed: the allowed band; shaded: the measurement window{last}.",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
-            height=panels_height(len(shown)),
+            height=panels_height(shown),
         )
 
 

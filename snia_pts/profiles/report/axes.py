@@ -60,13 +60,20 @@ def axis_pages(
 
 
 def _split(series: Sequence[Series]) -> list[Sequence[Series]]:
-    """Return the series in groups that fit into one figure each."""
-    return [series[start : start + _MAX_SERIES] for start in range(0, len(series), _MAX_SERIES)]
+    """Return the series in equal groups that fit into one figure each; if there are several, reads are first."""
+    size = math.ceil(len(series) / math.ceil(len(series) / _MAX_SERIES))
+    if size < len(series):
+        series = sorted(series, key=lambda one: -one.spots[0].point.workload.read_percent)
+    return [series[start : start + size] for start in range(0, len(series), size)]
 
 
 def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     (axis,) = family.sides
-    across, groups = side(axis, family.spots), _split(family.series([axis.key]))
+    series = family.series([axis.key])
+    rated = [one for one in series if any(math.isfinite(IOPS.of(spot.measured)) for spot in one.spots)]
+    missing = [one.label for one in series if one not in rated]
+    without = f" n/a: {', '.join(missing)}." if missing else ""
+    across, groups = side(axis, family.spots), _split(rated or series)
     name = axis_name(axis)
     has_repeats = any(len(spot.measured) > 1 for spot in family.spots)
     whiskers = "; whiskers span the repeats from minimum to maximum" if has_repeats else ""
@@ -83,7 +90,7 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
         }
         figure = Figure(
             name=f"lines-{slug}-{number}",
-            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.",
+            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.{without}",
             alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
             draw=partial(lines, panels, across, legend="Series", scales=scales),
         )
@@ -130,6 +137,7 @@ def surface_figure(
         alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
         draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, **scales),
         height=_SURFACE_HEIGHT,
+        shaded=True,
     )
 
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..tables import decimals_for, thousands
+from ..tables import thousands
 from .style import GRID, QUIET
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: What a caption says of a linear axis that hides a part of its range.
+NOT_FROM_ZERO = "Y axis does not start at zero."
 #: The most labels on a log axis.
 _MAX_LABELS = 9
 #: Units that keep the labels of large numbers short, on an axis that has at least this number.
@@ -41,24 +43,26 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     size, unit = next(
         ((size, f" {unit}") for size, unit in _UNITS if highest >= max(size, _LEAST_WITH_UNIT)), (1.0, "")
     )
-    decimals = decimals_for([step / size], digits=2, most=6)
+    decimals = next((places for places in range(6) if math.isclose(round(step / size, places), step / size)), 6)
     return [f"{thousands(tick / size, decimals)}{unit}" for tick in ticks]
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """Return ticks for a log axis that enclose ``low`` .. ``high``: 1-2-5 steps, decades, or every n-th decade.
+def log_axis(low: float, high: float) -> tuple[tuple[float, float], list[float]]:
+    """Return the ends of a log axis around ``low`` .. ``high``, and its ticks: 1-2-5 steps, decades, every n-th decade.
 
-    If only two such ticks are needed, return evenly spaced ticks instead: two labels are too few to read a scale.
+    The ends are 1-2-5 steps too.  If only two such ticks are needed, the ticks are evenly spaced instead: two labels
+    are too few to read a scale.
     """
     from matplotlib.ticker import LogLocator
 
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = [step * 10.0**power for power in range(first, last + 2) for step in (1, 2, 5)]
+    below = max(step for step in steps if step <= low * (1 + 1e-9))
+    above = min(step for step in steps if step >= high * (1 - 1e-9) and step > below)
     subs = (1, 2, 5) if last - first <= 3 else (1,)
     ticks = [float(tick) for tick in LogLocator(subs=subs, numticks=_MAX_LABELS).tick_values(10.0**first, 10.0**last)]
-    below = max(tick for tick in ticks if tick <= low * (1 + 1e-9))
-    above = min((tick for tick in ticks if tick >= high * (1 - 1e-9) and tick > below), default=ticks[-1])
-    enclosing = [tick for tick in ticks if below <= tick <= above]
-    return enclosing if len(enclosing) > 2 else linear_ticks(below, above)
+    within = [tick for tick in ticks if below * (1 - 1e-9) <= tick <= above * (1 + 1e-9)]
+    return (below, above), within if len(within) > 2 else linear_ticks(below, above)
 
 
 def linear_ticks(low: float, high: float, *, steps: int = 5) -> list[float]:
@@ -89,10 +93,10 @@ def spread(places: Sequence[float], least: float) -> list[bool]:
 def set_log_y(axes: Axes, values: Iterable[float]) -> None:
     """Give ``axes`` a log y axis around the positive ones of ``values``."""
     positive = [value for value in finite(values) if value > 0] or [1.0]
-    ticks = log_ticks(min(positive), max(positive))
+    (low, high), ticks = log_axis(min(positive), max(positive))
     axes.set_yscale("log")
-    room = (ticks[-1] / ticks[0]) ** 0.03  # for a marker or line at either end
-    axes.set_ylim(ticks[0] / room, ticks[-1] * room)
+    room = (high / low) ** 0.03  # for a marker or line at either end
+    axes.set_ylim(low / room, high * room)
     axes.set_yticks(ticks, [tick_label(tick, ticks[-1]) for tick in ticks])
     axes.minorticks_off()
 

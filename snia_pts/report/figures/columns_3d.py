@@ -73,7 +73,7 @@ def columns(
         for column, key in enumerate(across.keys)
         if math.isfinite(value := values.get((key, depth), math.nan))
     }
-    tops = {at: projection.place(at[0] + 0.5, at[1] + 0.5, value) for at, value in places.items()}
+    tops = {at: _visible_top(projection, places, at) for at in places}
     limited = {at for at in places if (across.keys[at[0]], deep.keys[at[1]]) in marked}
     numbers = zip(places, aligned(list(places.values())), strict=True)
     texts = [f"{MARK} {number}" if at in limited else number for at, number in numbers]
@@ -87,15 +87,31 @@ def columns(
         _row(axes, projection, row, heights, styles[deep.keys[row]].colour)
     for (column, row), text in zip(places, texts, strict=True):
         if readable:
-            _label(axes, tops[column, row], text)
+            _label(axes, tops[column, row], text, styles[deep.keys[row]].colour)
         elif (column, row) in limited:
             mark(axes, projection, (column + 0.5, row + 0.5, places[column, row]), _order(projection, row))
     return figure
 
 
-def _label(axes: Axes, at: tuple[float, float], text: str) -> None:
-    """Write a column's value on its top, above all columns: also that of a column behind others can be read."""
-    plate = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+def _visible_top(
+    projection: Projection, places: Mapping[tuple[int, int], float], at: tuple[int, int]
+) -> tuple[float, float]:
+    """Return the middle of the widest part of a column's top that no column in front covers; of all if none is free."""
+    (column, row), low, high = at, (1 - _FILL) / 2, (1 + _FILL) / 2
+    start, y = projection.place(column + low, row + 0.5, places[at])
+    end, _ = projection.place(column + high, row + 0.5)
+    covers = sorted(_cover(projection, front, height) for front, height in places.items() if front[1] < row)
+    free, latest = [(0.0, (start + end) / 2)], start
+    for left, right, upper in (*covers, (end, end, math.inf)):
+        if y <= upper:
+            free.append((min(left, end) - latest, (min(left, end) + latest) / 2))
+            latest = max(latest, right)
+    return max(free)[1], y
+
+
+def _label(axes: Axes, at: tuple[float, float], text: str, colour: str) -> None:
+    """Write a column's value, on a plate with its colour, above all columns: also behind others it can be read."""
+    plate = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": colour, "alpha": 0.9}
     axes.text(*at, text, ha="center", va="center", fontsize=7, color=INK, zorder=_ABOVE_ALL, bbox=plate)
 
 
@@ -161,10 +177,15 @@ def _covers(projection: Projection, front: tuple[int, int], height: float, behin
     """Return whether a column in front covers the middle of another's top."""
     column, row, value = behind
     x, y = projection.place(column + 0.5, row + 0.5, value)
-    low, high = (1 - _FILL) / 2, (1 + _FILL) / 2
-    left, _ = projection.place(front[0] + low, front[1] + low)
-    right, upper = projection.place(front[0] + high, front[1] + high, height)
+    left, right, upper = _cover(projection, front, height)
     return left <= x <= right and y <= upper
+
+
+def _cover(projection: Projection, at: tuple[int, int], height: float) -> tuple[float, float, float]:
+    """Return the left, right and upper end of what a column covers."""
+    low, high = (1 - _FILL) / 2, (1 + _FILL) / 2
+    left, _ = projection.place(at[0] + low, at[1] + low)
+    return left, *projection.place(at[0] + high, at[1] + high, height)
 
 
 def _reversed(side: Side) -> Side:

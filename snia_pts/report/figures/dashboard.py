@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_WIDTH
+from ..tables import thousands
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Grid, Side, Styles, canvas, draw_rounds, legend_beside, plot
 from .matrices import MARK, Marked
-from .style import INK, overlay_styles
+from .style import INK
 from .timelines import Series as Curve
 from .timeplots import draw_series, set_places
 
@@ -27,7 +29,9 @@ _BOTTOM, _TOP, _LEFT, _BETWEEN, _RIGHT = 0.45, 0.22, 0.62, 0.72, 0.2
 #: The width of a heat map or curve with the tracked variables beside it, in inches.
 _WIDTH = 2.75
 #: The plots of the tests in a summary of several, in inches.
-_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT, _PANEL_STEPS = 4, 1.3, 0.42, 4
+_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT, _PANEL_STEPS = 4, 1.4, 0.52, 4
+#: The height of a title and of an entry of the legend below a plot, in inches, and the letters in a line of a title.
+_PANEL_TOP, _PANEL_LEGEND, _PANEL_LETTERS = 0.32, 0.15, 20
 #: The most labelled rounds of the tracked variables, and the most cells that have their value.
 _MAX_ROUNDS, _MAX_COLUMNS, _MAX_ROWS = 6, 8, 9
 _FONT = 7
@@ -125,7 +129,7 @@ class Tracked:
         legend_beside(axes, "Tracked variable", [shown[label] for label in order], order)
 
 
-def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None, *, y_steps: int = 8) -> None:
+def draw_lines(axes: Axes, lines: Convergence, styles: Styles, *, y_steps: int = 8) -> None:
     """Draw a line for each tracked variable, without a legend; the y axis has at most ``y_steps`` steps."""
     draw_rounds(
         axes,
@@ -135,7 +139,7 @@ def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None, *, 
         log=False,
         steady=lines.steady,
         bounds=lines.bounds,
-        styles=styles or overlay_styles(list(lines.series)),
+        styles=styles,
         most=_MAX_ROUNDS,
         y_steps=y_steps,
     )
@@ -144,26 +148,53 @@ def draw_lines(axes: Axes, lines: Convergence, styles: Styles | None = None, *, 
     axes.xaxis.labelpad = 2
 
 
-def panels_height(count: int) -> float:
-    """Return the height of ``draw_panels`` for this many tests, in inches."""
-    return _PANEL_HEIGHT * -(-count // _PANELS_PER_ROW)
+def panels_height(panels: Sequence[Tracked]) -> float:
+    """Return the height of ``draw_panels`` in inches."""
+    return sum(map(_row_height, _panel_rows(panels)))
 
 
-def draw_panels(tests: Mapping[str, Convergence]) -> Figure:
-    """Draw the tracked variables of each test, by its name, in a small plot without a legend."""
-    figure, height = canvas(height=panels_height(len(tests))), panels_height(len(tests))
-    width = FIGURE_WIDTH / _PANELS_PER_ROW
-    for place, (name, lines) in enumerate(tests.items()):
-        row, column = divmod(place, _PANELS_PER_ROW)
-        axes = plot(
-            figure,
-            left=column * width + _PANEL_LEFT,
-            right=FIGURE_WIDTH - (column + 1) * width + 0.1,
-            top=row * _PANEL_HEIGHT + _TOP,
-            bottom=height - (row + 1) * _PANEL_HEIGHT + _BOTTOM,
-        )
-        draw_lines(axes, lines, y_steps=_PANEL_STEPS)
-        axes.set_title(name, fontsize=_FONT + 0.5, pad=3)
+def _panel_rows(panels: Sequence[Tracked]) -> list[Sequence[Tracked]]:
+    return [panels[first : first + _PANELS_PER_ROW] for first in range(0, len(panels), _PANELS_PER_ROW)]
+
+
+def _row_height(row: Sequence[Tracked]) -> float:
+    """Return the height of a row of panels, with room for the longest legend; a single line has none."""
+    lines = max(len(panel.lines.series) for panel in row)
+    return _PANEL_HEIGHT + _PANEL_LEGEND * (lines if lines > 1 else 0)
+
+
+def draw_panels(panels: Sequence[Tracked]) -> Figure:
+    """Draw the tracked variables of each test in a small plot, with a legend below it if there are several."""
+    height = panels_height(panels)
+    figure, width, top = canvas(height=height), FIGURE_WIDTH / _PANELS_PER_ROW, 0.0
+    for row in _panel_rows(panels):
+        for column, panel in enumerate(row):
+            axes = plot(
+                figure,
+                left=column * width + _PANEL_LEFT,
+                right=FIGURE_WIDTH - (column + 1) * width + 0.1,
+                top=top + _PANEL_TOP,
+                bottom=height - top - _PANEL_HEIGHT + _BOTTOM,
+            )
+            draw_lines(axes, panel.lines, panel.styles, y_steps=_PANEL_STEPS)
+            axes.set_ylabel("" if column else "% of average", fontsize=_FONT, labelpad=2)
+            axes.set_title(textwrap.fill(panel.heading, _PANEL_LETTERS), fontsize=_FONT + 0.5, pad=3)
+            handles, labels = axes.get_legend_handles_labels()
+            named = {
+                label: handle for label, handle in zip(labels, handles, strict=True) if label in panel.lines.series
+            }
+            if len(named) > 1:
+                axes.legend(
+                    list(named.values()),
+                    list(named),
+                    loc="upper left",
+                    bbox_to_anchor=(-0.15, -0.62),
+                    fontsize=_FONT,
+                    handlelength=2.4,
+                    labelspacing=0.3,
+                    borderaxespad=0,
+                )
+        top += _row_height(row)
     return figure
 
 
@@ -184,9 +215,11 @@ def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
 
 
 def short_number(value: float) -> str:
-    """Return a value with three digits, from a thousand on with a unit: ``203k``, ``3.50k``, ``0.0780``."""
+    """Return a value with three or four digits, and a unit from ten thousand on: ``203k``, ``3 502``, ``0.0780``."""
     if not math.isfinite(value):
         return "n/a"
+    if 999.5 <= abs(value) < 9999.5:
+        return thousands(value, 0)
     text, unit = f"{value:#.3g}", ""
     for larger in "kMGT":
         if abs(float(text)) < 1000:

@@ -121,11 +121,11 @@ def _lines(
     styles = series_styles(threads)
     for count in threads:
         line = sorted((mean for mean in means if mean.demand.thread_count == count), key=lambda mean: mean.demand)
-        axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=f"TC {count}", **styles[count].line())
+        axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=str(count), **styles[count].line())
 
 
 def _draw_art_limit(axes: Axes, maximum_art_ms: float) -> None:
-    axes.axhline(maximum_art_ms, color=BAD, linewidth=1.1, label=f"{maximum_art_ms:g} ms", zorder=1.5)
+    axes.axhline(maximum_art_ms, color=BAD, linewidth=1.1, label=f"ART limit, {maximum_art_ms:g} ms", zorder=1.5)
 
 
 def _arts_and_limit(means: Sequence[DemandMean], maximum_art_ms: float) -> list[float]:

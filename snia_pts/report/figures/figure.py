@@ -161,7 +161,7 @@ def draw_rounds(
     ax.dress(axes)
     if window:
         label = "measurement\nwindow" if steady else "last window,\nNOT ACHIEVED"
-        axes.axvspan(window[0] - 0.3, window[-1] + 0.3, color=BAND, linewidth=0, label=label)
+        axes.axvspan(window[0] - 0.3, window[-1] + 0.3, color=BAND, linewidth=0, zorder=0, label=label)
     for place in interruptions:
         axes.axvline(place, color=BAD, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5, label="interruption")
     styles = styles or series_styles(list(series))

@@ -20,6 +20,8 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 _WIDTH, _SIZE = 1.4, 4.5
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
+#: The width and the dashes of lines that may coincide, in the order they are drawn: each has longer gaps.
+_THIN, _OVERLAID_DASHES = 0.9, ("solid", (0, (8, 5)), (0, (2, 5)))
 
 #: matplotlib settings of every figure, applied to its defaults; the user's matplotlibrc is ignored.
 SETTINGS: Mapping[Any, Any] = {
@@ -57,21 +59,18 @@ class SeriesStyle:
     marker: str
     dash: Any
     width: float = _WIDTH
-    size: float = _SIZE
-    halo: bool = False
+    hollow: bool = False
 
     def line(self) -> dict[str, Any]:
-        """Return the style as matplotlib's keyword arguments for a line; with a ``halo``, it has a white edge."""
-        from matplotlib.patheffects import withStroke
-
+        """Return the style as matplotlib's keyword arguments for a line; ``hollow`` markers are outlines."""
         return {
             "color": self.colour,
             "marker": self.marker,
-            "markersize": self.size,
-            "markeredgewidth": 0,
+            "markersize": _SIZE,
+            "markeredgewidth": self.width if self.hollow else 0,
+            "markerfacecolor": "none" if self.hollow else self.colour,
             "linestyle": self.dash,
             "linewidth": self.width,
-            "path_effects": [withStroke(linewidth=self.width + 0.8, foreground="white")] if self.halo else [],
         }
 
 
@@ -95,16 +94,9 @@ def overlay_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
 def overlaid(styles: Mapping[Key, SeriesStyle]) -> dict[Key, SeriesStyle]:
     """Return ``styles``, with their colours and markers, for series that may coincide, to be drawn in this order.
 
-    Each line is solid and narrower than those below it, with a white edge, so that every one is visible.
+    Lines are thin, and all but the first have gaps in which those below them are visible; markers are hollow.
     """
-    step = min(1.6, 6 / max(1, len(styles) - 1))
     return {
-        key: replace(
-            style,
-            dash="solid" if place < len(COLOURS) else style.dash,
-            width=1.2 + step * (len(styles) - 1 - place),
-            halo=True,
-            size=4.5 + 1.2 * step * (len(styles) - 1 - place),
-        )
+        key: replace(style, dash=_OVERLAID_DASHES[min(place, len(_OVERLAID_DASHES) - 1)], width=_THIN, hollow=True)
         for place, (key, style) in enumerate(styles.items())
     }

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...model.measurement import SampledRound
@@ -26,11 +27,17 @@ if TYPE_CHECKING:
 
 #: Curves with at most this many samples have markers.
 _MAX_MARKERS = 60
-#: Steps between ticks of a time axis in minutes, the last one of which is a day, and the most ticks it has.
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440)
+#: The units of time axes: their name, their length in seconds, the end in seconds up to which an axis is in them, and
+#: the steps between its ticks; the last step of minutes is a day.
+_UNITS = (
+    ("seconds", 1.0, 300.0, (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)),
+    ("minutes", 60.0, math.inf, (0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440)),
+)
+#: The most ticks of a time axis.
 _MAX_TICKS = 14
 _LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
-_BETWEEN = 0.12
+#: The space between the names of marks, and the width of a letter of them.
+_BETWEEN, _LETTER = 0.12, 0.06
 #: The dashes of the quantities of one point.
 _DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 #: Right margin of panels, for their legends.
@@ -176,7 +183,7 @@ def drawing(
             clip_on=False,
         )
     ax.set_y(axes, [*_values(shown), *(level.value for level in levels)], ylabel, log=log)
-    _mark(axes, marks, factor)
+    _mark(axes, marks, factor, beside=_RIGHT)
     legend = [axes.get_legend_handles_labels()]
     if right:
         legend.append(_draw_right(axes, right, factor, order=len(shown)))
@@ -239,7 +246,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         else:
             set_y = ax.set_linear_y if panel.share > 1 else ax.set_few_y
             set_y(axes, [*values, *panel.span, *(level.value for level in panel.levels)])
-        axes.set_ylabel(panel.ylabel)
+        axes.set_ylabel(ax.logarithmic(panel.ylabel) if panel.log else panel.ylabel)
         if len({*(series.label for series in panel.shown), *(level.label for level in panel.levels)}) > 1:
             handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
             axes.legend(
@@ -324,23 +331,30 @@ def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
         axes.axhline(level.value, color=level.colour, linestyle=level.dash, linewidth=1.0, label=level.label, zorder=6)
 
 
-def time_ticks(begin: float, end: float, most: int = _MAX_TICKS) -> list[float]:
-    """Return the ticks of a time axis over ``begin`` .. ``end`` minutes."""
-    smallest = (end - begin) / most
-    place = bisect.bisect_left(_STEPS, smallest * (1 - 1e-9))
-    step = _STEPS[place] if place < len(_STEPS) else _STEPS[-1] * math.ceil(smallest / _STEPS[-1])
-    return [number * step for number in range(math.ceil(begin / step - 1e-6), math.floor(end / step + 1e-6) + 1)]
+def time_axis(begin: float, end: float, most: int = _MAX_TICKS) -> tuple[str, float, list[float]]:
+    """Return the unit of a time axis over ``begin`` .. ``end`` seconds, its length in seconds, and the ticks in it.
+
+    The last tick is at most half a step beyond or before the end.
+    """
+    unit, seconds, _, steps = next(unit for unit in _UNITS if end <= unit[2])
+    first, last = begin / seconds, end / seconds
+    smallest = (last - first) / most
+    place = bisect.bisect_left(steps, smallest * (1 - 1e-9))
+    step = steps[place] if place < len(steps) else steps[-1] * math.ceil(smallest / steps[-1])
+    ticks = [number * step for number in range(math.ceil(first / step - 1e-6), math.floor(last / step + 0.5) + 1)]
+    return unit, seconds, ticks
 
 
 def set_places(axes: Axes, begin: float, end: float, along: Along, *, most: int = _MAX_TICKS) -> float:
     """Give ``axes`` an x axis from ``begin`` to ``end``, ``most`` ticks of time; return the factor to its units."""
     if along == "time":
-        ticks = time_ticks(begin / 60, end / 60, most)
-        room = (end - begin or 1.0) / 60
-        axes.set_xlim(begin / 60 - 0.01 * room, end / 60 + 0.01 * room)
+        unit, seconds, ticks = time_axis(begin, end, most)
+        first, last = begin / seconds, max([end / seconds, *ticks[-1:]])
+        room = last - first or 1.0
+        axes.set_xlim(first - 0.01 * room, last + 0.01 * room)
         axes.set_xticks(ticks, [ax.tick_label(round(tick, 6)) for tick in ticks])
-        axes.set_xlabel("Time (minutes)")
-        return 1 / 60
+        axes.set_xlabel(f"Time ({unit})")
+        return 1 / seconds
     ticks = [tick for tick in ax.linear_ticks(begin, end) if tick <= end * (1 + 1e-9)]
     room = end - begin or 1.0
     axes.set_xlim(begin - 0.01 * room, end + 0.01 * room)
@@ -350,16 +364,18 @@ def set_places(axes: Axes, begin: float, end: float, along: Along, *, most: int 
 
 
 def _mark(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
-    """Draw marks; a name that does not fit before the next mark is shortened, then omitted.
+    """Draw marks; names are all shortened if one does not fit before the next mark; those that still do not, omitted.
 
     The last name may extend ``beside`` inches beyond the plot.
     """
     low, high = axes.get_xlim()
     width = axes.get_position().width * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
     inches = [(mark.x * factor - low) / (high - low) * width for mark in marks]
-    for mark, at, next_at in zip(marks, inches, [*inches[1:], width + beside][: len(inches)], strict=True):
+    rooms = [end - at - _BETWEEN for at, end in pairwise([*inches, width + beside])]
+    fit = all(_LETTER * len(mark.name) < room for mark, room in zip(marks, rooms, strict=True))
+    for mark, at, room in zip(marks, inches, rooms, strict=True):
         if at > _BETWEEN:  # else the mark is at the start of the axis
             axes.axvline(mark.x * factor, color=QUIET, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5)
-        text = next((text for text in (mark.name, mark.short) if _BETWEEN + 0.06 * len(text) < next_at - at), "")
-        if named:
+        text = mark.name if fit else mark.short or mark.name
+        if named and _LETTER * len(text) < room:
             axes.text(at / width, 1.02, text, transform=axes.transAxes, ha="left", va="bottom", fontsize=7.5)

@@ -38,7 +38,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
     """Return ``report`` as HTML from its parsed RST and its figures' SVGs, by name."""
     document = document.deepcopy()
     _style_tables(document)
-    _style_pictures(document)
+    _style_pictures(document, report)
     _add_title(document, report)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"),
@@ -106,10 +106,12 @@ def _style_tables(document: nodes.document) -> None:
             _drop_last_columns(table, 2)
 
 
-def _style_pictures(document: nodes.document) -> None:
-    """Mark the logo, whose colours are the same in dark mode; those of figures are inverted."""
+def _style_pictures(document: nodes.document, report: Report) -> None:
+    """Mark the logo and shaded figures, whose colours dark mode keeps; those of other figures are inverted."""
+    kinds = {f"figures/{LOGO}.svg": "logo"}
+    kinds |= {f"figures/{figure.name}.svg": "shaded" for figure in report.figures if figure.shaded}
     for image in document.findall(nodes.image):
-        image["classes"] = ["logo" if image["uri"] == f"figures/{LOGO}.svg" else "plot"]
+        image["classes"] = [kinds.get(image["uri"], "plot")]
 
 
 def _add_title(document: nodes.document, report: Report) -> None:

@@ -242,15 +242,16 @@ def _draw_nines(axes: Axes, intervals: Confidence, edges: Sequence[float]) -> No
     )
     axes.set_ylim(0, last)
     ticks = range(0, last + 1, 1 + last // 10)
-    axes.set_yticks(ticks, [f"{100 - 100 / 10**tick:g}" if tick < 7 else f"{tick} nines" for tick in ticks])
-    axes.set_ylabel("Cumulative I/Os (%)", color=_LINE)
+    labels = [f"{100 - 100 / 10**tick:.{max(0, tick - 2)}f}" for tick in ticks]
+    axes.set_yticks(ticks, labels, fontsize=6.5 if last < 9 else 5)
+    axes.set_ylabel("Cumulative I/Os (%)", color=_LINE, fontsize=7.5, labelpad=1)
     axes.tick_params(axis="y", labelcolor=_LINE)
 
 
 def _time_axis(axes: Axes, low: float, high: float) -> None:
-    ticks = ax.log_ticks(low, high)
+    ends, ticks = ax.log_axis(low, high)
     axes.set_xscale("log")
-    axes.set_xlim(ticks[0], ticks[-1])
+    axes.set_xlim(ends)
     axes.set_xticks(ticks, [ax.tick_label(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel("Response time (ms, log)")
@@ -258,10 +259,12 @@ def _time_axis(axes: Axes, low: float, high: float) -> None:
 
 def _count_axis(axes: Axes, maximum: int) -> None:
     """Scale the axis of counts; it starts below 1 so that a single I/O is visible."""
-    ticks = ax.log_ticks(1, max(2, maximum) * 1.5)
+    from matplotlib.ticker import EngFormatter
+
+    (_, end), ticks = ax.log_axis(1, max(2, maximum) * 1.5)
     axes.set_yscale("log")
-    axes.set_ylim(0.5, ticks[-1])
-    axes.set_yticks(ticks, [ax.tick_label(tick) for tick in ticks])
+    axes.set_ylim(0.5, end)
+    axes.set_yticks(ticks, list(map(EngFormatter(), ticks)))
     axes.minorticks_off()
     axes.set_ylabel("I/Os per bin (log)")
 

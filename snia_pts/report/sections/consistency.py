@@ -15,6 +15,7 @@ from ...analysis.recovery import end_rows
 from ...model.time_series import TimeLine
 from ...spec.reader import definitions
 from ...units import counted, duration, number
+from ..figures import axes as ax
 from ..figures import timelines, timeplots
 from ..figures.style import BAD, QUIET
 from ..pages import Figure, Page
@@ -35,11 +36,13 @@ def page(line: TimeLine, *, title: str) -> Page | None:
     )
     panels = [timeplots.Panel(shown=[samples], ylabel="IOPS", share=1.6, levels=_levels(iops))]
     if times:
-        panels.append(timeplots.Panel(shown=times, ylabel="Response time (ms)", log=True))
+        panels.append(timeplots.Panel(shown=times, ylabel="Response time\n(ms)", log=True))
+    shown = [*iops, *(level.value for level in panels[0].levels)]
+    note = f" {ax.NOT_FROM_ZERO}" * (ax.linear_ticks(min(shown), max(shown))[0] > 0)
     content = f"each sample of the last {duration(line.ended_seconds[-1] - start)}"
     figure = Figure(
         name="consistency",
-        caption=f"IOPS and response times, {content}.{timelines.reduction([samples, *times], log=True)}",
+        caption=f"IOPS and response times, {content}.{note}{timelines.reduction([samples, *times], log=True)}",
         alt=f"Scatter plot: IOPS, and response times on a log scale, of {content}, with the mean, "
         "the standard deviation and the worst sample.",
         draw=partial(timeplots.stacked, panels, begin=start),
@@ -55,12 +58,12 @@ def _rows(line: TimeLine) -> list[int]:
 
 def _levels(iops: Sequence[float]) -> tuple[timeplots.Level, ...]:
     mean, deviation = statistics.fmean(iops), statistics.stdev(iops)
-    label = "deviation"
+    label = "mean \N{PLUS-MINUS SIGN}\nstandard\ndeviation"
     return (
         timeplots.Level(value=mean, label="mean", dash="solid"),
         timeplots.Level(value=mean + deviation, label=label, colour=QUIET),
         timeplots.Level(value=mean - deviation, label=label, colour=QUIET),
-        timeplots.Level(value=min(iops), label="worst", colour=BAD, dash=(0, (1.5, 1))),
+        timeplots.Level(value=min(iops), label="worst\nsample", colour=BAD, dash=(0, (1.5, 1))),
     )
 
 

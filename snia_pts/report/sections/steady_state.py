@@ -27,6 +27,7 @@ from ...spec import RoundsSpec, SteadyStateRule, Tracked
 from ...units import distinct_decimals
 from ..figures import figure as figures
 from ..figures import matrices
+from ..figures.axes import NOT_FROM_ZERO
 from ..figures.dashboard import HEIGHT as DASHBOARD_HEIGHT
 from ..figures.dashboard import Curves, HeatMap
 from ..figures.dashboard import Tracked as TrackedLines
@@ -40,7 +41,6 @@ from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts
 _MAX_PER_TABLE = 3
 #: Heights of the two figures of a page in inches: all stimuli, and the tracked variables.
 _UPPER_HEIGHT, _TRACKED_HEIGHT = 3.5, 2.9
-_NOT_FROM_ZERO = " Y axis does not start at zero."
 
 
 def slug(text: str) -> str:
@@ -124,7 +124,7 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
     return Figure(
         name="convergence-tracked",
-        caption=f"Every tracked variable over all rounds, in percent of {basis}.{_NOT_FROM_ZERO if low > 0 else ''}",
+        caption=f"Every tracked variable over all rounds, in percent of {basis}.{f' {NOT_FROM_ZERO}' * (low > 0)}",
         alt=f"Line plot: every tracked variable in percent of {basis}, with lines at {half:g} % above and below it.",
         draw=partial(
             figures.convergence,
@@ -137,13 +137,13 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
             height=_TRACKED_HEIGHT,
             interruptions=interruption_marks(tracked.rounds),
             bounds=bounds,
-            styles=_tracked_styles(result, [tracked]),
+            styles=tracked_styles(result, [tracked]),
         ),
         height=_TRACKED_HEIGHT,
     )
 
 
-def _tracked_styles(result: TestResult, shown: Sequence[TrackedSeries]) -> dict[str, SeriesStyle]:
+def tracked_styles(result: TestResult, shown: Sequence[TrackedSeries]) -> dict[str, SeriesStyle]:
     """Return the style of each tracked variable by label: its lines may coincide.
 
     Colour and marker are those of its block size in all figures, unless tracked variables share a block size.
@@ -172,7 +172,7 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
     shown, tracked, about = shown_series(result), None, [left.heading] if left else []
     if lines := convergence(shown):
-        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=_tracked_styles(result, shown))
+        tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
         about.append(f"tracked variables over all rounds, in percent of the average of the {basis}")
     if not about:
@@ -185,6 +185,7 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
         alt=f"Two small plots: {text}." if len(about) > 1 else f"A small plot: {text}.",
         draw=partial(draw_dashboard, left, tracked),
         height=DASHBOARD_HEIGHT,
+        shaded=isinstance(left, HeatMap),
     )
 
 
@@ -283,7 +284,7 @@ def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: Ste
         yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
         name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
-        caption=f"{label}, rounds {rounds}.{_NOT_FROM_ZERO if low > 0 else ''}",
+        caption=f"{label}, rounds {rounds}.{f' {NOT_FROM_ZERO}' * (low > 0)}",
         alt=f"Line plot: {metric.label} of {label} in rounds {rounds}, with their average, lines {half:g} % above and "
         "below it, and the least squares line.",
         draw=partial(
@@ -331,7 +332,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         ("Measured data excursion", data_excursion, data_percent, _passes(data_passes)),
         ("Allowed maximum slope excursion", allowed_slope, f"{rule.slope_excursion_percent:g}", ""),
         ("Measured slope excursion", slope_excursion, slope_percent, _passes(slope_passes)),
-        ("Least squares line", line(determination), "", ""),
+        ("Least squares line (R: round)", line(determination), "", ""),
         ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
     )
     headings = (

@@ -70,15 +70,15 @@ def _over_run(result: TestResult) -> Iterator[Page]:
     panels = [
         Panel(
             shown=curves[IOPS.name],
-            ylabel="IOPS (log)" if result.loops else "IOPS",
+            ylabel="IOPS",
             share=2.0,
             log=bool(result.loops),
             span=(0.0,),
         ),
-        Panel(shown=curves[CELSIUS.name], ylabel=CELSIUS.unit, span=_around(curves[CELSIUS.name])),
-        Panel(shown=curves[QUEUE.name], ylabel="in flight", span=(0.0,)),
+        Panel(shown=curves[CELSIUS.name], ylabel=f"Temperature\n({CELSIUS.unit})", span=_around(curves[CELSIUS.name])),
+        Panel(shown=curves[QUEUE.name], ylabel="I/Os\nin flight", span=(0.0,)),
         Panel(shown=[*curves[CPU.name], *curves[BUSIEST.name]], ylabel="CPU (%)", span=(0.0, 100.0)),
-        Panel(shown=powers, ylabel=POWER.unit, span=(0.0,)),
+        Panel(shown=powers, ylabel=f"Power\n({POWER.unit})", span=(0.0,)),
     ]
     panels = [panel for panel in panels if panel.shown]
     names = [
@@ -97,7 +97,7 @@ def _over_run(result: TestResult) -> Iterator[Page]:
         height=timeplots.stacked_height(panels),
     )
     yield Page(
-        title="Drive and Host vs Time",
+        title="Drive and Host vs Time" if curves[CPU.name] or curves[HOST_POWER.name] else "Drive vs Time",
         blocks=(figure, Prose(text=_SIMULATED_NOTE if result.facts.dut.simulated else _NOTE)),
     )
 

@@ -27,8 +27,9 @@ from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
 
 Result = TestResult[CrossStimulusSpec]
 
-#: A transition page shows at most this much of the group before and of the group after.
-_AROUND_SECONDS = 7200.0
+#: A transition page shows at most this much of the group before, and of the group after unless it recovers later: then
+#: its recovery, and half of that time more.
+_AROUND_SECONDS, _RECOVERY_SHARE = 7200.0, 1.5
 #: The header has room for this many groups.
 _HEADER_GROUPS = 3
 
@@ -149,7 +150,9 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
 
     If the transition has a ``measured_recovery``, its baseline, threshold and time are drawn too.
     """
-    span = (max(before.start, after.start - _AROUND_SECONDS), min(after.end, after.start + _AROUND_SECONDS))
+    recovery_seconds = measured_recovery.time.seconds if measured_recovery else None
+    shown_seconds = max(_AROUND_SECONDS, _RECOVERY_SHARE * (recovery_seconds or 0.0))
+    span = (max(before.start, after.start - _AROUND_SECONDS), min(after.end, after.start + shown_seconds))
     marks = [Mark(x=span[0], name=before.name, short=before.line.part), *_marks([after])]
     levels = []
     if measured_recovery is not None:
@@ -158,9 +161,10 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
             Level(value=measured_recovery.baseline, label=f"{measured_recovery.reference} at its end"),
             Level(value=measured_recovery.threshold, label=f"{share:g} % of it", dash=(0, (1.5, 1.5))),
         ]
-        recovered = after.start + (measured_recovery.time.seconds or 0.0)
-        if measured_recovery.time.seconds is not None and after.start < recovered < span[1]:
-            marks.append(Mark(x=recovered, name="recovered"))
+    if recovery_seconds:
+        marks.append(
+            Mark(x=after.start + recovery_seconds, name=f"recovered, {duration(recovery_seconds)}", short="recovered")
+        )
     name = f"{before.line.part} to {after.line.part}"
     return timeplots.page(
         [timelines.series(group.line, THROUGHPUT, shift=group.start, span=span) for group in (before, after)],

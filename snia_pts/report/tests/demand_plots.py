@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -21,7 +22,7 @@ from ..figures.surface_3d import has_surface, surface
 from ..figures.timelines import IOPS, Series, series
 from ..figures.timeplots import Dots, Mark
 from ..header import loop_rounds, pattern_sizes
-from ..pages import Figure, Page
+from ..pages import Figure, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
 from ..sections.percentiles import tail_matrices
@@ -94,6 +95,9 @@ def _time_page(
     dots: Sequence[Dots] = (),
 ) -> Page:
     alt = f"Line plot: IOPS against time. {caption}"
+    if sum(len(part.curve.x) for part in shown) < 2:
+        rates = [f"{number(rate)} IOPS in its only sample" for part in shown for rate in part.curve.values.tolist()]
+        return Page(title=title, blocks=(Prose(text=f"{caption} No plot: {rates[0]}."),))
     return timeplots.page(
         shown, title=title, name=name, caption=caption, alt=alt, ylabel="IOPS", marks=marks, dots=dots
     )
@@ -121,14 +125,17 @@ def _evaluated_samples(rule: SampledSteadyStateRule) -> str:
 
 
 def _inter_round(result: TestResult) -> Iterator[Page]:
-    """Yield the plot of all pre-writes placed end to end; the rounds between them are not shown."""
+    """Yield the plot of all pre-writes placed end to end; the rounds between them are not shown.
+
+    Samples are drawn in their middle: at its end, the last one would be on the line of the next round.
+    """
     lines = [line for line in result.lines("pre-write") if line.part not in AT_POINTS and len(line)]
     if not lines:
         return
     seconds = demand_spec(result).demand.pre_write_seconds
     placed = [(place * seconds, line) for place, line in enumerate(lines)]
     yield _time_page(
-        [series(line, IOPS, shift=shift) for shift, line in placed],
+        [series(line, IOPS, shift=shift - statistics.median(line.seconds) / 2) for shift, line in placed],
         title="Inter-Round Pre-Writes - IOPS vs Time",
         name="inter-round-iops",
         caption=f"{_stimulus_label(lines[0].stimulus)}: {duration(seconds)} before each round, placed end to end; the "
@@ -149,7 +156,7 @@ def _convergence(result: TestResult) -> Iterator[Page]:
         loop,
         METRICS["iops"],
         lambda stimulus: stimulus.demand,
-        {Demand(thread_count=largest, queue_depth=depth): f"QD {depth}" for depth in depths.keys},
+        {Demand(thread_count=largest, queue_depth=depth): str(depth) for depth in depths.keys},
         title=f"TC={largest} IOPS vs Round, All QD",
         name="convergence",
         caption=f"IOPS at Thread Count {largest} and every Queue Depth over all rounds.",
@@ -200,6 +207,7 @@ def _demand_variation(result: TestResult) -> Iterator[Page]:
             f"{matrices.shown_marks(limited)}",
             alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, in depth.",
             draw=partial(surface, values, depths, threads, heading="IOPS", marked=limited),
+            shaded=True,
         )
         yield Page(title="Demand Variation - Surface", blocks=(surface_figure,))
 
@@ -239,6 +247,7 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
         caption=f"Utilisation of all host CPUs together, in percent. {source(result)}",
         alt="Columns in three dimensions: host CPU utilisation in percent over Queue Depth and Thread Count.",
         draw=partial(columns_3d.columns, values, depths, threads, heading="Host CPU (%)"),
+        shaded=True,
     )
     yield Page(title="Host CPU Utilisation", blocks=(figure,))
 

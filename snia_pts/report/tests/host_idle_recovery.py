@@ -189,7 +189,7 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
         marks = [Mark(x=0.0, name=f"Access A: {writes}", short="Access A")]
         if state.c:
-            marks.append(Mark(x=state.c_start - state.start, name="Access C: no idle time", short="Access C"))
+            marks.append(Mark(x=state.c_start - state.start, name="Access C"))
         yield timeplots.page(
             _curves(state, -state.start, ("Access A", "Access C, return to baseline")),
             title=f"HIR - {state.name} - IOPS vs Time",
@@ -207,8 +207,8 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         [curve for state in shown for curve in _curves(state, 0.0, (state.name, state.name))],
         title="HIR - All Wait States - IOPS vs Time",
         name="wait-states",
-        caption="All wait states on a common scale, in sequence: points are Access A, lines are Access C (return to "
-        "baseline).",
+        caption="All wait states on a common scale, from the start of the first: points are Access A, lines are "
+        "Access C (return to baseline).",
         alt="Plot: IOPS of all wait states against time, one colour per wait state.",
         ylabel="IOPS",
         levels=levels,

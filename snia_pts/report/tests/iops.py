@@ -137,6 +137,7 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
                 caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(limited)}",
                 alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
                 draw=partial(columns_3d.columns, values, measured, mixes, heading="IOPS", marked=limited),
+                shaded=True,
             ),
         ),
     )

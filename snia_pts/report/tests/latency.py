@@ -151,6 +151,7 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
             caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(limited)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
             draw=partial(columns_3d.columns, values, measured, mixes, heading=metric.heading, marked=limited),
+            shaded=True,
         )
         yield Page(title=f"{name} - {title} Response Time - 3D Columns", blocks=(figure,))
 
