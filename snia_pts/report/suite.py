@@ -234,7 +234,7 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
 def _at_end(result: TestResult) -> Iterator[str]:
     """Yield the final rates of a write saturation without steady state; its window may be from the fresh drive."""
     line, after = result.time_line("stimulus"), result.time_line("histogram")
-    rows = recovery.end_rows(line) if line is not None else range(0)
+    rows = recovery.end_rows(line) if line is not None else []
     if line is not None and (seconds := sum(line.seconds[row] for row in rows)):
         ios = sum(line.read_ios[row] + line.write_ios[row] for row in rows)
         rate = number(rate_per_second(ios, seconds))

@@ -134,7 +134,11 @@ def _shown_samples(run: Path, match: re.Match[str]) -> Expected:
         missing = " 99.999 % is n/a: not in the imported file."
     elif any("n/a" in row for row in table.body):
         missing = " 99.999 % is n/a: the sample has fewer than the required 100 000 I/Os."
-    return text(f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown.{missing}", *figures)
+    shortened = len(kept) - len(recoveries.without_shortened(kept, kept))
+    omitted = f"; {shortened} shortened sample{'s' * (shortened != 1)} omitted" if shortened else ""
+    return text(
+        f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown{omitted}.{missing}", *figures
+    )
 
 
 def _end(run: Path, match: re.Match[str]) -> Expected:
