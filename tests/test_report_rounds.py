@@ -25,6 +25,7 @@ from snia_pts.report.tables import Table
 from snia_pts.results.result import Loop, TestResult
 from snia_pts.spec import loop_rule
 from tests import samples
+from tests.killing import BRIEF
 from tests.test_report_figures import check, lines
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
@@ -426,6 +427,46 @@ def test_samples_used_as_rounds_are_labelled_with_minutes() -> None:
     (by_round,) = steady.rounds_page(result, result.sampling)
     rows = next(block.rows for block in by_round.blocks if isinstance(block, Table))
     assert [row[:2] for row in rows] == [(str(n), str(1 + 30 * (n - 1))) for n in range(1, numbers[-1] + 1)]
+
+
+@pytest.mark.parametrize(
+    ("test", "overrides", "sentence"),
+    [
+        (
+            "iops",
+            {"rounds.maximum": 7},
+            "The test loop ends {first} all tracked variables are steady, or after round 7.",
+        ),
+        ("hir", {"conditioning.maximum": 6}, "The preconditioning ends {first} {tracked} steady, or after round 6."),
+        (
+            "wsat",
+            {"saturation.until_steady": True},
+            "The stimulus ends {first} {tracked} steady, or after {limit}.",
+        ),
+        ("wsat", {"saturation.until_steady": False}, "The stimulus ends after {limit}."),
+    ],
+)
+def test_all_ends_of_the_rounds_are_named(test: str, overrides: dict[str, object], sentence: str) -> None:
+    """A loop also ends at its last round, a stimulus at an amount or a time, whichever comes first."""
+    seconds = {"saturation.seconds": 7260} if test == "wsat" else {}
+    result = samples.result_of(test, steady=False, overrides=[*overrides.items(), *seconds.items()])
+    part = result.sampling or result.loops[0]
+    (page,) = steady.rounds_page(result, part)
+    first = "with the first round in which"
+    limit = "4 x user capacity or 2 h 01 min, whichever comes first"
+    expected = sentence.format(first=first, tracked="the tracked variable is", limit=limit)
+
+    assert page.blocks[-1].text.endswith(f" {expected}")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("test", ["hir", "xsr"])
+def test_the_tolerance_of_recovery_is_the_suites(test: str) -> None:
+    """The standard has no such tolerance, in any version: no clause of it is cited."""
+    (first, *_) = build(samples.result_of(test, pts="1.1", overrides=BRIEF[test])).pages
+    text = " ".join(block.text for block in first.blocks if isinstance(block, Prose))
+
+    assert "these numbers are of this suite" in text
+    assert "2.1.24" not in text
 
 
 def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:

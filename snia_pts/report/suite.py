@@ -364,10 +364,11 @@ def _figures(summary: Overview) -> Iterator[Figure]:
     shown = {line.title: line.convergence for line in summary.lines if line.convergence}
     if shown:
         text = "Tracked variables over the rounds of each test, in percent of their averages"
+        bounds = "; ".join(dict.fromkeys(" and ".join(reversed(lines.bounds)) for lines in shown.values()))
         last = "" if all(lines.steady for lines in shown.values()) else ", or the last one, which was not steady"
         yield Figure(
             name="convergence",
-            caption=f"{text}. Dashed: the allowed band; shaded: the measurement window{last}.",
+            caption=f"{text}. Dashed: {bounds}, for orientation; shaded: the measurement window{last}.",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
             height=panels_height(len(shown)),

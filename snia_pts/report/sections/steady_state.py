@@ -23,8 +23,17 @@ from ...results.tracked_series import (
     span,
     tracked_series,
 )
-from ...spec import RoundsSpec, SteadyStateRule, Tracked
-from ...units import distinct_decimals
+from ...spec import (
+    DemandSpec,
+    HostIdleSpec,
+    RoundsSpec,
+    Spec,
+    SteadyStateRule,
+    Tracked,
+    WriteSaturationSpec,
+    max_rounds,
+)
+from ...units import distinct_decimals, duration
 from ..figures import figure as figures
 from ..figures import matrices
 from ..figures.dashboard import HEIGHT as DASHBOARD_HEIGHT
@@ -372,7 +381,7 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     note = (
         f"Excursions are calculated over the {rule.window_rounds} rounds that end with the row's round, in percent "
         f"of their average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % "
-        f"(slope). The {'stimulus' if sampled else 'test loop'} ends with the first round in which {subject} steady."
+        f"(slope). {_end(result.facts.spec, subject, sampled=sampled)}"
     )
     if any(_has_gaps(tracked.rounds) for tracked in all_tracked):
         note += " There is no sample for a round that is missing here, and no window spans it."
@@ -382,6 +391,18 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     tables = (round_table(tracked, group) for tracked in all_tracked for group in groups)
     prefix = f"{all_tracked[0].name} - " if sampled else ""
     yield Page(title=f"{prefix}Tracked Variables by Round", blocks=(*tables, Prose(text=note)), flows=True)
+
+
+def _end(spec: Spec, steady: str, *, sampled: bool) -> str:
+    """Return a sentence on what ends the rounds; ``steady`` is what must be steady, with its verb."""
+    first = f"with the first round in which {steady} steady"
+    if isinstance(spec, WriteSaturationSpec):
+        limit = f"{spec.saturation.capacities:g} x user capacity or {duration(spec.saturation.seconds)}"
+        until = f"{first}, or after" if spec.saturation.until_steady else "after"
+        return f"The stimulus ends {until} {limit}, whichever comes first."
+    if sampled and isinstance(spec, HostIdleSpec | DemandSpec):
+        return f"The preconditioning ends {first}, or after round {spec.conditioning.maximum}."
+    return f"The test loop ends {first}, or after round {max_rounds(spec)}."
 
 
 def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
