@@ -23,6 +23,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.sections import steady_state as steady
 from snia_pts.report.tables import Table
 from snia_pts.results.result import Loop, TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
 from tests import samples
 from tests.killing import BRIEF
@@ -470,13 +471,57 @@ def test_the_tolerance_of_recovery_is_the_suites(test: str) -> None:
 
 
 def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
-    """Each block size has its own purge and WIPC, and its own range of evidence."""
+    """Each block size has its own purge and WIPC, and its own evidence."""
     rows = tables(result_of("TP"), "Provenance")["Procedure"]
     for part in ("1024 KiB", "128 KiB"):
         assert "of 64 sample blocks survived" in rows[f"Purge, {part}"][0]
         assert f"SEQ {part} 0/100, 2 passes" in rows[f"WIPC, {part}"][0]
         assert f"rounds, {part} " in rows["Evidence"][0]
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
+    points = "rounds, 1024 KiB 18 points between 00003-point and 00020-point"
+    assert f"WIPC 00002-point, 00021-point; {points}; " in rows["Evidence"][0]
+
+
+def test_many_files_of_evidence_are_a_count_between_two_names() -> None:
+    """Files of other steps may lie between the first and the last: the text is no range."""
+    result = samples.result_of("composite", overrides=BRIEF["composite"])
+    (evidence,) = tables(result, "Provenance")["Procedure"]["Evidence"]
+    rounds = [point for measured in result.loops[0].rounds for point in measured.measurements]
+    pre_writes = [part.evidence for line in result.lines("pre-write") for part in line.measurements]
+
+    assert f"; rounds {len(rounds)} points between {rounds[0].evidence} and {rounds[-1].evidence}" in evidence
+    assert f"; pre-write {', '.join(pre_writes)}; " in evidence
+
+
+def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing() -> None:
+    """Its times are those of a virtual clock without gaps, and a model has no data that a purge could leave."""
+    for simulated in (False, True):
+        device = samples.dut(kind="simulated" if simulated else "drive", path="sim:x" if simulated else "/dev/sdb")
+        result = samples.result_of("hir", device=device, overrides=BRIEF["hir"])
+        report = build(result)
+        shown, gaps = tables(result, "Provenance"), [gap for gap in result.gaps if gap.requested_seconds is None]
+        procedure = {name: values[0] for name, values in shown["Procedure"].items()}
+        marks = [
+            procedure["Purge"].endswith("survived"),
+            f"(over {len(gaps)} gaps)" in procedure["Idle gap between points"],
+        ]
+        marks.append("s shortest" in procedure["Idle for 5 s"])
+
+        assert marks == [not simulated] * 3
+        if simulated:
+            assert procedure["Idle gap between points"] == "none (virtual time)"
+            assert procedure["Idle for 5 s"] == "2 times (virtual time)"
+        dates = [report.header.dates.rows[0][at] for at in (1, 3)]
+        assert [date.endswith(" UTC (virtual)") for date in dates] == [simulated] * 2
+        assert shown["Run"]["Started, finished"][0] == ", ".join(dates)
+
+
+def test_a_model_has_no_threads_that_could_end_before_others() -> None:
+    """The warning on an uneven end is for real drives."""
+    for simulated in (False, True):
+        device = samples.dut(kind="simulated" if simulated else "drive")
+        result = samples.result_of("wsat", device=device, overrides=[("saturation.capacities", 0.5)])
+        assert any(warning.what == "end of the stimulus" for warning in run_warnings(result)) is not simulated
 
 
 @pytest.mark.long
@@ -492,7 +537,7 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
         figures = f"{shortest:.3f} s shortest, {median:.3f} s median, {longest:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
-    assert f"over {len(result.gaps) - len(selected)} points" in between
+    assert f"over {len(result.gaps) - len(selected)} gaps" in between
     worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
 

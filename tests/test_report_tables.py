@@ -443,6 +443,26 @@ def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, seve
     assert ("one of several" in step) is several
 
 
+def test_the_repeated_command_has_the_limits_annotations_and_plugins_of_the_run() -> None:
+    """The options of a stored run do not have them; the command line has."""
+    line = ("snia-pts", "all", "d.img", "--limits", "a b.toml", "--about=c.toml", "--seed", "1", "--plugin", "p.py")
+    pages = build(samples.result_of("iops", command_line=line)).pages
+    (step,) = (text for _, text in cells_of(pages[-1], "Steps to repeat") if text.startswith("Run the test"))
+
+    assert step.endswith(f" --seed {samples.SEED} --limits 'a b.toml' --about c.toml --plugin p.py")
+    run = {row[0]: row[1] for row in cells_of(pages[-1], "Run")}
+    assert run["Seed"] == f"{samples.SEED} (derived from --seed 1)"
+
+
+def test_a_file_is_not_a_device_that_loses_all_data() -> None:
+    """Only the file is lost, and nobody needs the same device."""
+    file = samples.result_of("iops", device=samples.dut(kind="file", path="d.img"))
+    steps = " ".join(text for _, text in cells_of(build(file).pages[-1], "Steps to repeat"))
+
+    assert "all data in the file will be lost" in steps
+    assert "same device" not in steps
+
+
 @pytest.mark.parametrize("simulated", [False, True])
 def test_only_a_real_device_is_to_be_claimed_and_overwritten(simulated: bool) -> None:
     """The steps to repeat a simulated run name its preset, and no device that would lose its data."""

@@ -22,7 +22,7 @@ from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import read_specification, versions
 from ..units import capacity, duration, number
 from .checksums import checksums, report_id
-from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
+from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
 from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
     SIMULATED,
@@ -273,7 +273,7 @@ def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Head
     return replace(
         base,
         test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
-        dates=replace(base.dates, rows=((*started, when(ended), id_label, identity or UNKNOWN),)),
+        dates=replace(base.dates, rows=((*started, date(first, ended), id_label, identity or UNKNOWN),)),
         standard=replace(base.standard, rows=((*names, subtitle, revision, version, page, total),)),
     )
 
@@ -329,12 +329,13 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
     yield from limit_blocks(summary.limits, tests=True)
+    virtual = VIRTUAL * summary.simulated
     columns = (
         Column(heading="Test", width=13),
         Column(heading="Verdict", width=16),
         Column(heading="Key figures", width=31),
         Column(heading="PTS conformant", width=13),
-        Column(heading="Duration", width=10),
+        Column(heading=f"Duration{virtual}", width=10),
         Column(heading="Written", align="right", width=10),
         Column(heading="Drive fills", align="right", width=7),
     )
@@ -348,7 +349,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     amount = f"{prefix}{capacity(written)}, {fills} x user capacity"
     seconds = [line.seconds for line in summary.lines if line.seconds is not None]
     rows = (
-        ("Duration", duration(sum(seconds)) if seconds else UNKNOWN),
+        ("Duration", f"{duration(sum(seconds))}{virtual}" if seconds else UNKNOWN),
         ("Data written, all tests", amount if math.isfinite(written) else "not reported"),
         ("User capacity", _capacity(summary)),
     )

@@ -15,13 +15,16 @@ from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
 from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
-from ..header import user_capacity, window_rounds
+from ..header import VIRTUAL, user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
 
-SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
+SIMULATED = Prose(
+    text="SIMULATED: no drive was tested. All numbers come from a model. Maximum response times are midpoints of bins.",
+    kind="bad",
+)
 
 
 def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] = ()) -> Page:
@@ -236,7 +239,7 @@ def _run_facts(result: TestResult) -> Table:
     rows = (
         (spec.authority.removeprefix("the ").capitalize(), f"{spec.revision} ({spec.publication})"),
         *_windows(result),
-        ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
+        ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{VIRTUAL * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
         (
             "Data written, whole run",
