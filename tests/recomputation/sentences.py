@@ -96,7 +96,7 @@ def _caption(run: Path, row: Row) -> Text:
     rates = (1000 * ios / milliseconds, moved / milliseconds / 1000, maximum_ms)
     counts = (ios, milliseconds / 1000, float(places[-1] - places[0] + 1), 20.0, float(len(edges)))
     return text(
-        f"CLP. {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
+        f"Confidence Level Plot (CLP). {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
         "{} I/Os in {time}, drawn in {} bins, {} per decade (recorded in {} bins){any}",
         *rates,
         *counts,
@@ -178,7 +178,7 @@ def _zones(run: Path, match: re.Match[str]) -> Expected:
 
 
 SENTENCES: dict[str, Sentence] = {
-    r"CLP\. (.*?): IOPS = .*": _caption_of_histogram,
+    r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
     r"Baseline: .*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,

@@ -70,7 +70,7 @@ class _Translator(html5_polyglot.HTMLTranslator):
         return str(super().starttag(node, tagname, *args, **attributes))
 
     def visit_Text(self, node: nodes.Text) -> None:
-        text = without_breaks(node.astext())
+        text = without_breaks(node.astext()).replace("-\xa0", "-\N{WORD JOINER}\xa0")  # browsers break after a hyphen
         parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), text).split("\0")
         self.body.append("<wbr>".join(map(self.encode, parts)))
 

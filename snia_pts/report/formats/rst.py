@@ -39,8 +39,9 @@ _SIGNS = frozenset(f"{string.punctuation}\N{BULLET}\N{TRIANGULAR BULLET}\N{HYPHE
 
 #: Spaces at which no line may end: between a number and its unit, in a duration, a range or a queue depth.
 _NO_BREAK = re.compile(
-    r"(?<=\d) (?=(?:%|°C|us|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
+    r"(?<=\d) (?=(?:%|°C|us|\N{MICRO SIGN}s|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
     r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
+    r"|(?<=, min) (?=\d)|(?<=minutes) (?=\d)"
 )
 
 

@@ -76,7 +76,7 @@ def _ceilings(ceilings: Sequence[Ceiling], cpus: int) -> Table:
     columns = (
         Column(heading="Null device", width=28),
         Column(heading="TC/QD", width=20),
-        Column(heading="Engine CPU time per I/O (us)", align="right", width=26),
+        Column(heading="Engine CPU time per I/O (\N{MICRO SIGN}s)", align="right", width=26),
         Column(heading=f"Host IOPS ({counted(cpus, 'CPU')})", align="right", width=26),
     )
     rows = tuple(

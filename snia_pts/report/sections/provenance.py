@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ _MAX_FILES = 8
 _MAX_ENGINES = 4
 #: The text for registered buffers in the name of the run's I/O engine.
 _FIXED = "fixed buffers"
+_US = re.compile(r"(?<=\d) us\b")
 #: The plain words for how the run's engine fills its buffers.
 _BUFFERS = {
     "random buffers scrambled": "random data, partly changed in each I/O",
@@ -141,7 +143,10 @@ def _device(result: TestResult) -> Iterator[Table]:
     )
     yield facts(rows, title="Device under test")
     if about.features:
-        yield facts([(feature.name, feature.value) for feature in about.features], title=f"Features, {STATED}")
+        yield facts(
+            [(f"{feature.name[0].upper()}{feature.name[1:]}", feature.value) for feature in about.features],
+            title=f"Features, {STATED}",
+        )
 
 
 def _sectors(dut: Dut) -> Iterator[str]:
@@ -331,7 +336,7 @@ def _settings(result: TestResult) -> Iterator[Table]:
     rows: list[tuple[str, ...]] = [
         (
             setting.name,
-            f"{setting.value} (was {setting.before})" if setting.before else setting.value,
+            _US.sub(" \N{MICRO SIGN}s", f"{setting.value} (was {setting.before})" if setting.before else setting.value),
             setting.judgement,
         )
         + (("", "") if setting.judgement == "good" else (setting.recommended, setting.reason))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...analysis.window import Window
 from ...model.annotations import SignOff
+from ...model.measurement import METRICS
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tracked_series import sample_minutes, span
@@ -100,7 +102,7 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     rows = tuple(
         (
             *((judgement.limit.test,) if tests else ()),
-            judgement.limit.name,
+            _limit_name(judgement.limit),
             limit_text(judgement.limit, judgement.value),
             NOT_APPLICABLE if judgement.value is None else value_text(judgement.limit, judgement.value),
             margin_text(judgement),
@@ -109,6 +111,14 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
         for judgement in limits
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
+    yield Prose(text="Margin: in percent of the nearest bound, with its tolerance.")
+
+
+def _limit_name(limit: Limit) -> str:
+    """Return the name of what a limit is on, in the words of the report: ``IOPS at RND 4 KiB 0/100``."""
+    labels = {name: metric.label for name, metric in METRICS.items()} | {"maximum_response_ms": "Maximum response time"}
+    label = re.sub(r"response_(.*)_percent_ms", r"\1 % response time", labels.get(limit.metric, limit.metric))
+    return f"{label} at {limit.at}"
 
 
 def margin_text(judgement: Judgement) -> str:

@@ -23,7 +23,17 @@ from ...units import GB, MB, block_size, capacity, counted, duration
 from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.timelines import IOPS, Along, Quantity
-from ..header import Rows, alignment, demand, pattern, pattern_stimulus, preconditions, range_and_amount, window_rounds
+from ..header import (
+    Rows,
+    alignment,
+    demand,
+    pattern,
+    pattern_stimulus,
+    pattern_title,
+    preconditions,
+    range_and_amount,
+    window_rounds,
+)
 from ..pages import Block, Page, Prose
 from ..sections import confidence, consistency
 from ..sections.provenance import provenance
@@ -137,7 +147,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
     longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
     rows = (
-        ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
+        ("Stimulus", f"{line.stimulus.label} ({pattern_title(spec)}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
         ("Ended by", saturation_end(result)),
         ("Time", duration(line.ended_seconds[-1])),
