@@ -17,8 +17,9 @@ _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 #: Spaces at which no line may end: between a number and its unit, in a duration, a range or a queue depth.
 _NO_BREAK = re.compile(
-    r"(?<=\d) (?=(?:%|°C|us|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
+    r"(?<=\d) (?=(?:%|°C|us|\N{MICRO SIGN}s|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS)(?![\w/]))"
     r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
+    r"|(?<=, min) (?=\d)|(?<=minutes) (?=\d)"
 )
 
 

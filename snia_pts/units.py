@@ -108,12 +108,15 @@ def exact_capacity(size_bytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units, rounded to the smaller one: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``."""
+    """Return a time in its two largest units, rounded to the smaller one: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``.
+
+    Up to 100 hours are hours and minutes: the standard says 24 h.
+    """
     if seconds < 59.95:  # a longer time would be printed as 60 s
         return f"{seconds:.3g} s"
     if (whole_seconds := round(seconds)) < 3600:
         return "{} min {:02} s".format(*divmod(whole_seconds, 60))
-    if (whole_minutes := round(seconds / 60)) < 24 * 60:
+    if (whole_minutes := round(seconds / 60)) < 100 * 60:
         return "{} h {:02} min".format(*divmod(whole_minutes, 60))
     return "{} d {:02} h".format(*divmod(round(seconds / 3600), 24))
 

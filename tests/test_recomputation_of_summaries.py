@@ -84,6 +84,7 @@ def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
     tests, together = (table for table in printed_tables(suite, "summary.rst") if table.title in _TABLES)
     runs = {facts(journal.parent)["title"]: journal.parent for journal in suite.glob("*/journal.jsonl")}
     assert len(tests.body) == len(runs) > 1
+    virtual = " (virtual)" * (facts(next(iter(runs.values())))["dut.kind"] == "simulated")
     for row in tests.body:
         cells = dict(zip(tests.heading, row, strict=True))
         run = runs[cells["Test"]]
@@ -93,7 +94,6 @@ def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
         check(cells["Written"], "n/a" if math.isnan(amount) else text(f"{{}} {unit}", amount))
         check(cells["Drive fills"], written(run) / capacity)
         if facts(run)["dut.kind"] != "imported":
-            virtual = " (virtual)" * (facts(run)["dut.kind"] == "simulated")
             check(cells[f"Duration{virtual}"], text("{time}", seconds(run)))
     imported = any(facts(run)["dut.kind"] == "imported" for run in runs.values())
     total = sum(map(written, runs.values()))

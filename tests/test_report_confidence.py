@@ -220,11 +220,12 @@ def test_the_table_has_the_counts_of_the_engine() -> None:
 
 
 def test_the_caption_names_pattern_demand_rates_and_bins() -> None:
-    """As in the standard's reports: CLP., pattern, demand, IOPS, MB/s, MRT; and how the bins were made."""
+    """As in the standard's reports: CLP, pattern, demand, IOPS, MB/s, MRT; and how the bins were made."""
     line = line_of({1_000_000: 599_000, 4_000_000: 1000})
     (figure,) = (block for block in page_of(line).blocks if isinstance(block, Figure))
     assert figure.caption.startswith(
-        "CLP. RND 4 KiB 0/100, T1Q1: IOPS = 1\N{NARROW NO-BREAK SPACE}000, 4.096 MB/s, MRT = 4.000 ms. PTS-E 2.0.2, WCD"
+        "Confidence Level Plot (CLP). RND 4 KiB 0/100, T1Q1: IOPS = 1\N{NARROW NO-BREAK SPACE}000, 4.096 MB/s, "
+        "MRT = 4.000 ms. PTS-E 2.0.2, WCD"
     )
     bins_drawn = len(confidence.rebinned(confidence.confidence(line))[0])
     assert f"in {bins_drawn} bins, {confidence.BINS_PER_DECADE} per decade (recorded in 2 bins)" in figure.caption

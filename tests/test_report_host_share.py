@@ -133,7 +133,10 @@ def test_the_provenance_has_the_ceiling_of_the_host() -> None:
         "RND writes, 1024 KiB",
     ]
     bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
-    assert bare["Host ceiling"].startswith("not calibrated")
+    assert bare["Host ceiling"] == "not calibrated: the test is too short"
+    rejected = dataclasses.replace(samples.result_of("iops"), evidence={"00000-ceiling-001-write.fio": "0" * 64})
+    (text,) = (row[1] for row in tables(rejected)["Host or drive?"].rows if row[0] == "Host ceiling")
+    assert text == "not calibrated: the results on the null device were rejected"
     assert bare["Reasons: undetermined"] == "the CPU time of the engine is unknown (280 measurements)"
     simulated = samples.result_of("iops", device=samples.dut(kind="simulated"))
     assert "Host or drive?" not in tables(simulated)

@@ -51,6 +51,14 @@ def page(result: TestResult) -> str:
     return html.make(report, rst.parse(rst.render(report)), drawing.draw(report, ("svg",))["svg"]).decode("utf-8")
 
 
+def test_a_range_has_no_place_for_a_line_break() -> None:
+    """Browsers break a line after a hyphen, also before a no-break space, but not before a word joiner (UAX 14)."""
+    text = page(samples.result_of("wsat", steady=True, overrides=[("saturation.seconds", 7260)]))
+    space, joiner = "\N{NO-BREAK SPACE}", "\N{WORD JOINER}"
+    assert f"min{space}1{space}-{joiner}{space}121" in text
+    assert f"-{space}" not in text
+
+
 @pytest.mark.long
 def test_the_page_makes_no_request_and_runs_no_script() -> None:
     """The page has no script, event handler or import; links lead to its own sections, sources are data URIs."""

@@ -575,6 +575,7 @@ def test_no_line_ends_inside_a_quantity() -> None:
     """Spaces before units, in durations, ranges and queue depths do not break; all others do."""
     typeset_parts(KINDS["purge only"])  # registers the fonts
     text = "8 KiB 10 %, 8 h 00 min, 10 min 00 s, TC 1 - 32, 1024 (TC 32/QD 32), 99.999 % (ms), 3 points - 4 seeds"
+    text = f"{text}, min 1 - 9"
     words_of_a_line = [
         "8_KiB",
         "10_%,",
@@ -585,7 +586,8 @@ def test_no_line_ends_inside_a_quantity() -> None:
         "(TC_32/QD_32),",
         "99.999_%",
         "(ms),",
-        *["3", "points", "-", "4", "seeds"],
+        *["3", "points", "-", "4", "seeds,"],
+        "min_1_-_9",
     ]
     assert layout.printable(text).replace("\N{NO-BREAK SPACE}", "_").split(" ") == words_of_a_line
 

@@ -21,6 +21,7 @@ from matplotlib.text import Annotation
 
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.model.measurement import percentiles_response_us
+from snia_pts.model.test_platform import HostSetting
 from snia_pts.profiles.procedure import Point
 from snia_pts.profiles.reader import Changes, builtin_profiles, read_profile
 from snia_pts.profiles.report.axes import axis_pages
@@ -301,6 +302,9 @@ def header(result: TestResult[Any], name: str) -> str:
     return dict(setup(result))[name]
 
 
+PARTLY = "random data, partly changed in each I/O"
+
+
 def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> None:
     """The engine of the run is given unless an option selects another; all values of an axis are listed."""
     profile = profiles.spec(
@@ -312,13 +316,13 @@ def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> No
     result = with_engine(profiles.result(profile), "io_uring, fixed buffers, random buffers scrambled")
     listed = facts_of(result, "Summary", "I/O engine and options of fio")
     assert listed == {
-        "plain": "io_uring, fixed buffers, random buffers scrambled; options: nice=0 ... 8 (9 values)",
-        "cached": "posixaio, random buffers scrambled; options: direct=0 ioengine=posixaio",
+        "plain": f"io_uring, fixed buffers, {PARTLY}; options: nice=0 ... 8 (9 values)",
+        "cached": f"posixaio, {PARTLY}; options: direct=0 ioengine=posixaio",
         "zeros": "io_uring, buffers by zero_buffers=1 or io_uring, fixed buffers, buffers by zero_buffers=1; "
         "options: fixedbufs=0 or 1 rate_iops=10 zero_buffers=1",
     }
     assert facts_of(result, "Provenance", "Run")["Engine"] == (
-        "fio 3.33, io_uring, fixed buffers, random buffers scrambled (9 stimuli); posixaio, random buffers scrambled "
+        f"fio 3.33, io_uring, fixed buffers, {PARTLY} (9 stimuli); posixaio, {PARTLY} "
         "(cached); io_uring, buffers by zero_buffers=1 (zeros, fixedbufs=0); "
         "io_uring, fixed buffers, buffers by zero_buffers=1 (zeros, fixedbufs=1)"
     )
@@ -330,10 +334,22 @@ def test_the_engine_of_a_run_is_that_of_all_points() -> None:
     """If all points use the same other engine, only that one is stated; without options, they have no table."""
     cached = profiles.spec(profiles.workload(fio={"ioengine": "mmap"}))
     result = with_engine(profiles.result(cached), "io_uring, fixed buffers, random buffers scrambled")
-    assert facts_of(result, "Provenance", "Run")["Engine"] == "fio 3.33, mmap, random buffers scrambled"
+    assert facts_of(result, "Provenance", "Run")["Engine"] == f"fio 3.33, mmap, {PARTLY}"
     plain = with_engine(profiles.result(profiles.spec()), "libaio, random buffers refilled")
-    assert facts_of(plain, "Provenance", "Run")["Engine"] == "fio 3.33, libaio, random buffers refilled"
+    assert facts_of(plain, "Provenance", "Run")["Engine"] == "fio 3.33, libaio, random data, new in each I/O"
     assert "I/O engine and options" not in "\n".join(result_lines(plain))
+
+
+def test_direct_io_is_not_judged_where_every_point_used_the_page_cache() -> None:
+    """That no layer buffers direct I/O is no good news for a run that did none."""
+    setting = HostSetting(name="direct I/O", value="not buffered", judgement="good", recommended="", reason="")
+    for workloads, shown in ((("plain", "cached"), True), (("cached",), False)):
+        fio = {"plain": {}, "cached": {"direct": 0}}
+        result = profiles.result(profiles.spec(*(profiles.workload(name, fio=fio[name]) for name in workloads)))
+        platform = dataclasses.replace(result.facts.platform, settings=(setting,))
+        facts = dataclasses.replace(result.facts, platform=platform)
+        found = tables(page(dataclasses.replace(result, facts=facts), "Provenance"))
+        assert ("Host settings" in [table.title for table in found]) is shown
 
 
 def with_engine(result: TestResult, io_engine: str) -> TestResult:

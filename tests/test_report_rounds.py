@@ -26,6 +26,7 @@ from snia_pts.results.result import Loop, TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
 from tests import samples
+from tests.killing import BRIEF
 from tests.test_report_figures import check, lines
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
@@ -429,14 +430,98 @@ def test_samples_used_as_rounds_are_labelled_with_minutes() -> None:
     assert [row[:2] for row in rows] == [(str(n), str(1 + 30 * (n - 1))) for n in range(1, numbers[-1] + 1)]
 
 
+@pytest.mark.parametrize(
+    ("test", "overrides", "sentence"),
+    [
+        (
+            "iops",
+            {"rounds.maximum": 7},
+            "The test loop ends {first} all tracked variables are steady, or after round 7.",
+        ),
+        ("hir", {"conditioning.maximum": 6}, "The preconditioning ends {first} {tracked} steady, or after round 6."),
+        (
+            "wsat",
+            {"saturation.until_steady": True},
+            "The stimulus ends {first} {tracked} steady, or after {limit}.",
+        ),
+        ("wsat", {"saturation.until_steady": False}, "The stimulus ends after {limit}."),
+    ],
+)
+def test_all_ends_of_the_rounds_are_named(test: str, overrides: dict[str, object], sentence: str) -> None:
+    """A loop also ends at its last round, a stimulus at an amount or a time, whichever comes first."""
+    seconds = {"saturation.seconds": 7260} if test == "wsat" else {}
+    result = samples.result_of(test, steady=False, overrides=[*overrides.items(), *seconds.items()])
+    part = result.sampling or result.loops[0]
+    (page,) = steady.rounds_page(result, part)
+    first = "with the first round in which"
+    limit = "4 x user capacity or 2 h 01 min, whichever comes first"
+    expected = sentence.format(first=first, tracked="the tracked variable is", limit=limit)
+
+    assert page.blocks[-1].text.endswith(f" {expected}")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("test", ["hir", "xsr"])
+def test_the_tolerance_of_recovery_is_the_suites(test: str) -> None:
+    """The standard has no such tolerance, in any version: no clause of it is cited."""
+    (first, *_) = build(samples.result_of(test, pts="1.1", overrides=BRIEF[test])).pages
+    text = " ".join(block.text for block in first.blocks if isinstance(block, Prose))
+
+    assert "these numbers are of this suite" in text
+    assert "2.1.24" not in text
+
+
 def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
-    """Each block size has its own purge and WIPC, and its own range of evidence."""
+    """Each block size has its own purge and WIPC, and its own evidence."""
     rows = tables(result_of("TP"), "Provenance")["Procedure"]
     for part in ("1024 KiB", "128 KiB"):
         assert "of 64 sample blocks survived" in rows[f"Purge, {part}"][0]
         assert f"SEQ {part} 0/100, 2 passes" in rows[f"WIPC, {part}"][0]
         assert f"rounds, {part} " in rows["Evidence"][0]
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
+    points = "rounds, 1024 KiB 18 points between 00003-point and 00020-point"
+    assert f"WIPC 00002-point, 00021-point; {points}; " in rows["Evidence"][0]
+
+
+def test_many_files_of_evidence_are_a_count_between_two_names() -> None:
+    """Files of other steps may lie between the first and the last: the text is no range."""
+    result = samples.result_of("composite", overrides=BRIEF["composite"])
+    (evidence,) = tables(result, "Provenance")["Procedure"]["Evidence"]
+    rounds = [point for measured in result.loops[0].rounds for point in measured.measurements]
+    pre_writes = [part.evidence for line in result.lines("pre-write") for part in line.measurements]
+
+    assert f"; rounds {len(rounds)} points between {rounds[0].evidence} and {rounds[-1].evidence}" in evidence
+    assert f"; pre-write {', '.join(pre_writes)}; " in evidence
+
+
+def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing() -> None:
+    """Its times are those of a virtual clock without gaps, and a model has no data that a purge could leave."""
+    for simulated in (False, True):
+        device = samples.dut(kind="simulated" if simulated else "drive", path="sim:x" if simulated else "/dev/sdb")
+        result = samples.result_of("hir", device=device, overrides=BRIEF["hir"])
+        report = build(result)
+        shown, gaps = tables(result, "Provenance"), [gap for gap in result.gaps if gap.requested_seconds is None]
+        procedure = {name: values[0] for name, values in shown["Procedure"].items()}
+        marks = [
+            procedure["Purge"].endswith("survived"),
+            f"(over {len(gaps)} gaps)" in procedure["Idle gap between points"],
+        ]
+        marks.append("s shortest" in procedure["Idle for 5 s"])
+
+        assert marks == [not simulated] * 3
+        if simulated:
+            assert procedure["Idle gap between points"] == "none (virtual time)"
+            assert procedure["Idle for 5 s"] == "2 times (virtual time)"
+        dates = [report.header.dates.rows[0][at] for at in (1, 3)]
+        assert [date.endswith(" UTC (virtual)") for date in dates] == [simulated] * 2
+        assert shown["Run"]["Started, finished"][0] == ", ".join(dates)
+
+
+def test_a_model_has_no_threads_that_could_end_before_others() -> None:
+    """The warning on an uneven end is for real drives."""
+    for simulated in (False, True):
+        device = samples.dut(kind="simulated" if simulated else "drive")
+        result = samples.result_of("wsat", device=device, overrides=[("saturation.capacities", 0.5)])
+        assert any(warning.what == "end of the stimulus" for warning in run_warnings(result)) is not simulated
 
 
 def test_warnings_and_evidence_count_the_same_measurements() -> None:

@@ -18,8 +18,9 @@ from snia_pts.analysis.steady_state import determine
 from snia_pts.cli.text.formatting import excursions
 from snia_pts.cli.text.result import result_lines
 from snia_pts.model.annotations import Annotations
-from snia_pts.model.measurement import METRICS, Measurement
+from snia_pts.model.measurement import METRICS, MeasuredRound, Measurement
 from snia_pts.model.run_options import RunOptions
+from snia_pts.model.test_platform import HostSetting
 from snia_pts.report.figures import matrices
 from snia_pts.report.formats import junit
 from snia_pts.report.header import MAX_VALUE_EM, loop_rounds, short, when, width_em
@@ -28,11 +29,14 @@ from snia_pts.report.registry import build
 from snia_pts.report.sections import summary
 from snia_pts.report.sections.steady_state import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, aligned_capacities, thousands
+from snia_pts.results.limit_checks import Judgement
 from snia_pts.results.result import Loop, RunWarning, TestResult
-from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
+from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec, TestClass
+from snia_pts.spec.limits import Limit
 from snia_pts.spec.reader import read_specification
 from snia_pts.units import capacity
 from tests import samples
+from tests.killing import BRIEF
 
 SPEC = cast("IopsSpec", read_specification("iops", "2.0.2", "enterprise").spec)
 RULE, IOPS, MB_S = SPEC.steady_state, METRICS["iops"], METRICS["mb_per_second"]
@@ -454,6 +458,115 @@ def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, seve
     (step,) = (text for _, text in cells_of(report.pages[-1], "Steps to repeat") if text.startswith("Run the test"))
     assert step.endswith(f"; it creates a new folder in runs/: snia-pts {again}")
     assert ("one of several" in step) is several
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_points_of_a_steady_window_that_are_not_steady_are_counted(steady: bool) -> None:
+    """The tracked variables decide; the note below the matrix names the worst of the other points."""
+    result = samples.result_of("iops", steady=steady)
+    loop = loop_of(result)
+    assert loop.window
+    first = loop.window.numbers[0]
+
+    def changed(measured_round: MeasuredRound) -> MeasuredRound:
+        points = []
+        for point in measured_round.measurements:
+            place = point.stimulus.block_size_bytes, point.stimulus.read_percent
+            factor = {(8 * 1024, 95): 3, (16 * 1024, 95): 2}.get(place, 1) if measured_round.number == first else 1  # type: ignore[arg-type]
+            read = dataclasses.replace(point.read, ios=factor * point.read.ios)
+            points.append(dataclasses.replace(point, read=read))
+        return dataclasses.replace(measured_round, measurements=tuple(points))
+
+    rounds = tuple(map(changed, loop.rounds))
+    uneven = dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds),))
+    title, determination = "IOPS - All RW Mix & BS - Tabular Data", determine([3.0, 1, 1, 1, 1], RULE)
+    plain, noted = (words(next(page for page in build(one).pages if page.title == title)) for one in (result, uneven))
+    sentence = "2 of 56 points exceed the limits of the tracked variables in the window, most of all RND 8 KiB 95/5 "
+
+    assert "exceed the limits" not in plain
+    assert (sentence in noted) is steady
+    if steady:
+        percent = float(noted.partition(f"{sentence}(data excursion ")[2].partition(" %")[0])
+        assert percent == pytest.approx(determination.data_excursion_percent, rel=0.1)
+        assert "Only tracked variables decide steady state." in noted
+
+
+def test_response_times_of_mixed_points_are_of_reads_and_writes_together() -> None:
+    """The tables of percentiles have them apart; throughput without a mixed point has no word on mixed points."""
+    iops, throughput, mixed = (
+        build(samples.result_of(test, overrides=overrides)).pages
+        for test, overrides in (
+            ("iops", []),
+            ("throughput", []),
+            ("throughput", [("rounds.read_percents", [100, 50, 0])]),
+        )
+    )
+    together = "Response times of a mixed point are those of reads and writes together."
+    matrix = "Throughput of a mixed point includes reads and writes."
+    by_time = next(page for page in iops if page.title == "Tracked Points - Response Time vs Time")
+
+    assert together in words(iops[0])
+    assert together not in words(throughput[0])
+    assert "reads and writes together" in by_time.blocks[0].caption  # type: ignore[union-attr]
+    for pages, expected in ((throughput, False), (mixed, True)):
+        assert (matrix in "".join(map(words, pages))) is expected
+
+
+def test_limits_have_the_words_of_the_report() -> None:
+    """Internal names of metrics are for files; the margin says of what it is a percentage."""
+    names = ("iops", "average_response_ms", "response_99.9_percent_ms", "maximum_response_ms")
+    at = "RND 4 KiB 0/100"
+    limits = [Limit(test="iops", metric=name, at=at, unit="-", minimum=1.0) for name in names]
+    judged = [Judgement(limit=limit, value=2.0, met=True, reason="") for limit in limits]
+    _, table, note = summary.limit_blocks(judged)
+
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == [
+        f"{name} at {at}" for name in ("IOPS", "Average response time", "99.9 % response time", "Maximum response time")
+    ]
+    assert note == Prose(text="Margin: in percent of the nearest bound, with its tolerance.")
+
+
+@pytest.mark.parametrize(("test_class", "name"), [("enterprise", "Enterprise"), ("client", "Client")])
+def test_version_1_1_names_the_document_of_its_class(test_class: TestClass, name: str) -> None:
+    """Version 1.1 consists of two documents."""
+    first, *_ = build(samples.result_of("iops", pts="1.1", test_class=test_class)).pages
+    text = words(first)
+    assert f"(SNIA Solid State Storage Performance Test Specification {name}, Version 1.1)" in text
+
+
+def test_patterns_and_microseconds_have_their_signs() -> None:
+    """OLTP is an abbreviation, the last part of the range is the rest, and a microsecond is no 'us'."""
+    setting = HostSetting(name="idle states", value="up to 1 us", judgement="good", recommended="", reason="")
+    host = dataclasses.replace(samples.platform(), settings=(setting,))
+    oltp = "".join(map(words, build(samples.result_of("dirth", overrides=BRIEF["dirth"])).pages))
+    pages = build(samples.result_of("composite", host=host, overrides=BRIEF["composite"])).pages
+
+    assert "Access pattern: OLTP" in oltp
+    assert "to the next 15 %, 20 % of the accesses to the remaining 80 % of the ActiveRange" in "".join(
+        map(words, pages)
+    )
+    assert "up to 1 \N{MICRO SIGN}s" in words(pages[-1])
+
+
+def test_the_repeated_command_has_the_limits_annotations_and_plugins_of_the_run() -> None:
+    """The options of a stored run do not have them; the command line has."""
+    line = ("snia-pts", "all", "d.img", "--limits", "a b.toml", "--about=c.toml", "--seed", "1", "--plugin", "p.py")
+    pages = build(samples.result_of("iops", command_line=line)).pages
+    (step,) = (text for _, text in cells_of(pages[-1], "Steps to repeat") if text.startswith("Run the test"))
+
+    assert step.endswith(f" --seed {samples.SEED} --limits 'a b.toml' --about c.toml --plugin p.py")
+    run = {row[0]: row[1] for row in cells_of(pages[-1], "Run")}
+    assert run["Seed"] == f"{samples.SEED} (derived from --seed 1)"
+
+
+def test_a_file_is_not_a_device_that_loses_all_data() -> None:
+    """Only the file is lost, and nobody needs the same device."""
+    file = samples.result_of("iops", device=samples.dut(kind="file", path="d.img"))
+    steps = " ".join(text for _, text in cells_of(build(file).pages[-1], "Steps to repeat"))
+
+    assert "all data in the file will be lost" in steps
+    assert "same device" not in steps
 
 
 @pytest.mark.parametrize("simulated", [False, True])

@@ -24,9 +24,9 @@ from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures import timelines, timeplots
 from snia_pts.report.figures.timelines import ART, IOPS, MAX_COLUMNS, MRT, NINES, THROUGHPUT
 from snia_pts.report.formats import rst
-from snia_pts.report.pages import Figure, Page
+from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import TESTS, build
-from snia_pts.report.tables import Table
+from snia_pts.report.tables import Table, thousands
 from snia_pts.report.tests import cross_stimulus_recovery
 from snia_pts.results.result import TestResult
 from snia_pts.spec import TestClass
@@ -100,6 +100,10 @@ def page(pages: Sequence[Page], title: str) -> Page:
 def tables(page: Page) -> list[Table]:
     """Return the tables of a page."""
     return [block for block in page.blocks if isinstance(block, Table)]
+
+
+def prose(page: Page) -> str:
+    return "\n".join(block.text for block in page.blocks if isinstance(block, Prose))
 
 
 def cells(table: Table, heading: str) -> list[str]:
@@ -548,6 +552,31 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
         iops = [float(text.replace("\N{NARROW NO-BREAK SPACE}", "")) for text in cells(table, "IOPS")]
         assert iops[-2] == pytest.approx(sum(line.write_ios[-end:]) / (end * 60), rel=1e-3)
         assert iops[0] == pytest.approx(line.iops[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(("pts", "histogram"), [("2.0.2", True), ("1.1", False)])
+def test_a_shortened_last_sample_is_in_no_table_of_single_samples(pts: str, histogram: bool) -> None:
+    """The stimulus ends within a sample: tables end with the last whole one, and the end is the same everywhere."""
+    result = samples.result_of("wsat", pts=pts, overrides=[("saturation.seconds", 121 * 60)])
+    line = result.time_line("stimulus")
+    assert line is not None
+    last = sample(number=122, ended_seconds=121 * 60 + 5, seconds=5, read_ios=0, write_ios=5, maximum_response_us=1e6)
+    line.add_sample(last)
+    pages = build(result).pages
+    (data,) = tables(page(pages, "Tabular Data"))
+    (figures,) = (table for table in tables(pages[0]) if table.title == "Key figures")
+    consistency = {row[0]: row[1] for row in tables(page(pages, "Consistency at the End"))[0].rows}
+
+    assert cells(data, "Minute")[-1] == "121"
+    whole = cells(data, "IOPS")[-1]
+    periods = dict(zip(cells(figures, "Period"), cells(figures, "IOPS"), strict=True))
+    assert periods["Last sample"] == whole == thousands(line.iops[-2], 0)
+    assert "; 1 shortened sample omitted." in prose(page(pages, "Tabular Data"))
+    assert f"{periods['Last 31 min 00 s, all I/Os']} IOPS" == consistency["Mean"]
+    assert consistency["Samples"] == "31 x 1 min 00 s, the last 31 min 00 s; 1 shortened sample omitted"
+    note = prose(pages[0])
+    assert "The end (of this suite) is the last 25 % of the stimulus, at most 1 h 00 min" in note
+    assert ("or of the histogram" in note) == histogram
 
 
 @pytest.mark.long

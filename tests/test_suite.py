@@ -394,7 +394,7 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
     (figure,) = (block for block in blocks if isinstance(block, Figure))
-    assert figure.caption.endswith("shaded: the measurement window.")
+    assert figure.caption.endswith("Dashed: 90 % and 110 %, for orientation; shaded: the measurement window.")
     (axes,) = figure.draw().axes
     assert axes.get_title() == result.facts.spec.title
     tracked = convergence(shown_series(result))

@@ -177,10 +177,12 @@ def test_exact_capacity_includes_all_bytes(size: int, text: str) -> None:
         (3599.7, "1 h 00 min"),
         (16800, "4 h 40 min"),
         (93.83 * 60, "1 h 34 min"),
-        (86399, "1 d 00 h"),
-        (86400, "1 d 00 h"),
-        (93600, "1 d 02 h"),
-        (95.71 * 3600, "4 d 00 h"),
+        (86399, "24 h 00 min"),
+        (86400, "24 h 00 min"),
+        (91860, "25 h 31 min"),
+        (95.71 * 3600, "95 h 43 min"),
+        (359969, "99 h 59 min"),
+        (359971, "4 d 04 h"),
     ],
 )
 def test_duration_has_two_units(seconds: float, text: str) -> None:

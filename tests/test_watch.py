@@ -160,11 +160,11 @@ def test_the_bounds_of_the_time_left_have_the_time_of_the_end(stored: Path, tmp_
     assert value.live is not None
     live = replace(value.live, least_seconds_left=3600.0, most_seconds_left=90000.0)
     virtual = replace(value, live=live, updated=NOW.isoformat())
-    assert time_left(virtual, NOW) == "1 h 00 min to 1 d 01 h of virtual time left"
+    assert time_left(virtual, NOW) == "1 h 00 min to 25 h 00 min of virtual time left"
     real = replace(virtual, virtual=False)
-    assert time_left(real, NOW) == "1 h 00 min to 1 d 01 h left: ends Fri 27 Nov 13:00 to Sat 28 Nov 13:00"
+    assert time_left(real, NOW) == "1 h 00 min to 25 h 00 min left: ends Fri 27 Nov 13:00 to Sat 28 Nov 13:00"
     later = time_left(real, NOW + timedelta(minutes=30))
-    assert later == "30 min 00 s to 1 d 00 h left: ends Fri 27 Nov 13:00 to Sat 28 Nov 13:00"
+    assert later == "30 min 00 s to 24 h 30 min left: ends Fri 27 Nov 13:00 to Sat 28 Nov 13:00"
     assert time_left(replace(real, live=replace(live, most_seconds_left=None)), NOW) == ""
 
 

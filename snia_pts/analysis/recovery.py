@@ -101,17 +101,26 @@ def end_seconds(line: TimeLine) -> float:
     return min(rule.seconds, rule.percent / 100 * line.ended_seconds[-1])
 
 
-def end_rows(line: TimeLine) -> range:
+def end_rows(line: TimeLine) -> list[int]:
     """Return the rows of a time line that form its end.
 
-    They are the smallest number of final samples whose total time is at least ``end_seconds``.
+    They are the smallest number of final samples whose total time is at least ``end_seconds``, without shortened ones.
     """
     seconds, first = 0.0, len(line)
     required = end_seconds(line) * (1 - 1e-9) if first else 0.0
     while first and seconds < required:
         first -= 1
         seconds += line.seconds[first]
-    return range(first, len(line))
+    return whole_rows(line, range(first, len(line)))
+
+
+def whole_rows(line: TimeLine, rows: Sequence[int]) -> list[int]:
+    """Return ``rows`` without shortened samples, which are not representative of the drive; all if all are shortened.
+
+    A sample is shortened if it is less than half as long as the median of ``line``: the stimulus ended within it.
+    """
+    shortest = statistics.median(line.seconds) / 2 if len(line) else 0.0
+    return [row for row in rows if line.seconds[row] >= shortest] or list(rows)
 
 
 def mean_at_end(line: TimeLine) -> float:

@@ -14,6 +14,8 @@ from typing import Literal
 from ..units import Amount, Quantity
 from .steps import Access, BlockSize, Stimulus
 
+#: The start of the names of calibration's files in evidence/.
+EVIDENCE_PREFIX = "00000-ceiling-"
 _MICROSECONDS = 1e6
 
 

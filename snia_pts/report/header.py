@@ -31,6 +31,8 @@ PAGE_OF_TOTAL = "###Page### of ###Total###"
 NOT_ACHIEVED = "NOT ACHIEVED"
 ALTERED = "ALTERED RULES"
 
+#: Follows a time of a simulated drive's clock, which may lie in the future.
+VIRTUAL = " (virtual)"
 #: Follows a value that the operator stated and the device does not report; the page Provenance spells it out.
 _STATED_MARK, _STATED_MARK_EM = " (as stated)", 7.5
 
@@ -48,9 +50,9 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         test=_row("test", ("center", 100))(f"{spec.title} Test - Report Page{simulated(result)}"),
         dates=_row("banner", *(("right", 17), ("left", 20), ("right", 17), ("left", 20), ("right", 10), ("left", 16)))(
             "Test Run Date Start:",
-            when(result.facts.started),
+            date(result, result.facts.started),
             "Test Run Date Finish:",
-            when(result.finished),
+            date(result, result.finished),
             "Report id:",
             report_id([checksums(result)]) or UNKNOWN,
         ),
@@ -90,6 +92,11 @@ def user_capacity(dut: Dut, *, exact: bool = False) -> str:
     """Return the device's capacity; empty if it does not report one."""
     suffix = f" ({thousands(dut.capacity_bytes, 0)} bytes)" if exact else ""
     return f"{capacity(dut.capacity_bytes)}{suffix}" if dut.capacity_bytes else ""
+
+
+def date(result: TestResult, text: str) -> str:
+    """Return a time of a run in readable form, marked if it is that of a simulated drive's clock."""
+    return f"{when(text)}{VIRTUAL * result.facts.dut.simulated}"
 
 
 def when(text: str) -> str:
@@ -278,6 +285,11 @@ def pattern_sizes(spec: PatternSpec) -> str:
     """Return the block sizes of a test's pattern: ``4 KiB``, or of a mix ``0.5 - 64 KiB mix``."""
     sizes = [size.kib for size in spec.pattern.block_sizes]
     return f"{sizes[0]:g} KiB" if len(sizes) == 1 else f"{min(sizes):g} - {max(sizes):g} KiB mix"
+
+
+def pattern_title(spec: PatternSpec) -> str:
+    """Return the name of the pattern as the standard writes it."""
+    return {"oltp": "OLTP"}.get(spec.pattern.name, spec.pattern.name)
 
 
 def pattern_stimulus(spec: PatternSpec) -> str:

@@ -22,7 +22,7 @@ from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import title_of
 from ..units import capacity, duration, number
 from .checksums import checksums, report_id
-from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
+from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
 from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
     SIMULATED,
@@ -236,7 +236,7 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
 def _at_end(result: TestResult) -> Iterator[str]:
     """Yield the final rates of a write saturation without steady state; its window may be from the fresh drive."""
     line, after = result.time_line("stimulus"), result.time_line("histogram")
-    rows = recovery.end_rows(line) if line is not None else range(0)
+    rows = recovery.end_rows(line) if line is not None else []
     if line is not None and (seconds := sum(line.seconds[row] for row in rows)):
         ios = sum(line.read_ios[row] + line.write_ios[row] for row in rows)
         rate = number(rate_per_second(ios, seconds))
@@ -275,7 +275,7 @@ def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Head
     return replace(
         base,
         test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
-        dates=replace(base.dates, rows=((*started, when(ended), id_label, identity or UNKNOWN),)),
+        dates=replace(base.dates, rows=((*started, date(first, ended), id_label, identity or UNKNOWN),)),
         standard=replace(base.standard, rows=((*names, subtitle, revision, version, page, total),)),
     )
 
@@ -331,7 +331,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
     yield from limit_blocks(summary.limits, tests=True)
-    virtual = " (virtual)" * summary.simulated
+    virtual = VIRTUAL * summary.simulated
     columns = (
         Column(heading="Test", width=13),
         Column(heading="Verdict", width=16),
@@ -374,10 +374,11 @@ def _figures(summary: Overview) -> Iterator[Figure]:
         without = [line.title for line in summary.lines if not line.convergence and line.ending == "finished"]
         text = "Tracked variables over the rounds of each test, in percent of their averages"
         text += f" (none in {' and '.join(without)})" if without else ""
+        bounds = "; ".join(dict.fromkeys(" and ".join(reversed(panel.lines.bounds)) for panel in shown))
         last = "" if all(panel.lines.steady for panel in shown) else ", or the last one, which was not steady"
         yield Figure(
             name="convergence",
-            caption=f"{text}. Dashed: the allowed band; shaded: the measurement window{last}.",
+            caption=f"{text}. Dashed: {bounds}, for orientation; shaded: the measurement window{last}.",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
             height=panels_height(shown),

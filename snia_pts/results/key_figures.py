@@ -229,7 +229,7 @@ def _sampling_figures(result: TestResult, sampling: Sampling) -> Iterator[KeyFig
         )
 
 
-def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, range]]:
+def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, Sequence[int]]]:
     """Yield each continuous stimulus, or a part of it, with its name and its rows."""
     for line in result.separate_lines:
         if line.phase == "stimulus" and isinstance(result.facts.spec, WriteSaturationSpec):
@@ -239,7 +239,7 @@ def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, range]]:
             yield line, f"{line.part}, {line.phase}" if line.part else line.phase, range(len(line))
 
 
-def _line_figures(line: TimeLine, at: str, rows: range, steady: bool | None) -> Iterator[KeyFigure]:
+def _line_figures(line: TimeLine, at: str, rows: Sequence[int], steady: bool | None) -> Iterator[KeyFigure]:
     """Yield the figures of a continuous stimulus or a part of it: all I/Os by all time.
 
     They are at steady state if everything that the test requires to be steady is.

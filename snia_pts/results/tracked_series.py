@@ -59,7 +59,7 @@ class TrackedSeries:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The allowed band around the average, in percent."""
+        """Half the allowed data excursion above and below the average, in percent."""
         half = self.rule.data_excursion_percent / 2
         return {f"{100 + half:g} %": 100 + half, f"{100 - half:g} %": 100 - half}
 
@@ -74,7 +74,7 @@ class Convergence:
     series: Mapping[str, Mapping[int, float]]
     window: tuple[int, ...]
     steady: bool
-    bounds: Mapping[str, float]
+    bounds: dict[str, float]
 
 
 def tracked_series(result: TestResult, part: Loop | Sampling) -> TrackedSeries:

@@ -108,7 +108,8 @@ def _purge_remarks(result: TestResult) -> Iterator[RunWarning]:
 
 def _uneven_end(result: TestResult) -> Iterator[RunWarning]:
     conclusion, line = result.conclusion, result.time_line("stimulus")
-    ended_by_amount = conclusion is not None and conclusion.reason == "written" and not result.facts.imported
+    measured = not (result.facts.imported or result.facts.dut.simulated)
+    ended_by_amount = conclusion is not None and conclusion.reason == "written" and measured
     if ended_by_amount and line is not None and line.stimulus.thread_count > 1:
         detail = (
             "the amount to write is divided evenly among the threads; if some threads finished before others, the last "

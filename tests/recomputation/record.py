@@ -326,6 +326,10 @@ def window_of(run: Path, point: Row) -> list[Row]:
     ]
 
 
+def is_simulated(run: Path) -> bool:
+    return facts(run)["dut.kind"] == "simulated"
+
+
 def is_profile(run: Path) -> bool:
     """Return whether a run is one of a workload profile: its rounds are repeats, and not judged."""
     return facts(run)["test"] == "profile"

@@ -141,10 +141,16 @@ def groups(run: Path) -> list[str]:
 
 
 def at_end(kept: Sequence[Row]) -> list[Row]:
-    """Return the samples of the end of a stimulus: the fewest that are long enough."""
+    """Return the samples of the end of a stimulus: the fewest that are long enough, without shortened ones."""
     required = min(_END_SECONDS, _END_SHARE * float(kept[-1]["ended_seconds"])) * (1 - 1e-9)
     lengths = np.cumsum(column(kept, "seconds")[::-1])
-    return list(kept[-1 - int(np.searchsorted(lengths, required)) :])
+    return without_shortened(kept, kept[-1 - int(np.searchsorted(lengths, required)) :])
+
+
+def without_shortened(kept: Sequence[Row], some: Sequence[Row]) -> list[Row]:
+    """Return some of the samples without those less than half as long as is usual."""
+    usual = float(np.median(column(kept, "seconds")))
+    return [row for row in some if float(row["seconds"]) >= usual / 2]
 
 
 def _throughput(kept: Sequence[Row]) -> float:

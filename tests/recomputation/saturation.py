@@ -30,7 +30,7 @@ from tests.recomputation.record import (
     values,
     window_rounds,
 )
-from tests.recomputation.recoveries import at_end
+from tests.recomputation.recoveries import at_end, without_shortened
 
 
 def together(kept: Sequence[Row]) -> list[float]:
@@ -70,7 +70,7 @@ def key_figures(run: Path, table: PrintedTable) -> list[list[Expected]]:
     return [
         ["First sample (FOB)", *together(kept[:1])],
         *([["Measurement window, mean", *window]] if window else []),
-        ["Last sample", *together(kept[-1:])],
+        ["Last sample", *together(without_shortened(kept, kept)[-1:])],
         [text("Last {time}, all I/Os", float(column(end, "seconds").sum())), *last],
         *(_histogram(run, after) for after in measurements(run, "histogram")),
     ]
@@ -128,7 +128,8 @@ def data(run: Path, table: PrintedTable) -> list[list[Expected]]:
     capacity = float(facts(run)["dut.capacity_bytes"])
     written = np.cumsum(column(kept, "write_bytes"))
     minutes = column(kept, "ended_seconds") / 60
-    places = shown_places(len(kept), len(table.body))
+    whole = without_shortened(kept, kept)
+    places = shown_places(kept.index(whole[-1]) + 1, len(table.body))
     return [
         [float(minutes[at]), *together([kept[at]]), float(written[at]) / 1e9, float(written[at]) / capacity]
         for at in places
@@ -150,12 +151,12 @@ def shown_places(count: int, shown: int) -> list[int]:
 def consistency(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the spread of the samples at the end of the stimulus, without shortened ones."""
     kept = samples(run, "", "stimulus")
-    end, usual = at_end(kept), float(np.median(column(kept, "seconds")))
-    whole = [row for row in end if float(row["seconds"]) >= usual / 2]
+    usual = float(np.median(column(kept, "seconds")))
+    whole = at_end(kept)
     iops = total(whole, "ios") / column(whole, "seconds")
     mean, deviation = float(iops.mean()), float(iops.std(ddof=1))
-    length = float(kept[-1]["ended_seconds"]) - (float(whole[0]["ended_seconds"]) - float(whole[0]["seconds"]))
-    omitted = len(end) - len(whole)
+    length = float(whole[-1]["ended_seconds"]) - (float(whole[0]["ended_seconds"]) - float(whole[0]["seconds"]))
+    omitted = len(kept) - kept.index(whole[0]) - len(whole)
     left_out = f"; {omitted} shortened sample{'s' * (omitted != 1)} omitted" if omitted else ""
     even = 100 * float(np.mean(np.abs(iops - mean) <= 0.1 * mean))
     worst = float(np.sort(iops)[math.ceil(len(iops) / 100) - 1])

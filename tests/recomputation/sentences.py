@@ -98,7 +98,7 @@ def _caption(run: Path, row: Row) -> Text:
     rates = (1000 * ios / milliseconds, moved / milliseconds / 1000, maximum_ms)
     counts = (ios, milliseconds / 1000, float(places[-1] - places[0] + 1), 20.0, float(len(edges)))
     return text(
-        f"CLP. {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
+        f"Confidence Level Plot (CLP). {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
         "{} I/Os in {time}, drawn in {} bins, {} per decade (recorded in {} bins){any}",
         *rates,
         *counts,
@@ -143,7 +143,11 @@ def _shown_samples(run: Path, match: re.Match[str]) -> Expected:
         missing = " 99.999 % is n/a: not in the imported file."
     elif any("n/a" in row for row in table.body):
         missing = " 99.999 % is n/a: the sample has fewer than the required 100 000 I/Os."
-    return text(f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown.{missing}", *figures)
+    shortened = len(kept) - len(recoveries.without_shortened(kept, kept))
+    omitted = f"; {shortened} shortened sample{'s' * (shortened != 1)} omitted" if shortened else ""
+    return text(
+        f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown{omitted}.{missing}", *figures
+    )
 
 
 def _end(run: Path, match: re.Match[str]) -> Expected:
@@ -183,7 +187,7 @@ def _zones(run: Path, match: re.Match[str]) -> Expected:
 
 
 SENTENCES: dict[str, Sentence] = {
-    r"CLP\. (.*?): IOPS = .*": _caption_of_histogram,
+    r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
     r"Baseline: .*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import SniaPtsError, ToolMissing
-from ...model.host_ceiling import Ceiling, Shape, all_shapes
+from ...model.host_ceiling import EVIDENCE_PREFIX, Ceiling, Shape, all_shapes
 from ...model.steps import Stimulus
 from ...units import duration
 from .. import fio
@@ -58,7 +58,7 @@ class Calibration:
     def _ceiling(self, number: int, shape: Shape) -> Ceiling | None:
         stimulus = null_stimulus(shape)
         seed = stimulus_seed(self.seed, -number)
-        job = self.evidence / f"00000-ceiling-{number:03d}-{shape.side}.fio"
+        job = self.evidence / f"{EVIDENCE_PREFIX}{number:03d}-{shape.side}.fio"
         text = fio.null_job_file(
             stimulus,
             self.io_engine,

@@ -74,7 +74,7 @@ class _Translator(html5_polyglot.HTMLTranslator):
         return str(super().starttag(node, tagname, *args, **attributes))
 
     def visit_Text(self, node: nodes.Text) -> None:
-        text = without_breaks(node.astext())
+        text = without_breaks(node.astext()).replace("-\xa0", "-\N{WORD JOINER}\xa0")  # browsers break after a hyphen
         if command := _COMMAND.search(text):
             self._write(text[: command.start()])
             self.body.append('<code class="command">')

@@ -180,7 +180,7 @@ def _rounds(result: TestResult) -> Iterator[Plot]:
 
 
 def _band(series: TrackedSeries, tracked: Tracked, colour: str) -> Iterator[dict[str, Any]]:
-    """Yield the allowed band around the average of the last window, such as 10 % below and above it."""
+    """Yield a band around the average of the last window, as high as the allowed data excursion."""
     determination = dict(series.window.determinations if series.window else ()).get(tracked)
     if determination is None or not determination.evaluable:
         return

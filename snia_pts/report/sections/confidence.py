@@ -107,7 +107,7 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
     rates = (
         f"IOPS = {number(interval.iops)}, {number(interval.mb_per_second)} MB/s, MRT = {number(interval.maximum_ms)} ms"
     )
-    caption = f"CLP. {stimulus}: {rates}. {_conditions(result)}."
+    caption = f"Confidence Level Plot (CLP). {stimulus}: {rates}. {_conditions(result)}."
     if not interval.histogram.counted:
         return Page(
             title=title, blocks=(Prose(text=caption), Prose(text="No response times were recorded.", kind="bad"))

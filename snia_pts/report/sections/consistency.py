@@ -24,11 +24,12 @@ from ..tables import NOT_APPLICABLE, Table, aligned, facts, thousands
 
 def page(line: TimeLine, *, title: str) -> Page | None:
     """Return the page on the end of ``line``; None if it has too few samples."""
-    rows, rates = _rows(line), timelines.rates(line, timelines.IOPS)
+    rows, rates = end_rows(line), timelines.rates(line, timelines.IOPS)
     iops = [float(rates[row]) for row in rows]
     if len(iops) < definitions().consistency.minimum_samples or not all(map(math.isfinite, iops)) or not any(iops):
         return None
-    start = line.ended_seconds[rows[0]] - line.seconds[rows[0]]
+    length = _length(line, rows)
+    start = line.ended_seconds[rows[-1]] - length
     span = (math.nextafter(start, math.inf), line.ended_seconds[rows[-1]])
     samples = timelines.series(line, timelines.IOPS, span=span, points=True)
     times = timelines.with_values(
@@ -39,21 +40,30 @@ def page(line: TimeLine, *, title: str) -> Page | None:
         panels.append(timeplots.Panel(shown=times, ylabel="Response time\n(ms)", log=True))
     shown = [*iops, *(level.value for level in panels[0].levels)]
     note = f" {ax.NOT_FROM_ZERO}" * (ax.linear_ticks(min(shown), max(shown))[0] > 0)
-    content = f"each sample of the last {duration(line.ended_seconds[-1] - start)}"
+    combined = timelines.reduction([samples, *times], log=True)
+    content = f"each sample of the last {duration(length)}"
     figure = Figure(
         name="consistency",
-        caption=f"IOPS and response times, {content}.{note}{timelines.reduction([samples, *times], log=True)}",
+        caption=f"IOPS and response times, {content}. {end_definition()}{note}{combined}",
         alt=f"Scatter plot: IOPS, and response times on a log scale, of {content}, with the mean, "
         "the standard deviation and the worst sample.",
         draw=partial(timeplots.stacked, panels, begin=start),
     )
-    return Page(title=title, blocks=(figure, _table(line, start, iops)))
+    return Page(title=title, blocks=(figure, _table(line, rows, iops)))
 
 
-def _rows(line: TimeLine) -> list[int]:
-    """Return the rows of the end, without shortened samples, which are not representative of the drive."""
-    median_seconds = statistics.median(line.seconds)
-    return [row for row in end_rows(line) if line.seconds[row] >= median_seconds / 2]
+def _length(line: TimeLine, rows: Sequence[int]) -> float:
+    """Return the time from the start of the first of ``rows`` to the end of the last, in seconds."""
+    return line.ended_seconds[rows[-1]] - line.ended_seconds[rows[0]] + line.seconds[rows[0]]
+
+
+def end_definition() -> str:
+    """Return a sentence on which samples are the end of a continuous stimulus."""
+    rule = definitions().end
+    return (
+        f"The end (of this suite) is the last {rule.percent:g} % of the stimulus, at most {duration(rule.seconds)}, "
+        "without shortened samples."
+    )
 
 
 def _levels(iops: Sequence[float]) -> tuple[timeplots.Level, ...]:
@@ -67,15 +77,15 @@ def _levels(iops: Sequence[float]) -> tuple[timeplots.Level, ...]:
     )
 
 
-def _table(line: TimeLine, start: float, iops: Sequence[float]) -> Table:
+def _table(line: TimeLine, rows: Sequence[int], iops: Sequence[float]) -> Table:
     mean, deviation = statistics.fmean(iops), statistics.stdev(iops)
     near = definitions().consistency.even_percent
     mean_text, deviation_text, low, high = aligned((mean, deviation, min(iops), max(iops)))
-    short = len(end_rows(line)) - len(iops)
+    short = len(line) - rows[0] - len(rows)
     omitted = f"; {counted(short, 'shortened sample')} omitted" if short else ""
     sample_time = duration(statistics.median(line.seconds))
-    rows = (
-        ("Samples", f"{len(iops)} x {sample_time}, the last {duration(line.ended_seconds[-1] - start)}{omitted}"),
+    texts = (
+        ("Samples", f"{len(iops)} x {sample_time}, the last {duration(_length(line, rows))}{omitted}"),
         ("Mean", f"{mean_text} IOPS"),
         ("Standard deviation", f"{deviation_text} IOPS, {thousands(100 * deviation / mean, 2)} % of the mean"),
         ("Worst, best sample", f"{low} IOPS, {high} IOPS"),
@@ -83,7 +93,7 @@ def _table(line: TimeLine, start: float, iops: Sequence[float]) -> Table:
         (f"Within {near:g} % of the mean", f"{thousands(even_percent(iops), 1)} % of the samples"),
         ("Consistency (mean / deviation)", _consistency(iops)),
     )
-    return facts(rows, title="Consistency", label_width=36)
+    return facts(texts, title="Consistency", label_width=36)
 
 
 def _consistency(iops: Sequence[float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ...model.host_ceiling import Ceiling, Shape
+from ...model.host_ceiling import EVIDENCE_PREFIX, Ceiling, Shape
 from ...model.measurement import Measurement
 from ...results.result import TestResult
 from ...units import block_size, counted
@@ -19,12 +19,9 @@ def host_tables(result: TestResult) -> Iterator[Table]:
     ceilings, cpus = result.facts.ceilings, result.facts.platform.cpus
     rows = [("Points judged", verdict_counts(result)), *_reasons(result)]
     if not ceilings:
-        rows.append(
-            (
-                "Host ceiling",
-                "not calibrated: the test is too short, or the null-device calibration was rejected",
-            )
-        )
+        calibrated = any(file.startswith(EVIDENCE_PREFIX) for file in result.evidence)
+        reason = "the results on the null device were rejected" if calibrated else "the test is too short"
+        rows.append(("Host ceiling", f"not calibrated: {reason}"))
     yield facts(rows, title="Host or drive?")
     if ceilings and cpus:
         yield _ceilings(ceilings, cpus)
@@ -79,7 +76,7 @@ def _ceilings(ceilings: Sequence[Ceiling], cpus: int) -> Table:
     columns = (
         Column(heading="Null device", width=28),
         Column(heading="TC/QD", width=20),
-        Column(heading="Engine CPU time per I/O (us)", align="right", width=26),
+        Column(heading="Engine CPU time per I/O (\N{MICRO SIGN}s)", align="right", width=26),
         Column(heading=f"Host IOPS ({counted(cpus, 'CPU')})", align="right", width=26),
     )
     rows = tuple(

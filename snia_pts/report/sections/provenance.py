@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ...model.description import STATED, display_value
 from ...model.dut import Dut
-from ...model.measurement import Measurement, PurgeOutcome
+from ...model.measurement import PurgeOutcome
 from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
 from ...results.imported import Imported
@@ -19,7 +21,7 @@ from ...spec import loop_rule, settling_rule
 from ...units import capacity, counted, duration
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
-from ..header import none_or_not_reported, user_capacity, when
+from ..header import date, none_or_not_reported, user_capacity, when
 from ..pages import Page
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .array import array_tables
@@ -27,10 +29,20 @@ from .host_share import host_tables
 
 #: If there are more purges than this, similar ones share a row.
 _MAX_PURGES = 6
+#: The most evidence files of one kind that are listed.
+_MAX_FILES = 8
 #: The most I/O engines that are listed.
 _MAX_ENGINES = 4
 #: The text for registered buffers in the name of the run's I/O engine.
 _FIXED = "fixed buffers"
+_US = re.compile(r"(?<=\d) us\b")
+#: The plain words for how the run's engine fills its buffers.
+_BUFFERS = {
+    "random buffers scrambled": "random data, partly changed in each I/O",
+    "random buffers refilled": "random data, new in each I/O",
+}
+#: Options of the command line that the stored options of a run do not have, but that belong to its report.
+_REPEATED = ("--limits", "--about", "--plugin")
 _AGAIN = "To write this report again from the stored run, without the device: snia-pts report RUN."
 
 
@@ -46,7 +58,7 @@ def _run(result: TestResult) -> Table:
     rows = (
         ("Command line", shlex.join(run.command_line)),
         ("Run id", run.run_id),
-        ("Started, finished", f"{when(run.started)}, {when(result.finished)}"),
+        ("Started, finished", f"{date(result, run.started)}, {date(result, result.finished)}"),
         ("Suite", f"snia-pts {platform.suite_version}"),
         ("Engine", f"{platform.engine} {platform.engine_version}, {_io_engines(result)}"),
         ("Python", platform.python),
@@ -55,10 +67,24 @@ def _run(result: TestResult) -> Table:
         ("CPU", f"{platform.cpu} ({platform.cpus} CPUs)" if platform.cpus else platform.cpu),
         ("Motherboard", platform.motherboard),
         *_stated(("HBA", run.about.hba), ("Tested by", run.about.operator)),
-        ("Seed", "" if run.seed is None else str(run.seed)),
+        ("Seed", _seed(run)),
         *(("Plugin", f"{plugin}: {plugin.path}, SHA-256 {plugin.sha256}") for plugin in run.plugins),
     )
     return facts(rows, title="Run")
+
+
+def _seed(run: RunFacts) -> str:
+    """Return the seed of the run; if it is one of several tests, with the seed on the command line."""
+    if run.seed is None:
+        return ""
+    given = [value for _, value in _given(run.command_line, "--seed") if value != str(run.seed)]
+    return f"{run.seed}{f' (derived from --seed {given[-1]})' if given else ''}"
+
+
+def _given(command_line: Sequence[str], *options: str) -> Iterator[tuple[str, str]]:
+    """Yield those of ``options`` that a command line has, each with its value."""
+    words = [part for word in command_line for part in (word.split("=", 1) if word.startswith("--") else (word,))]
+    yield from ((word, value) for word, value in pairwise(words) if word in options)
 
 
 def _stated(*rows: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -74,7 +100,7 @@ def _io_engines(result: TestResult) -> str:
         stimulus = measurement.stimulus
         labels.setdefault(io_engine(stimulus, run_engine), {})[stimulus.label] = None
     if len(labels) < 2:
-        return next(iter(labels), run_engine)
+        return next(iter(labels), _with_plain_buffers(run_engine))
     shown = [
         f"{engine} ({next(iter(names)) if len(names) == 1 else f'{len(names)} stimuli'})"
         for engine, names in labels.items()
@@ -90,7 +116,14 @@ def io_engine(stimulus: Stimulus, run_engine: str) -> str:
     own_engine = options.get("ioengine", engine)
     fixed = own_engine == "io_uring" and options.get("fixedbufs", str(int(buffers.startswith(_FIXED)))) != "0"
     filling = f"buffers by {' '.join(stimulus.filling_options)}" if stimulus.filling_options else ""
-    return ", ".join(filter(None, (own_engine, _FIXED * fixed, filling or buffers.removeprefix(f"{_FIXED}, "))))
+    of_run = _with_plain_buffers(buffers.removeprefix(f"{_FIXED}, "))
+    return ", ".join(filter(None, (own_engine, _FIXED * fixed, filling or of_run)))
+
+
+def _with_plain_buffers(engine: str) -> str:
+    for recorded, plain in _BUFFERS.items():
+        engine = engine.replace(recorded, plain)
+    return engine
 
 
 def _device(result: TestResult) -> Iterator[Table]:
@@ -110,7 +143,10 @@ def _device(result: TestResult) -> Iterator[Table]:
     )
     yield facts(rows, title="Device under test")
     if about.features:
-        yield facts([(feature.name, feature.value) for feature in about.features], title=f"Features, {STATED}")
+        yield facts(
+            [(f"{feature.name[0].upper()}{feature.name[1:]}", feature.value) for feature in about.features],
+            title=f"Features, {STATED}",
+        )
 
 
 def _sectors(dut: Dut) -> Iterator[str]:
@@ -146,18 +182,25 @@ def _more(source: Imported) -> str:
 def _procedure(result: TestResult) -> Table:
     fills = [line for line in result.time_lines if line.is_fill]
     continuous = [line for line in result.time_lines if not line.is_fill]
+    simulated = result.facts.dut.simulated
     rows = [
         *([] if result.purges else [("Purge", none_or_not_reported(result))]),
-        *_purges(result.purges),
+        *_purges(result.purges, simulated=simulated),
         *(
             (_with_part(f"{line.phase[0].upper()}{line.phase[1:]}", line.part), _preconditioning(line))
             for line in fills
         ),
-        ("Idle gap between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
+        (
+            "Idle gap between points",
+            _gaps([gap for gap in result.gaps if gap.requested_seconds is None], simulated=simulated),
+        ),
     ]
     requested = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
     rows += [
-        (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.requested_seconds == seconds]))
+        (
+            f"Idle for {duration(seconds)}",
+            _idles([gap for gap in result.gaps if gap.requested_seconds == seconds], simulated=simulated),
+        )
         for seconds in requested
     ]
     if continuous and not result.facts.dut.simulated:
@@ -172,23 +215,24 @@ def _with_part(name: str, part: str) -> str:
     return f"{name}, {part}" if part else name
 
 
-def _purges(purges: Sequence[tuple[str, PurgeOutcome]]) -> Iterator[tuple[str, str]]:
+def _purges(purges: Sequence[tuple[str, PurgeOutcome]], *, simulated: bool) -> Iterator[tuple[str, str]]:
     """Yield a row for each purge; if there are many, one for each method and proof."""
     if len(purges) <= _MAX_PURGES:
-        yield from ((_with_part("Purge", part), _purge(purge)) for part, purge in purges)
+        yield from ((_with_part("Purge", part), _purge(purge, simulated=simulated)) for part, purge in purges)
         return
     groups: dict[tuple[str, int, int], list[PurgeOutcome]] = {}
     for _, purge in purges:
         groups.setdefault((purge.method, purge.samples, purge.survivors), []).append(purge)
     for group in groups.values():
         longest = max(group, key=lambda purge: purge.seconds)
-        yield f"Purge, {thousands(len(group), 0)} times", f"{_purge(longest)} (longest)"
+        yield f"Purge, {thousands(len(group), 0)} times", f"{_purge(longest, simulated=simulated)} (longest)"
 
 
-def _purge(purge: PurgeOutcome) -> str:
+def _purge(purge: PurgeOutcome, *, simulated: bool) -> str:
+    """Return a purge with its proof; a model has no data, and proves nothing."""
     survivors = f"{purge.survivors} of {purge.samples} sample blocks survived"
     proof = f"proof: {survivors}" if purge.samples else "not proven"
-    return f"{purge.method}, {duration(purge.seconds)}; {proof}"
+    return f"{purge.method}, {duration(purge.seconds)}{'' if simulated else f'; {proof}'}"
 
 
 def _preconditioning(line: TimeLine) -> str:
@@ -205,16 +249,21 @@ def _preconditioning(line: TimeLine) -> str:
     )
 
 
-def _gaps(gaps: Sequence[Gap]) -> str:
+def _gaps(gaps: Sequence[Gap], *, simulated: bool) -> str:
     if not gaps:
         return NOT_APPLICABLE
+    if simulated:
+        return "none (virtual time)"
+    count = f"{thousands(len(gaps), 0)} gap{'s' * (len(gaps) != 1)}"
     return (
         f"at most {_median_and_worst([gap.idle_ms for gap in gaps])}; spent in the suite: "
-        f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} gaps)"
+        f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {count})"
     )
 
 
-def _idles(gaps: Sequence[Gap]) -> str:
+def _idles(gaps: Sequence[Gap], *, simulated: bool) -> str:
+    if simulated:
+        return f"{thousands(len(gaps), 0)} times (virtual time)"
     seconds = [gap.idle_ms / 1000 for gap in gaps]
     shortest, middle, longest = min(seconds), statistics.median(seconds), max(seconds)
     disturbed = sum(gap.disturbed for gap in gaps)
@@ -246,33 +295,33 @@ def _evidence(result: TestResult) -> Iterator[str]:
     if result.facts.imported is not None:
         yield f"{result.facts.imported.file}{_more(result.facts.imported)}"
         return
-    files = [purge.evidence for _, purge in result.purges if purge.evidence]
-    if files:
-        yield f"purge {', '.join(files if len(files) <= _MAX_PURGES else (files[0], '...', files[-1]))}"
+    yield from _files("purge", [purge.evidence for _, purge in result.purges if purge.evidence], "purges")
     for phase in dict.fromkeys(line.phase for line in result.time_lines):
         measurements = [measurement for line in result.lines(phase) for measurement in line.measurements]
-        yield from _range(phase, measurements, "engine starts")
+        yield from _files(phase, [measurement.evidence for measurement in measurements], "engine starts")
     parts = [(_with_part("rounds", loop.part), [loop]) for loop in result.loops]
     if result.facts.spec.rounds_are_repeats:  # each point is a loop
         parts = [("points", list(result.loops))]
     for name, loops in parts:
         points = [point for loop in loops for measured_round in loop.rounds for point in measured_round.measurements]
-        yield from _range(name, sorted(points, key=lambda point: point.evidence), "points")
+        yield from _files(name, sorted(point.evidence for point in points), "points")
     if count := len(list(result.measurements)):
         yield f"{counted(count, 'measurement')} in all"
 
 
-def _range(name: str, measurements: Sequence[Measurement], unit: str) -> Iterator[str]:
-    files = [measurement.evidence for measurement in measurements]
-    if len(files) == 1:
-        yield f"{name} {files[0]}"
+def _files(name: str, files: Sequence[str], unit: str) -> Iterator[str]:
+    """Yield a list of few files; of many the first and the last, which others may lie between."""
+    if len(files) > _MAX_FILES:
+        yield f"{name} {thousands(len(files), 0)} {unit} between {files[0]} and {files[-1]}"
     elif files:
-        yield f"{name} {files[0]} to {files[-1]} ({thousands(len(files), 0)} {unit})"
+        yield f"{name} {', '.join(files)}"
 
 
 def _settings(result: TestResult) -> Iterator[Table]:
     """Yield the table of host settings that may affect the results, the most important first."""
     settings = result.facts.platform.settings
+    if all(measurement.stimulus.cached for measurement in result.measurements):
+        settings = tuple(setting for setting in settings if setting.name != "direct I/O")  # none was done
     columns = (
         Column(heading="Setting", width=16),
         Column(heading="Value", width=28),
@@ -289,7 +338,7 @@ def _settings(result: TestResult) -> Iterator[Table]:
     rows: list[tuple[str, ...]] = [
         (
             setting.name,
-            f"{setting.value} (was {setting.before})" if setting.before else setting.value,
+            _US.sub(" \N{MICRO SIGN}s", f"{setting.value} (was {setting.before})" if setting.before else setting.value),
             setting.judgement,
         )
         + (("", "") if setting.judgement == "good" else (setting.recommended, setting.reason))
@@ -303,7 +352,10 @@ def _settings(result: TestResult) -> Iterator[Table]:
 
 def _repeat_command(run: RunFacts) -> tuple[str, ...]:
     """Return a command line that repeats the run in a new folder, with its seed and therefore the same offsets."""
-    return replace(run.options, seed=run.seed).command() if run.options else run.command_line
+    if run.options is None:
+        return run.command_line
+    more = (word for given in _given(run.command_line, *_REPEATED) for word in given)
+    return (*replace(run.options, seed=run.seed).command(), *more)
 
 
 def _steps(result: TestResult) -> Table:
@@ -311,11 +363,13 @@ def _steps(result: TestResult) -> Table:
     has_window = loop_rule(run.spec) or settling_rule(run.spec)
     compare = f"Compare the {'measurement windows' if has_window else 'results'}. {_AGAIN}"
     suite = f"snia-pts {platform.suite_version}"
-    preparation = (
+    device = (
         f"Use the same device (serial number {run.dut.serial or 'unknown'}, "
-        f"firmware {run.dut.firmware or 'unknown'}) on the same kind of host; all data on the device will be lost.",
-        f"Install {suite} and {platform.engine} {platform.engine_version}.",
+        f"firmware {run.dut.firmware or 'unknown'}) on the same kind of host; all data on the device will be lost."
     )
+    if run.dut.kind == "file":
+        device = "Use the same kind of host and storage; all data in the file will be lost."
+    preparation = (device, f"Install {suite} and {platform.engine} {platform.engine_version}.")
     if run.imported is not None:
         suite, command = "", "Run the jobs again; the imported files state their options."
         if run.spec.command:
@@ -325,7 +379,7 @@ def _steps(result: TestResult) -> Table:
     if run.dut.simulated:
         preparation = (
             f"Use any host: the drive is simulated ({run.dut.path}), and no device is needed or accessed.",
-            f"Install {suite} with the same preset: the simulation is part of it.",
+            f"Install {suite}: the simulation is part of it.",
         )
     alone = " by itself (it was one of several in this run)" if "/" in run.run_id else ""
     command = f"Run the test{alone}; it creates a new folder in runs/: {shlex.join(_repeat_command(run))}"

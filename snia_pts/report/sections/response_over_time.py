@@ -37,8 +37,9 @@ def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
         return
     figure = Figure(
         name="response-over-time",
-        caption="Average, 99.9 % and maximum response time of the tracked points in every round, against the "
-        "time since the first round began; interruptions of the run do not count. 99.9 % is missing below 1000 I/Os.",
+        caption="Average, 99.9 % and maximum response time of the tracked points, reads and writes together, in every "
+        "round, against the time since the first round began; interruptions of the run do not count. 99.9 % is missing "
+        "below 1 000 I/Os.",
         alt="Line plot: average, 99.9 % and maximum response time in ms, log, against time; a colour per point.",
         draw=partial(responses, shown),
     )

@@ -23,8 +23,17 @@ from ...results.tracked_series import (
     span,
     tracked_series,
 )
-from ...spec import RoundsSpec, SteadyStateRule, Tracked
-from ...units import distinct_decimals
+from ...spec import (
+    DemandSpec,
+    HostIdleSpec,
+    RoundsSpec,
+    Spec,
+    SteadyStateRule,
+    Tracked,
+    WriteSaturationSpec,
+    max_rounds,
+)
+from ...units import counted, distinct_decimals, duration
 from ..figures import figure as figures
 from ..figures import matrices
 from ..figures.axes import NOT_FROM_ZERO
@@ -373,7 +382,7 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     note = (
         f"Excursions are calculated over the {rule.window_rounds} rounds that end with the row's round, in percent "
         f"of their average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % "
-        f"(slope). The {'stimulus' if sampled else 'test loop'} ends with the first round in which {subject} steady."
+        f"(slope). {_end(result.facts.spec, subject, sampled=sampled)}"
     )
     if any(_has_gaps(tracked.rounds) for tracked in all_tracked):
         note += " There is no sample for a round that is missing here, and no window spans it."
@@ -383,6 +392,18 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     tables = (round_table(tracked, group) for tracked in all_tracked for group in groups)
     prefix = f"{all_tracked[0].name} - " if sampled else ""
     yield Page(title=f"{prefix}Tracked Variables by Round", blocks=(*tables, Prose(text=note)), flows=True)
+
+
+def _end(spec: Spec, steady: str, *, sampled: bool) -> str:
+    """Return a sentence on what ends the rounds; ``steady`` is what must be steady, with its verb."""
+    first = f"with the first round in which {steady} steady"
+    if isinstance(spec, WriteSaturationSpec):
+        limit = f"{spec.saturation.capacities:g} x user capacity or {duration(spec.saturation.seconds)}"
+        until = f"{first}, or after" if spec.saturation.until_steady else "after"
+        return f"The stimulus ends {until} {limit}, whichever comes first."
+    if sampled and isinstance(spec, HostIdleSpec | DemandSpec):
+        return f"The preconditioning ends {first}, or after round {spec.conditioning.maximum}."
+    return f"The test loop ends {first}, or after round {max_rounds(spec)}."
 
 
 def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
@@ -442,7 +463,7 @@ def _steady(determination: SteadyState | None) -> str:
 def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     """Yield the table of the loops' tracked points over their windows; none without a window.
 
-    Host-limited points have a mark, which a sentence explains.
+    Sentences explain the mark of host-limited points, and what the response times of mixed points are.
     """
     rows: list[tuple[str, str, tuple[Measurement, ...], str]] = []
     for loop in loops:
@@ -473,8 +494,41 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     marked = [f"{matrices.MARK} {name}" if index in limited else name for index, name in enumerate(names)]
     table_rows = tuple(zip(marked, window_spans, *values, verdicts, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
-    if limited:
-        yield Prose(text=matrices.foot(limited))
+    mixed = any(0 < measured.stimulus.read_percent < 100 for point in points for measured in point)
+    notes = ("Response times of a mixed point are those of reads and writes together." * mixed, matrices.foot(limited))
+    if any(notes):
+        yield Prose(text=" ".join(filter(None, notes)))
+
+
+def unsteady_points_note(loops: Sequence[Loop], metric: Metric, rule: SteadyStateRule) -> str:
+    """Return a sentence on the points that are not steady in the loops' windows; empty if all are, or no window is.
+
+    ``rule`` is that of the tracked variables; ``metric`` is what a matrix shows of each point.
+    """
+    states: list[tuple[str, SteadyState]] = []
+    for loop in loops if all(loop.steady for loop in loops) else ():
+        points = [measured.keyed_by(matrices.size_and_mix) for measured in loop.window_rounds]
+        first = loop.window_rounds[0].number
+        for key, point in points[0].items():
+            values = [metric.read(measured[key]) for measured in points]
+            states.append((point.stimulus.label, determine(values, rule, first_round=first)))
+    unsteady = [(label, state) for label, state in states if state.evaluable and not state.steady]
+    if not unsteady:
+        return ""
+    label, worst = max(unsteady, key=lambda entry: _exceeds(entry[1]))
+    data, slope = worst.percent_texts(decimals=1)
+    return (
+        f"{len(unsteady)} of {counted(len(states), 'point')} exceed{'s' * (len(unsteady) == 1)} the limits of the "
+        f"tracked variables in the window, most of all {label} (data excursion {data} %, slope excursion {slope} %). "
+        "Only tracked variables decide steady state."
+    )
+
+
+def _exceeds(state: SteadyState) -> float:
+    """Return the greater ratio of an excursion to what is allowed."""
+    return max(
+        state.data_excursion / state.allowed_data_excursion, state.slope_excursion / state.allowed_slope_excursion
+    )
 
 
 def spans(loops: Sequence[Loop]) -> str:

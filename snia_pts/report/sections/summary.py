@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...analysis.window import Window
 from ...model.annotations import SignOff
+from ...model.measurement import METRICS
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tracked_series import sample_minutes, span
@@ -15,13 +17,16 @@ from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
 from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
-from ..header import user_capacity, window_rounds
+from ..header import VIRTUAL, user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
 
-SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
+SIMULATED = Prose(
+    text="SIMULATED: no drive was tested. All numbers come from a model. Maximum response times are midpoints of bins.",
+    kind="bad",
+)
 
 
 def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] = ()) -> Page:
@@ -97,7 +102,7 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     rows = tuple(
         (
             *((judgement.limit.test,) if tests else ()),
-            judgement.limit.name,
+            _limit_name(judgement.limit),
             limit_text(judgement.limit, judgement.value),
             NOT_APPLICABLE if judgement.value is None else value_text(judgement.limit, judgement.value),
             margin_text(judgement),
@@ -106,6 +111,14 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
         for judgement in limits
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
+    yield Prose(text="Margin: in percent of the nearest bound, with its tolerance.")
+
+
+def _limit_name(limit: Limit) -> str:
+    """Return the name of what a limit is on, in the words of the report: ``IOPS at RND 4 KiB 0/100``."""
+    labels = {name: metric.label for name, metric in METRICS.items()} | {"maximum_response_ms": "Maximum response time"}
+    label = re.sub(r"response_(.*)_percent_ms", r"\1 % response time", labels.get(limit.metric, limit.metric))
+    return f"{label} at {limit.at}"
 
 
 def margin_text(judgement: Judgement) -> str:
@@ -236,7 +249,7 @@ def _run_facts(result: TestResult) -> Table:
     rows = (
         (spec.authority.removeprefix("the ").capitalize(), f"{spec.revision} ({spec.publication})"),
         *_windows(result),
-        ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
+        ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{VIRTUAL * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
         (
             "Data written, whole run",

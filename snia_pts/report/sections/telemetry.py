@@ -216,9 +216,10 @@ def _health(result: TestResult) -> Iterator[Block]:
         for counter in counters
     )
     yield Table(kind="numbers", columns=columns, rows=rows, title="Drive health counters")
+    source = "of the model" if result.facts.dut.simulated else "as reported in the drive's log"
     yield Prose(
-        text="Counters as reported in the drive's log. The differences include the purge and everything else that was "
-        "done to the drive between the readings, also during interruptions."
+        text=f"Counters {source}. The differences include the purge and everything else that was done to the drive "
+        "between the readings, also during interruptions."
     )
 
 

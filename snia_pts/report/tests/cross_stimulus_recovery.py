@@ -224,9 +224,8 @@ def _definitions() -> str:
         f"total bytes divided by total time. Baseline: MB/s at the end of the first group. Recovery time: from the "
         f"start of the last group, which repeats the first group's stimulus, to the start of the first sample from "
         f"which MB/s stay at or above {share:g} % of the baseline until the end of the group, for at least {dwell}. "
-        f"The tolerance is that of the steady state rule, which accepts values within {rule.tolerance_percent:g} % of "
-        f"their average (definition 2.1.24). Depth: the last group's lowest sample in percent of the baseline. The "
-        f"standard defines neither recovery time nor depth."
+        f"Depth: the last group's lowest sample in percent of the baseline. The standard defines neither recovery time "
+        f"nor depth: these numbers are of this suite."
     )
 
 

@@ -23,6 +23,7 @@ from ..header import (
     notes,
     pattern,
     pattern_sizes,
+    pattern_title,
     range_and_amount,
     window_rounds,
 )
@@ -206,7 +207,7 @@ def _pattern_table(result: TestResult) -> Table:
     chosen, shares = spec.pattern, line.stimulus.block_shares if line else ()
     sizes = ", ".join(f"{block_size(share.size_bytes)} {share.percent} %" for share in shares)
     skew = ", ".join(
-        f"{zone.access_percent} % of the accesses to {'the next ' if place else 'the first '}{zone.range_percent} %"
+        f"{zone.access_percent} % of the accesses to {_part(place, len(chosen.skew))} {zone.range_percent} %"
         for place, zone in enumerate(chosen.skew)
     )
     rows = (
@@ -215,7 +216,12 @@ def _pattern_table(result: TestResult) -> Table:
         ("Access skew", f"{skew} of the ActiveRange" if skew else "none: uniform over the ActiveRange"),
         *(alignment(line.stimulus) if line else ()),
     )
-    return facts(rows, title=f"Access pattern: {chosen.name}")
+    return facts(rows, title=f"Access pattern: {pattern_title(spec)}")
+
+
+def _part(place: int, count: int) -> str:
+    """Return the words before a part of the ActiveRange."""
+    return "the first" if not place else "the remaining" if place == count - 1 else "the next"
 
 
 def _tables(result: TestResult) -> Iterator[Page]:

@@ -29,6 +29,7 @@ from ..sections.steady_state import (
     spans,
     too_few,
     tracked_figure,
+    unsteady_points_note,
     window_pages,
 )
 from ..sections.summary import summary
@@ -111,10 +112,11 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
     explanation = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
     limited = matrices.host_limited(result, [loop])
     tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marked=limited)
+    unsteady = unsteady_points_note([loop], METRICS["iops"], spec.steady_state)
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(
         title=f"{name} - Tabular Data",
-        blocks=(*tables, _notes(explanation, missing_sizes, matrices.foot(limited))),
+        blocks=(*tables, _notes(explanation, missing_sizes, unsteady, matrices.foot(limited))),
         flows=flows,
     )
     yield _times_page(result, loop, sizes, mixes)

@@ -29,6 +29,7 @@ from ..sections.steady_state import (
     rounds_page,
     spans,
     too_few,
+    unsteady_points_note,
     window_pages,
 )
 from ..sections.summary import summary
@@ -170,6 +171,7 @@ def _tables(
         heading = matrices.heading(result, title)
         yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marked=limited)
     sentences = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
+    sentences.append(unsteady_points_note([loop], _AVERAGE, result.facts.spec.steady_state))
     if not result.facts.imported:
         sentences.append(
             "Averages here are weighted by I/O count; steady state is determined from the mean of the rounds' averages."

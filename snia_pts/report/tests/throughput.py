@@ -27,6 +27,7 @@ from ..sections.steady_state import (
     slug,
     spans,
     too_few,
+    unsteady_points_note,
     window_pages,
 )
 from ..sections.summary import summary
@@ -130,8 +131,14 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
     name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
     limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
     tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marked=limited)
-    explanation = "1 MB/s is 1 000 000 bytes per second. Throughput of a mixed point includes reads and writes."
-    explanation = f"{explanation} {matrices.foot(limited)}".strip()
+    has_mixes = any(0 < share < 100 for share in spec.rounds.read_percents)
+    sentences = (
+        "1 MB/s is 1 000 000 bytes per second.",
+        "Throughput of a mixed point includes reads and writes." * has_mixes,
+        unsteady_points_note(judged, _METRIC, spec.steady_state),
+        matrices.foot(limited),
+    )
+    explanation = " ".join(filter(None, sentences))
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=explanation)), flows=flows)
     by_mix = {(share, size): value for (size, share), value in values.items()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ...analysis.recovery import end_rows
+from ...analysis.recovery import end_rows, whole_rows
 from ...model.measurement import (
     FIVE_NINES,
     Measurement,
@@ -19,11 +19,21 @@ from ...model.steps import mix
 from ...model.time_series import TimeLine
 from ...results.result import Sampling, TestResult, saturation_end
 from ...spec import WriteSaturationSpec
-from ...units import GB, MB, block_size, capacity, duration
+from ...units import GB, MB, block_size, capacity, counted, duration
 from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.timelines import IOPS, Along, Quantity
-from ..header import Rows, alignment, demand, pattern, pattern_stimulus, preconditions, range_and_amount, window_rounds
+from ..header import (
+    Rows,
+    alignment,
+    demand,
+    pattern,
+    pattern_stimulus,
+    pattern_title,
+    preconditions,
+    range_and_amount,
+    window_rounds,
+)
 from ..pages import Block, Page, Prose
 from ..sections import confidence, consistency
 from ..sections.provenance import provenance
@@ -35,10 +45,6 @@ Result = TestResult[WriteSaturationSpec]
 
 #: The maximum number of rows in the table of data.
 _MAX_ROWS = 50
-_NO_COMBINED_PERCENTILES = (
-    f"{FIVE_NINES:g} % of several samples is n/a: percentiles cannot be combined. That of one sample, or of the "
-    "histogram, needs 100 000 I/Os."
-)
 _AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Normalised Capacity"}
 
 
@@ -52,7 +58,7 @@ def pages(result: Result) -> tuple[Page, ...]:
             *dashboard(result, curves),
             _stimulus_table(result, line),
             key_figures(result, line),
-            Prose(text=_NO_COMBINED_PERCENTILES),
+            Prose(text=_key_figures_note(result)),
         )
     return (
         summary(result, omitted=_omitted(result, line), figures=figures),
@@ -142,7 +148,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
     longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
     starts = () if result.facts.dut.simulated else (("fio starts", f"{line.engine_starts}{longest}"),)
     rows = (
-        ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
+        ("Stimulus", f"{line.stimulus.label} ({pattern_title(spec)}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
         ("Ended by", saturation_end(result)),
         ("Time", duration(line.ended_seconds[-1])),
@@ -162,7 +168,7 @@ def key_figures(result: Result, line: TimeLine) -> Table:
     """
     end, after = end_rows(line), result.time_line("histogram")
     first = "First sample (not FOB)" if _restart_note(result) else "First sample (FOB)"
-    rows = [(first, _sample_figures(line, 0)), ("Last sample", _sample_figures(line, len(line) - 1))]
+    rows = [(first, _sample_figures(line, 0)), ("Last sample", _sample_figures(line, _last_row(line)))]
     if result.sampling is not None and result.sampling.steady:
         rows.insert(1, ("Measurement window, mean", _window_figures(result.sampling)))
     rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, all I/Os", _combined_figures(line, end)))
@@ -178,6 +184,19 @@ def key_figures(result: Result, line: TimeLine) -> Table:
     return Table(kind="numbers", columns=columns, rows=tuple(zip(names, *cells, strict=True)), title="Key figures")
 
 
+def _key_figures_note(result: Result) -> str:
+    alone = "one sample" if result.facts.spec.histogram is None else "one sample, or of the histogram,"
+    return (
+        f"{consistency.end_definition()} {FIVE_NINES:g} % of several samples is n/a: samples have no bins that could "
+        f"be merged. That of {alone} needs 100 000 I/Os."
+    )
+
+
+def _last_row(line: TimeLine) -> int:
+    """Return the row of the last sample that is not shortened."""
+    return whole_rows(line, range(len(line)))[-1]
+
+
 #: IOPS, MB/s, and in ms ART, five nines, MRT.
 _Figures = tuple[float | None, ...]
 
@@ -187,7 +206,7 @@ def _sample_figures(line: TimeLine, row: int) -> _Figures:
     return iops, moved, average, line.five_nines_us[row] / 1000, maximum
 
 
-def _combined_figures(line: TimeLine, rows: range) -> _Figures:
+def _combined_figures(line: TimeLine, rows: Sequence[int]) -> _Figures:
     """Return the combined figures of samples; their percentiles cannot be combined, so there is none."""
     seconds = math.fsum(line.seconds[row] for row in rows)
     ios = [line.read_ios[row] + line.write_ios[row] for row in rows]
@@ -322,8 +341,8 @@ def _histogram(result: Result) -> Iterator[Page]:
 
 
 def _data(result: Result, line: TimeLine) -> Page:
-    rows = list(range(0, len(line), _stride(len(line), result.facts.spec.settling.stride_samples)))
-    rows += [len(line) - 1] if rows[-1] != len(line) - 1 else []
+    stride, last = _stride(len(line), result.facts.spec.settling.stride_samples), _last_row(line)
+    rows = whole_rows(line, sorted({*range(0, last, stride), last}))
     written = list(itertools.accumulate(line.write_bytes))
     figures = [_sample_figures(line, row) for row in rows]
     cells = (
@@ -347,8 +366,10 @@ def _data(result: Result, line: TimeLine) -> Page:
     sample = duration(result.facts.spec.settling.sample_seconds)
     is_missing = any(not math.isfinite(line.five_nines_us[row]) for row in rows)
     missing = f" {confidence.no_five_nines(result, 'the sample has')}" if is_missing else ""
+    shortened = len(line) - len(whole_rows(line, range(len(line))))
+    omitted = f"; {counted(shortened, 'shortened sample')} omitted" if shortened else ""
     note = (
-        f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown."
+        f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown{omitted}."
         f"{missing}{_restart_note(result)}"
     )
     return Page(title=_page_title(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)

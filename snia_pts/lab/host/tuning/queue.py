@@ -52,7 +52,7 @@ def scheduler(block: Path) -> Finding:
     current, place = selected_value(attribute(block / "queue/scheduler")), block.name
     if not current:
         return unknown_finding("scheduler", NOT_REPORTED)
-    reason = "a scheduler sorts, delays and locks; a drive with its own queue is up to five times faster without one"
+    reason = "a scheduler sorts, delays and locks; a drive has its own queue"
     if current == "none":
         return finding("scheduler", current, "good", "I/Os reach the drive as fio submits them", recommended="none")
     # Changing the scheduler also changes the number of requests.
