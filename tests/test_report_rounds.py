@@ -537,8 +537,8 @@ def test_warnings_and_evidence_count_the_same_measurements() -> None:
     points, everything = sum(len(one.measurements) for one in loop.rounds), len(list(result.measurements))
 
     assert everything == points + 1
-    assert f"rounds {first.measurements[0].evidence} to " in evidence
-    assert f" ({points} points); {everything} measurements in all" in evidence
+    assert f"rounds {points} points between {first.measurements[0].evidence} and " in evidence
+    assert evidence.endswith(f"; {everything} measurements in all")
     assert warning.detail.startswith(f"in 1 of {everything} measurements ")
 
 

@@ -491,8 +491,10 @@ def test_cross_stimulus_recovery_has_the_plots_of_its_version() -> None:
     assert {label.get_label() for label in right.lines} == {"ART (right axis)", "MRT (right axis)"}
 
 
-@pytest.mark.parametrize("name", ["oltp", "vod", "meta-data", "composite"])
-def test_write_saturation_names_its_stimulus(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "shown"), [("oltp", "OLTP"), ("vod", "vod"), ("meta-data", "meta-data"), ("composite", "composite")]
+)
+def test_write_saturation_names_its_stimulus(name: str, shown: str) -> None:
     """Titles and summary name the selected stimulus of the standard."""
     result = samples.result_of("wsat", overrides=[("stimulus.name", name)])
     line = result.time_line("stimulus")
@@ -500,7 +502,7 @@ def test_write_saturation_names_its_stimulus(name: str) -> None:
 
     assert line is not None
     assert any(page.title == f"WSAT - {line.stimulus.label} - IOPS vs Time" for page in pages)
-    assert any(f"{line.stimulus.label} ({name})" in row[1] for table in tables(pages[0]) for row in table.rows)
+    assert any(f"{line.stimulus.label} ({shown})" in row[1] for table in tables(pages[0]) for row in table.rows)
 
 
 @pytest.mark.parametrize(("pts", "steady"), [("2.0.2", True), ("1.1", False)])

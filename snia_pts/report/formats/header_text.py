@@ -62,11 +62,12 @@ class HeaderText(Paragraph):
 
     def breakLines(self, width: Any) -> Any:
         """Return the lines of the text as reportlab draws them; ``width`` are those of the first and of other lines."""
-        if len(self.frags) != 1:  # it is empty
+        if not self.frags:
             return super().breakLines(width)
-        (fragment,) = self.frags
+        fragment = self.frags[0]  # there is one for each special character, all in the same font
         measure = partial(stringWidth, fontName=fragment.fontName, fontSize=fragment.fontSize)
-        lines = [(width[-1] - measure(line), [line]) for line in wrap(fragment.text, width[-1], measure)]
+        text = "".join(part.text for part in self.frags)
+        lines = [(width[-1] - measure(line), [line]) for line in wrap(text, width[-1], measure)]
         ascent, descent = getAscentDescent(fragment.fontName, fragment.fontSize)
         return fragment.clone(kind=0, lines=lines, ascent=ascent, descent=descent, fontSize=fragment.fontSize)
 
