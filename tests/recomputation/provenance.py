@@ -120,8 +120,7 @@ def _gaps(run: Path) -> Expected:
     kept = [gap for gap in purges_and_gaps(run)[1] if not gap.requested]
     if not kept:
         return "n/a"
-    if is_simulated(run):
-        assert not any(gap.idle_ms for gap in kept)
+    if is_simulated(run) and not any(gap.idle_ms for gap in kept):
         return "none (virtual time)"
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
@@ -136,8 +135,7 @@ def _idle(run: Path, requested: float) -> Expected:
     """Return the idle times that the test requested."""
     gaps = [gap for gap in purges_and_gaps(run)[1] if gap.requested == requested]
     kept = [gap.idle_ms / 1000 for gap in gaps]
-    if is_simulated(run):
-        assert {*kept} == {requested}
+    if is_simulated(run) and {*kept} == {requested}:
         return text("{} times (virtual time)", float(len(kept)))
     figures = [float(len(kept)), *(float(reduce(kept)) for reduce in (np.min, np.median, np.max))]
     template = "{} times without host I/O: {} s shortest, {} s median, {} s longest (upper bounds)"

@@ -31,7 +31,8 @@ _BREAKS = re.compile(r"[/_=,;:.@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
 
 #: A command line of the suite, at the start of a text or after a colon.
 _COMMAND = re.compile(r"(?:^|(?<=: ))snia-pts [a-z].*?(?=\.?$)", re.DOTALL)
-_OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w-]*)")
+#: Options and ranges: no line may end in them, but browsers would end it after their hyphen.
+_WHOLE = re.compile(r"((?<!\S)--?[A-Za-z][\w-]*|\d[\d.]*\xa0-\xa0\d[\d.]*)")
 
 
 def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
@@ -74,7 +75,7 @@ class _Translator(html5_polyglot.HTMLTranslator):
         return str(super().starttag(node, tagname, *args, **attributes))
 
     def visit_Text(self, node: nodes.Text) -> None:
-        text = without_breaks(node.astext()).replace("-\xa0", "-\N{WORD JOINER}\xa0")  # browsers break after a hyphen
+        text = without_breaks(node.astext())
         if command := _COMMAND.search(text):
             self._write(text[: command.start()])
             self.body.append('<code class="command">')
@@ -84,11 +85,11 @@ class _Translator(html5_polyglot.HTMLTranslator):
         self._write(text)
 
     def _write(self, text: str) -> None:
-        """Write a text in which options stay whole, and long words may be broken."""
-        for number, part in enumerate(_OPTION.split(text)):
+        """Write a text in which options and ranges stay whole, and long words may be broken."""
+        for number, part in enumerate(_WHOLE.split(text)):
             parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), part).split("\0")
             content = "<wbr>".join(map(self.encode, parts))
-            self.body.append(f'<span class="option">{content}</span>' if number % 2 else content)
+            self.body.append(f'<span class="whole">{content}</span>' if number % 2 else content)
 
 
 def _style_tables(document: nodes.document) -> None:

@@ -252,7 +252,7 @@ def _preconditioning(line: TimeLine) -> str:
 def _gaps(gaps: Sequence[Gap], *, simulated: bool) -> str:
     if not gaps:
         return NOT_APPLICABLE
-    if simulated:
+    if simulated and not any(gap.idle_ms for gap in gaps):
         return "none (virtual time)"
     count = f"{thousands(len(gaps), 0)} gap{'s' * (len(gaps) != 1)}"
     return (
@@ -262,9 +262,9 @@ def _gaps(gaps: Sequence[Gap], *, simulated: bool) -> str:
 
 
 def _idles(gaps: Sequence[Gap], *, simulated: bool) -> str:
-    if simulated:
-        return f"{thousands(len(gaps), 0)} times (virtual time)"
     seconds = [gap.idle_ms / 1000 for gap in gaps]
+    if simulated and seconds == [gap.requested_seconds for gap in gaps]:
+        return f"{thousands(len(gaps), 0)} times (virtual time)"
     shortest, middle, longest = min(seconds), statistics.median(seconds), max(seconds)
     disturbed = sum(gap.disturbed for gap in gaps)
     times = f"{thousands(len(gaps), 0)} times without {'I/O of the test' if disturbed else 'host I/O'}"
