@@ -202,7 +202,7 @@ def test_a_profile_prints_the_rates_of_the_drive_or_none(tmp_path: Path) -> None
     assert len(attempts) > len(last) == 20
     for attempt, (name, iops, mb_per_second) in zip(attempts, messages, strict=True):
         ios = run.during(attempt)
-        rows = [(iops, mb_per_second)] + [tuple(run.printed(name)[1:3])] * (attempt is last[name])
+        rows = [(iops, mb_per_second)] + [tuple(run.printed(name)[2:4])] * (attempt is last[name])
         moved = {side: sum(io.length for io in ios if io.kind == side) for side in ("read", "write")}
         short = any(moved[side] and attempt[side]["runtime_ms"] < RATED_MS for side in moved)
 
@@ -212,7 +212,7 @@ def test_a_profile_prints_the_rates_of_the_drive_or_none(tmp_path: Path) -> None
             if not short:
                 assert rate_matches(float(row[0]), rate_bounds(ios, of_bytes=False)), name
                 assert rate_matches(1e6 * float(row[1]), rate_bounds(ios, of_bytes=True)), name
-    unrated = {name for name in last if run.printed(name)[1] == "n/a"}
+    unrated = {name for name in last if run.printed(name)[2] == "n/a"}
     assert "write, over 64 KiB" in unrated
     assert all(duration(run.during(last[name])) < 0.001 * RATED_MS for name in unrated)
 
