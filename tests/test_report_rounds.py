@@ -26,7 +26,7 @@ from snia_pts.results.result import Loop, TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
 from tests import samples
-from tests.killing import BRIEF
+from tests.killing import BRIEF, reference
 from tests.test_report_figures import check, lines
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
@@ -493,12 +493,10 @@ def test_many_files_of_evidence_are_a_count_between_two_names() -> None:
     assert f"; pre-write {', '.join(pre_writes)}; " in evidence
 
 
-def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing() -> None:
+def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing(tmp_path: Path) -> None:
     """Its times are those of a virtual clock without gaps, and a model has no data that a purge could leave."""
-    for simulated in (False, True):
-        device = samples.dut(kind="simulated" if simulated else "drive", path="sim:x" if simulated else "/dev/sdb")
-        result = samples.result_of("hir", device=device, overrides=BRIEF["hir"])
-        report = build(result)
+    for result in (samples.result_of("hir", overrides=BRIEF["hir"]), reference("hir", tmp_path / "run").result):
+        simulated, report = result.facts.dut.simulated, build(result)
         shown, gaps = tables(result, "Provenance"), [gap for gap in result.gaps if gap.requested_seconds is None]
         procedure = {name: values[0] for name, values in shown["Procedure"].items()}
         marks = [

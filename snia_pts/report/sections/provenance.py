@@ -61,6 +61,7 @@ def _run(result: TestResult) -> Table:
         ("Started, finished", f"{date(result, run.started)}, {date(result, result.finished)}"),
         ("Suite", f"snia-pts {platform.suite_version}"),
         ("Engine", f"{platform.engine} {platform.engine_version}, {_io_engines(result)}"),
+        *_stated(("Maximum response times", "midpoints of the bins of the model" if run.dut.simulated else "")),
         ("Python", platform.python),
         ("Kernel", platform.kernel),
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),

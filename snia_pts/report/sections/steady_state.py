@@ -483,11 +483,11 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
         aligned([matrices.percentile_response_ms(measured, FIVE_NINES) for measured in points]),
         aligned([matrices.maximum_response_ms(measured) for measured in points]),
     )
-    headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = {"IOPS": 9, "MB/s": 8, matrices.art_heading(result): 22, f"{FIVE_NINES:g} % (ms)": 13, "MRT (ms)": 10}
     columns = (
         Column(heading="Tracked variable", width=20),
-        Column(heading="Rounds", width=20),
-        *(Column(heading=heading, align="right", width=10) for heading in headings),
+        Column(heading="Rounds", width=12),
+        *(Column(heading=heading, align="right", width=width) for heading, width in headings.items()),
         Column(heading="Steady", align="center", width=9),
     )
     names, window_spans, _, verdicts = zip(*rows, strict=True)

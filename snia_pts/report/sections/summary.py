@@ -23,10 +23,7 @@ from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
 
-SIMULATED = Prose(
-    text="SIMULATED: no drive was tested. All numbers come from a model. Maximum response times are midpoints of bins.",
-    kind="bad",
-)
+SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
 
 
 def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] = ()) -> Page:
