@@ -31,7 +31,7 @@ from snia_pts.report.sections.steady_state import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, aligned_capacities, thousands
 from snia_pts.results.limit_checks import Judgement
 from snia_pts.results.result import Loop, RunWarning, TestResult
-from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec, TestClass
+from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
 from snia_pts.spec.limits import Limit
 from snia_pts.spec.reader import read_specification
 from snia_pts.units import capacity
@@ -525,14 +525,6 @@ def test_limits_have_the_words_of_the_report() -> None:
         f"{name} at {at}" for name in ("IOPS", "Average response time", "99.9 % response time", "Maximum response time")
     ]
     assert note == Prose(text="Margin: in percent of the nearest bound, with its tolerance.")
-
-
-@pytest.mark.parametrize(("test_class", "name"), [("enterprise", "Enterprise"), ("client", "Client")])
-def test_version_1_1_names_the_document_of_its_class(test_class: TestClass, name: str) -> None:
-    """Version 1.1 consists of two documents."""
-    first, *_ = build(samples.result_of("iops", pts="1.1", test_class=test_class)).pages
-    text = words(first)
-    assert f"(SNIA Solid State Storage Performance Test Specification {name}, Version 1.1)" in text
 
 
 def test_patterns_and_microseconds_have_their_signs() -> None:
