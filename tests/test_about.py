@@ -363,7 +363,7 @@ def test_values_stated_by_the_operator_are_marked(tmp_path: Path) -> None:
     for item in ("Example X1 (as stated by the operator)", "960 GB (as stated by the operator)", "960.2 GB"):
         assert item in text, item
     assert "eatures, as stated by the operator" in text
-    assert "power loss protection" in text
+    assert "Power loss protection" in text
     assert told_warnings(result) == []
 
 
