@@ -130,7 +130,7 @@ def test_a_terminal_shows_the_last_values_in_place(
     terminal = Terminal(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((80, 24)))
     assert watched(stored, tmp_path / "run", monkeypatch) == 0
     terminal.flush()
     lines = screen(terminal.buffer.getvalue().decode(), 80)  # type: ignore[attr-defined]
