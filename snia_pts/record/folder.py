@@ -141,7 +141,7 @@ class RunFolder:
 
     @property
     def stop_requester(self) -> str:
-        """The person who requested the stop; empty if the request names nobody, or cannot be read."""
+        """The person who requested the stop; empty if the request has no name, or cannot be read."""
         try:
             with open_to_append(self._stop) as file:  # follows no symlink
                 return one_line(file.read(_MAX_NAME_BYTES).decode("utf-8", "replace"))
@@ -154,7 +154,7 @@ class RunFolder:
         Raises RunFolderError if ``stop`` is a folder.
         """
         try:
-            with create(self._stop) as file, suppress(OSError):  # on a full disk the request names nobody
+            with create(self._stop) as file, suppress(OSError):  # on a full disk the request has no name
                 file.write(by.encode())
         except RunFolderError:
             if not self.stop_requested:

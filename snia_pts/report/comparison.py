@@ -39,7 +39,7 @@ from .checksums import checksums, report_id
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
-from .header import simulated, when
+from .header import date, simulated
 from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report
 from .registry import build, further_pages
 from .sections.steady_state import slug
@@ -214,13 +214,13 @@ def _same_run(entries: Sequence[Entry]) -> list[str]:
 
 
 def _runs(entries: Sequence[Entry]) -> Table:
-    spec, mark = entries[0].result.facts.spec, " (virtual)" * entries[0].result.facts.dut.simulated
+    spec = entries[0].result.facts.spec
     columns = (
         Column(heading="", width=4),
         Column(heading="Drive", width=21),
         Column(heading="Serial number", width=21),
-        Column(heading=f"Started{mark}", width=13),
-        Column(heading=f"Finished{mark}", width=13),
+        Column(heading="Started", width=13),
+        Column(heading="Finished", width=13),
         Column(heading="Verdict", width=15),
         Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=13),
     )
@@ -229,8 +229,8 @@ def _runs(entries: Sequence[Entry]) -> Table:
             entry.label,
             _drive(entry, "model") or UNKNOWN,
             _drive(entry, "serial") or UNKNOWN,
-            when(entry.result.facts.started),
-            when(entry.result.finished),
+            date(entry.result, entry.result.facts.started),
+            date(entry.result, entry.result.finished),
             verdict(entry.result),
             _conformance(entry.result),
         )

@@ -321,7 +321,8 @@ def _files(name: str, files: Sequence[str], unit: str) -> Iterator[str]:
 def _settings(result: TestResult) -> Iterator[Table]:
     """Yield the table of host settings that may affect the results, the most important first."""
     settings = result.facts.platform.settings
-    if all(measurement.stimulus.cached for measurement in result.measurements):
+    cached = [measurement.stimulus.cached for measurement in result.measurements]
+    if cached and all(cached):
         settings = tuple(setting for setting in settings if setting.name != "direct I/O")  # none was done
     columns = (
         Column(heading="Setting", width=16),

@@ -515,7 +515,7 @@ def unsteady_points_note(loops: Sequence[Loop], metric: Metric, rule: SteadyStat
     unsteady = [(label, state) for label, state in states if state.evaluable and not state.steady]
     if not unsteady:
         return ""
-    label, worst = max(unsteady, key=lambda entry: _exceeds(entry[1]))
+    label, worst = max(unsteady, key=lambda entry: _excursion_ratio(entry[1]))
     data, slope = worst.percent_texts(decimals=1)
     return (
         f"{len(unsteady)} of {counted(len(states), 'point')} exceed{'s' * (len(unsteady) == 1)} the limits of the "
@@ -524,7 +524,7 @@ def unsteady_points_note(loops: Sequence[Loop], metric: Metric, rule: SteadyStat
     )
 
 
-def _exceeds(state: SteadyState) -> float:
+def _excursion_ratio(state: SteadyState) -> float:
     """Return the greater ratio of an excursion to what is allowed."""
     return max(
         state.data_excursion / state.allowed_data_excursion, state.slope_excursion / state.allowed_slope_excursion
