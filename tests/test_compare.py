@@ -221,10 +221,10 @@ def test_all_overlays_of_a_matrix_are_on_one_scale() -> None:
 
 
 def test_all_times_of_a_comparison_have_one_unit() -> None:
-    """Stimuli of 5 and of 20 minutes are in minutes, those of 5 and 9 in seconds."""
+    """Stimuli of 4 and of 20 minutes are in minutes, those of 4 and 5 in seconds."""
     group = {"access": "SEQ", "read_percent": 0, "block_size_kib": 128, "thread_count": 1, "queue_depth": 32}
-    for minutes, unit in ((20, "minutes"), (9, "s")):
-        groups = [{**group, "name": f"AG {seconds}", "seconds": seconds} for seconds in (300, 60 * minutes)]
+    for minutes, unit in ((20, "minutes"), (5, "seconds")):
+        groups = [{**group, "name": f"AG {seconds}", "seconds": seconds} for seconds in (240, 60 * minutes)]
         overrides = [("groups.sequence", groups)]
         report = build_comparison(
             entries(*(samples.result_of("xsr", scale=scale, overrides=overrides) for scale in (1.0, 2.0)))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: What a caption says of a linear axis that hides a part of its range.
 NOT_FROM_ZERO = "Y axis does not start at zero."
+#: A time axis up to this time is in seconds, a longer one in minutes.
+SHORT_SECONDS = 300.0
 #: The most labels on a log axis.
 _MAX_LABELS = 9
 #: Units that keep the labels of large numbers short, on an axis that has at least this number.

@@ -12,9 +12,6 @@ from .style import series_styles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Times up to fewer seconds are in seconds, all others in minutes.
-_SHORT_SECONDS = 600.0
-
 
 def over_time(
     series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
@@ -32,7 +29,7 @@ def over_time(
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     end = max(max(seconds) for seconds, _ in series.values())
-    unit, size = ("s", 1.0) if longest < _SHORT_SECONDS else ("minutes", 60.0)
+    unit, size = ("seconds", 1.0) if longest <= ax.SHORT_SECONDS else ("minutes", 60.0)
     styles = styles or series_styles(list(series))
     for label, (seconds, values) in series.items():
         axes.plot([second / size for second in seconds], values, label=label, **{**styles[label].line(), "marker": ""})

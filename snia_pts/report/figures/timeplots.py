@@ -30,7 +30,7 @@ _MAX_MARKERS = 60
 #: The units of time axes: their name, their length in seconds, the end in seconds up to which an axis is in them, and
 #: the steps between its ticks; the last step of minutes is a day.
 _UNITS = (
-    ("seconds", 1.0, 300.0, (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)),
+    ("seconds", 1.0, ax.SHORT_SECONDS, (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)),
     ("minutes", 60.0, math.inf, (0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440)),
 )
 #: The most ticks of a time axis.
@@ -154,7 +154,8 @@ def drawing(
 ) -> Drawing:
     """Draw series against time, GB written or drive fills; ``span`` is the x axis' range, all of it by default.
 
-    Along time, x is in seconds; the axis is in minutes, as in the reports of PTS 2.0.2.  The series of ``right`` have
+    Along time, x is in seconds; the axis is in minutes, as in the reports of PTS 2.0.2, but up to 5 minutes in
+    seconds.  The series of ``right`` have
     a y axis of their own on the right.
     """
     figure = canvas()
