@@ -52,7 +52,7 @@ class Prose:
 Block = Figure | Table | Prose
 
 #: A report of fewer pages has no table of contents.
-_LEAST_WITH_CONTENTS = 7
+_LEAST_WITH_CONTENTS = 6
 #: Letters in a line of prose, and the most lines of a page that is short.
 _LINE_LETTERS, _SHORT_LINES = 130, 20
 #: The most lines of tables and prose below a full header.
@@ -130,8 +130,8 @@ NO_HEADER = Header(dates=_NO_ROWS, test=_NO_ROWS, standard=_NO_ROWS, names=_NO_R
 class Report:
     """A report.  ``dated`` is the end of its run, as text of the result.
 
-    In a report of the standard, each page that is not short has a PDF page of its own.  In others, ``joined``, a page
-    may begin below the one before it.
+    In a report of the standard, each page that is not short has a PDF page of its own; only the second may begin below
+    the end of the first.  In others, ``joined``, any page may begin below the one before it.
     """
 
     title: str
@@ -149,7 +149,7 @@ class Report:
 
     def may_share(self, page: Page) -> bool:
         """Return whether ``page`` may begin below the page before it, if there is room."""
-        return self.joined or page.is_short
+        return self.joined or page.is_short or page is self.pages[1]
 
     @property
     def has_contents(self) -> bool:
