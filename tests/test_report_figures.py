@@ -264,25 +264,35 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
 
 
 def test_the_small_plots_of_a_summary_have_few_values_on_their_axis() -> None:
-    """Values from 90 % to 400 % leave room between the labels, as those from 90 % to 110 % do."""
+    """Values from 90 % to 400 % leave room between the labels, as those from 90 % to 110 % do; 4 000 % need a log axis.
+
+    The name of a single variable is below that of the test.
+    """
     bounds = {"110 %": 110.0, "90 %": 90.0}
     panels = [
         dashboard.Tracked(
             heading=heading,
             lines=Convergence(
-                series={key: {1: first, 2: 100.0} for key in names}, window=(1, 2), steady=True, bounds=bounds
+                name=heading,
+                series={key: {1: first, 2: 100.0} for key in names},
+                window=(1, 2),
+                steady=True,
+                bounds=bounds,
             ),
             styles=style.overlay_styles(names),
         )
         for heading, first, names in (
             ("Composite Block Size Workload", 400.0, ["a"]),
+            ("high", 4000.0, ["b"]),
             ("low", 100.5, ["RND 4 KiB 0/100", "RND 64 KiB 65/35", "RND 1024 KiB 100/0"]),
         )
     ]
     with drawing.settings():
         figure = dashboard.draw_panels(panels)
         words = check(figure)
-    assert [list(axes.get_yticks()) for axes in figure.axes] == [[100, 200, 300, 400], [90, 100, 110]]
+    ticks = [[100, 200, 300, 400], [50, 200, 1000, 5000], [90, 100, 110]]
+    assert [list(axes.get_yticks()) for axes in figure.axes] == ticks
+    assert [axes.get_title() for axes in figure.axes] == ["Composite Block Size\nWorkload\na", "high\nb", "low"]
     assert words.count("% of average") == 1
     assert "RND 1024 KiB 100/0" in words
     assert "a" not in words

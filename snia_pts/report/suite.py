@@ -366,7 +366,7 @@ def _figures(summary: Overview) -> Iterator[Figure]:
     from .figures.dashboard import Tracked, draw_panels, panels_height  # loads the libraries that draw
 
     shown = [
-        Tracked(heading=line.title, lines=line.convergence, styles=line.styles)
+        Tracked(heading=line.convergence.name, lines=line.convergence, styles=line.styles)
         for line in summary.lines
         if line.convergence
     ]
@@ -375,10 +375,11 @@ def _figures(summary: Overview) -> Iterator[Figure]:
         text = "Tracked variables over the rounds of each test, in percent of their averages"
         text += f" (none in {' and '.join(without)})" if without else ""
         bounds = "; ".join(dict.fromkeys(" and ".join(reversed(panel.lines.bounds)) for panel in shown))
-        last = "" if all(panel.lines.steady for panel in shown) else ", or the last one, which was not steady"
+        unsteady = [panel.heading for panel in shown if not panel.lines.steady]
+        last = f" (not steady in {' and '.join(unsteady)})" if unsteady else ""
         yield Figure(
             name="convergence",
-            caption=f"{text}. Dashed: {bounds}, for orientation; shaded: the measurement window{last}.",
+            caption=f"{text}. Dashed: {bounds}, for orientation. Shaded: the last window{last}.",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
             height=panels_height(shown),

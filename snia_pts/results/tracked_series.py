@@ -68,9 +68,11 @@ class TrackedSeries:
 class Convergence:
     """The tracked variables of a test in percent of their averages, by label and round, with the rounds of the window.
 
-    ``window`` is empty if there is none, or if the loops of the test have different ones.
+    ``name`` is the test's, with the word Preconditioning if they are those of its preconditioning.  ``window`` is empty
+    if there is none, or if the loops of the test have different ones.
     """
 
+    name: str
     series: Mapping[str, Mapping[int, float]]
     window: tuple[int, ...]
     steady: bool
@@ -129,6 +131,7 @@ def convergence(shown: Sequence[TrackedSeries]) -> Convergence | None:
         return None
     windows = {series.window.numbers if series.window else () for series in shown}
     return Convergence(
+        name=shown[0].name,
         series={label: line for series in shown for label, line in series.percents().items()},
         window=windows.pop() if len(windows) == 1 else (),
         steady=all(series.window is not None and series.window.steady for series in shown),

@@ -49,8 +49,11 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     return [f"{thousands(tick / size, decimals)}{unit}" for tick in ticks]
 
 
-def log_axis(low: float, high: float) -> tuple[tuple[float, float], list[float]]:
+def log_axis(low: float, high: float, *, most: int = _MAX_LABELS) -> tuple[tuple[float, float], list[float]]:
     """Return the ends of a log axis around ``low`` .. ``high``, and its ticks: 1-2-5 steps, decades, every n-th decade.
+
+    The ticks are all 1-2-5 steps between the ends, or the decades if the steps are more than ``most``; every second
+    step if there are too few decades.
 
     The ends are 1-2-5 steps too.  If only two such ticks are needed, the ticks are evenly spaced instead: two labels
     are too few to read a scale.
@@ -61,9 +64,11 @@ def log_axis(low: float, high: float) -> tuple[tuple[float, float], list[float]]
     steps = [step * 10.0**power for power in range(first, last + 2) for step in (1, 2, 5)]
     below = max(step for step in steps if step <= low * (1 + 1e-9))
     above = min(step for step in steps if step >= high * (1 - 1e-9) and step > below)
-    subs = (1, 2, 5) if last - first <= 3 else (1,)
-    ticks = [float(tick) for tick in LogLocator(subs=subs, numticks=_MAX_LABELS).tick_values(10.0**first, 10.0**last)]
-    within = [tick for tick in ticks if below * (1 - 1e-9) <= tick <= above * (1 + 1e-9)]
+    within = [step for step in steps if below <= step <= above]
+    if len(within) > most:
+        decades = LogLocator(subs=(1,), numticks=most).tick_values(10.0**first, 10.0**last)
+        shown = [float(tick) for tick in decades if below * (1 - 1e-9) <= tick <= above * (1 + 1e-9)]
+        within = shown if len(shown) > 2 else within[::2]
     return (below, above), within if len(within) > 2 else linear_ticks(below, above)
 
 
@@ -92,10 +97,10 @@ def spread(places: Sequence[float], least: float) -> list[bool]:
     return labelled
 
 
-def set_log_y(axes: Axes, values: Iterable[float]) -> None:
-    """Give ``axes`` a log y axis around the positive ones of ``values``."""
+def set_log_y(axes: Axes, values: Iterable[float], *, most: int = _MAX_LABELS) -> None:
+    """Give ``axes`` a log y axis around the positive ones of ``values``, with at most about ``most`` labels."""
     positive = [value for value in finite(values) if value > 0] or [1.0]
-    (low, high), ticks = log_axis(min(positive), max(positive))
+    (low, high), ticks = log_axis(min(positive), max(positive), most=most)
     axes.set_yscale("log")
     room = (high / low) ** 0.03  # for a marker or line at either end
     axes.set_ylim(low / room, high * room)

@@ -29,9 +29,9 @@ _BOTTOM, _TOP, _LEFT, _BETWEEN, _RIGHT = 0.45, 0.22, 0.62, 0.72, 0.2
 #: The width of a heat map or curve with the tracked variables beside it, in inches.
 _WIDTH = 2.75
 #: The plots of the tests in a summary of several, in inches.
-_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT, _PANEL_STEPS = 4, 1.4, 0.52, 4
+_PANELS_PER_ROW, _PANEL_HEIGHT, _PANEL_LEFT, _PANEL_STEPS = 4, 1.5, 0.52, 4
 #: The height of a title and of an entry of the legend below a plot, in inches, and the letters in a line of a title.
-_PANEL_TOP, _PANEL_LEGEND, _PANEL_LETTERS = 0.32, 0.15, 20
+_PANEL_TOP, _PANEL_LEGEND, _PANEL_LETTERS = 0.42, 0.15, 22
 #: The most labelled rounds of the tracked variables, and the most cells that have their value.
 _MAX_ROUNDS, _MAX_COLUMNS, _MAX_ROWS = 6, 8, 9
 _FONT = 7
@@ -178,7 +178,7 @@ def draw_panels(panels: Sequence[Tracked]) -> Figure:
             )
             draw_lines(axes, panel.lines, panel.styles, y_steps=_PANEL_STEPS)
             axes.set_ylabel("" if column else "% of average", fontsize=_FONT, labelpad=2)
-            axes.set_title(textwrap.fill(panel.heading, _PANEL_LETTERS), fontsize=_FONT + 0.5, pad=3)
+            axes.set_title(_panel_title(panel), fontsize=_FONT + 0.5, pad=3)
             handles, labels = axes.get_legend_handles_labels()
             named = {
                 label: handle for label, handle in zip(labels, handles, strict=True) if label in panel.lines.series
@@ -198,6 +198,12 @@ def draw_panels(panels: Sequence[Tracked]) -> Figure:
     return figure
 
 
+def _panel_title(panel: Tracked) -> str:
+    """Return the test's name in short lines; below it that of its tracked variable if there is only one."""
+    names = panel.lines.series if len(panel.lines.series) == 1 else ()
+    return "\n".join((textwrap.fill(panel.heading, _PANEL_LETTERS), *names))
+
+
 def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
     """Draw ``left`` and ``tracked`` side by side; one alone has the whole width."""
     figure = canvas(height=HEIGHT)
@@ -210,7 +216,8 @@ def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
         start = _LEFT + (_WIDTH + _BETWEEN if left else 0)
         axes = plot(figure, left=start, right=LEGEND_WIDTH, bottom=_BOTTOM, top=_TOP)
         tracked.draw(axes)
-        axes.set_title(tracked.heading, fontsize=_FONT + 0.5, pad=3)
+        heading = ax.logarithmic(tracked.heading) if axes.get_yscale() == "log" else tracked.heading
+        axes.set_title(heading, fontsize=_FONT + 0.5, pad=3)
     return figure
 
 

@@ -32,6 +32,8 @@ _USUAL_AXES = FIGURE_HEIGHT - 0.75
 #: The most ticks of the axis of a measurement window in percent of the average.
 _MAX_PERCENT_TICKS = 8
 
+#: The highest ratio of two values that both can be read on a linear axis.
+_MAX_LINEAR_RANGE = 5
 #: The least width in inches of a bar with its value on top.
 _LEAST_LABELLED_BAR = 0.45
 
@@ -155,7 +157,7 @@ def draw_rounds(
 ) -> None:
     """Draw the lines of ``convergence`` into ``axes``, without a legend; at most ``most`` rounds have a label.
 
-    With ``bounds``, the y axis has at most ``y_steps`` steps.
+    With ``bounds``, the y axis is log only if the values need it; it has about ``y_steps`` labels.
     """
     rounds = sorted({number for line in series.values() for number in line})
     ax.dress(axes)
@@ -173,10 +175,20 @@ def draw_rounds(
     if bounds:
         for (name, level), dash in zip(bounds.items(), _BOUND_DASHES, strict=True):
             axes.axhline(level, color=QUIET, linewidth=1.0, linestyle=dash, label=name)
-        ax.set_y_within(axes, *padded([*shown, *bounds.values()]), steps=y_steps)
-        axes.set_ylabel(heading)
+        enclosed = [*shown, *bounds.values()]
+        if log := needs_log(enclosed):
+            ax.set_log_y(axes, enclosed, most=y_steps)
+        else:
+            ax.set_y_within(axes, *padded(enclosed), steps=y_steps)
+        axes.set_ylabel(ax.logarithmic(heading) if log and heading else heading)
     else:
         ax.set_y(axes, shown, heading, log=log)
+
+
+def needs_log(values: Sequence[float]) -> bool:
+    """Return whether values are so far apart that small differences are invisible on a linear axis."""
+    shown = ax.finite(values)
+    return min(shown) > 0 and max(shown) / min(shown) > _MAX_LINEAR_RANGE
 
 
 def legend_text(label: str) -> str:

@@ -16,8 +16,8 @@ from ...results.result import Sampling
 from ..header import NOT_ACHIEVED
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH, Figure, Page
 from . import axes as ax
-from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
-from .style import INK, QUIET, series_styles
+from .figure import LEGEND_WIDTH, Styles, canvas, legend_beside, plot
+from .style import INK, QUIET
 from .timelines import Along, Series, reduction
 
 if TYPE_CHECKING:
@@ -267,17 +267,17 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
     return figure
 
 
-def responses(shown: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Drawing:
+def responses(shown: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], styles: Styles) -> Drawing:
     """Plot response times in ms (log) against time in seconds, a colour for each point, dashes for each quantity.
 
-    ``shown`` are the curves by point and quantity.
+    ``shown`` are the curves by point and quantity, ``styles`` those of the points.
     """
     figure = canvas()
     axes = plot(figure, left=_LEFT, right=LEGEND_WIDTH, bottom=_BOTTOM, top=0.2)
     ax.dress(axes)
     curves = [curve for quantities in shown.values() for curve in quantities.values()]
     factor = set_places(axes, 0.0, max(x for curve in curves for x, _ in curve), "time")
-    styles, dashes = series_styles(list(shown)), dict(zip(next(iter(shown.values())), _DASHES, strict=True))
+    dashes = dict(zip(next(iter(shown.values())), _DASHES, strict=True))
     for point, quantities in shown.items():
         for name, curve in quantities.items():
             style = {**styles[point].line(), "linestyle": dashes[name]}

@@ -88,7 +88,7 @@ class PageHeader(Flowable):
         cell, bold = self.styles["small"], self.styles["banner-center"]
         known = [
             (label + text, share)
-            for label, text, share in (("", model, 0.2), ("S/N: ", serial, 0.18), ("Report id: ", report_id, 0.21))
+            for label, text, share in (("", model, 0.2), ("S/N: ", serial, 0.18), ("Report id: ", report_id, 0.16))
             if text
         ]
         shares = [share for _, share in known]

@@ -12,6 +12,7 @@ from ...results.tracked_series import tracked_series
 from ..figures import matrices
 from ..figures.timeplots import responses
 from ..pages import Figure, Page
+from .steady_state import tracked_styles
 
 #: The response times of a measurement in ms, by the labels of the figure.
 _QUANTITIES: Mapping[str, matrices.Reduction] = {
@@ -41,7 +42,7 @@ def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
         "round, against the time since the first round began; interruptions of the run do not count. 99.9 % is missing "
         "below 1 000 I/Os.",
         alt="Line plot: average, 99.9 % and maximum response time in ms, log, against time; a colour per point.",
-        draw=partial(responses, shown),
+        draw=partial(responses, shown, tracked_styles(result, [tracked])),
     )
     yield Page(title="Tracked Points - Response Time vs Time", blocks=(figure,))
 

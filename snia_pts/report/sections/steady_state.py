@@ -129,11 +129,12 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
     numbers, series = tracked.averaged, tracked.percents()
     half = tracked.rule.data_excursion_percent / 2
     bounds = tracked.bounds
-    low, _ = figures.padded([*bounds.values(), *(value for line in series.values() for value in line.values())])
+    values = [*bounds.values(), *(value for line in series.values() for value in line.values())]
+    hides_zero = not figures.needs_log(values) and figures.padded(values)[0] > 0
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
     return Figure(
         name="convergence-tracked",
-        caption=f"Every tracked variable over all rounds, in percent of {basis}.{f' {NOT_FROM_ZERO}' * (low > 0)}",
+        caption=f"Every tracked variable over all rounds, in percent of {basis}.{f' {NOT_FROM_ZERO}' * hides_zero}",
         alt=f"Line plot: every tracked variable in percent of {basis}, with lines at {half:g} % above and below it.",
         draw=partial(
             figures.convergence,
@@ -183,7 +184,8 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     if lines := convergence(shown):
         tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
-        about.append(f"tracked variables over all rounds, in percent of the average of the {basis}")
+        bounds = " and ".join(reversed(lines.bounds))
+        about.append(f"tracked variables over all rounds, in percent of the average of the {basis}; dashed: {bounds}")
     if not about:
         return
     marks = matrices.shown_marks(left.marked) if isinstance(left, HeatMap) else ""
