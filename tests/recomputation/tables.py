@@ -250,6 +250,8 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         "User capacity": "\N{EN DASH}" if math.isnan(capacity) else partial(_check_capacity, capacity),
     }
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
+    if repeated := len(performed(run)) - len(rows(run, "measurements")):
+        expected["Measurements too short for a rate"] = text("{}, repeated with more passes; {any}", float(repeated))
     if about["dut.kind"] != "simulated" and not is_imported(run):
         expected |= {
             "Drive temperature, highest of each point": partial(_check_temperature, run),
