@@ -18,7 +18,8 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.report import write
 from snia_pts.report.figures import matrices
 from snia_pts.report.figures import render as drawing
-from snia_pts.report.pages import Page, Prose
+from snia_pts.report.header import window_rounds
+from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.sections import steady_state as steady
 from snia_pts.report.tables import Table
@@ -406,6 +407,29 @@ def test_altered_rules_are_marked_on_every_window(test: str) -> None:
     assert windows
     assert all(title.endswith("ALTERED RULES") for title in windows)
     assert not any("ALTERED" in title for title in titles(samples.result_of(test)))
+
+
+def test_early_samples_are_in_seconds() -> None:
+    """Samples of 6 s are at seconds 6 to 30, as on the time axis of such a plot, not at minutes 0.1 to 0.5."""
+    brief = [("settling.sample_seconds", 6), ("settling.first_sample", 1), ("settling.stride_samples", 1)]
+    result = samples.result_of("hir", overrides=brief)
+    assert result.sampling
+    assert result.sampling.window
+    first, last = result.sampling.window.numbers[0], result.sampling.window.numbers[-1]
+    assert window_rounds(result, result.sampling).startswith(f"{first} - {last}, {6 * first} - {6 * last} s")
+    (page,) = steady.window_pages(result, result.sampling)
+    figure, table = page.blocks[-2:]
+    assert isinstance(figure, Figure)
+    assert isinstance(table, Table)
+    assert table.rows[0][1].startswith(f"{first} - {last} (seconds {6 * first} - {6 * last})")
+    with drawing.settings():
+        axes = figure.draw().axes[0]
+    assert axes.get_xlabel() == "Second"
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(6 * n) for n in range(first, last + 1)]
+    (by_round,) = steady.rounds_page(result, result.sampling)
+    (rounds,) = (block for block in by_round.blocks if isinstance(block, Table))
+    assert [column.heading for column in rounds.columns][1] == "Second"
+    assert [row[1] for row in rounds.rows] == [str(6 * int(row[0])) for row in rounds.rows]
 
 
 def test_samples_used_as_rounds_are_labelled_with_minutes() -> None:

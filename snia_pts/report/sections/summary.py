@@ -12,7 +12,7 @@ from ...model.annotations import SignOff
 from ...model.measurement import METRICS
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tracked_series import sample_minutes, span
+from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
@@ -192,7 +192,7 @@ def _evaluated(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
 
 
 def _span(part: Loop | Sampling) -> str:
-    return f"rounds {span(part.window.numbers, sample_minutes(part))}" if part.window else "no window"
+    return f"rounds {span(part.window.numbers, sample_times(part))}" if part.window else "no window"
 
 
 def _not_achieved_mark(window: Window | None) -> str:
