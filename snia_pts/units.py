@@ -27,6 +27,8 @@ Difference = Annotated[float, Ge(-MAX_QUANTITY), Le(MAX_QUANTITY)]
 
 #: Thousands separator.
 NARROW_NBSP = "\N{NARROW NO-BREAK SPACE}"
+#: Times of samples are in seconds if the last one is at most this, else in minutes.
+SHORT_SECONDS = 300.0
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB

@@ -27,7 +27,7 @@ from snia_pts.report.pages import Figure
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
-from snia_pts.results.tracked_series import Convergence
+from snia_pts.results.tracked_series import Convergence, SampleTimes
 from snia_pts.spec import SPEC_TYPES, IopsSpec
 from snia_pts.spec.reader import read_specification
 from tests import samples
@@ -253,8 +253,8 @@ def test_the_window_plot_states_that_a_window_is_not_steady() -> None:
     with drawing.settings():
         failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS))
         dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20, metric=IOPS))
-        minutes = [1.0, 31.0, 61.0, 91.0, 121.0]
-        timed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS, minutes=minutes))
+        times = SampleTimes(unit="minute", ends={number: 30.0 * number - 29 for number in range(1, 6)})
+        timed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS, times=times))
         odd = check(figures.measurement_window(determine([math.nan, 1, 2, 3, 4], RULE), 20, metric=IOPS))
     assert any("NOT ACHIEVED in rounds 1 - 5" in word for word in failed)
     assert any("NOT ACHIEVED in minutes 1 - 121" in word for word in timed)

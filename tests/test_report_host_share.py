@@ -123,7 +123,8 @@ def test_the_provenance_has_the_ceiling_of_the_host() -> None:
     def tables(result: TestResult) -> dict[str, Table]:
         return {block.title: block for block in build(result).pages[-1].blocks if isinstance(block, Table)}
 
-    by_title = tables(host_limited("iops", lambda item: item.total_oio >= 1 and item.largest_block_bytes == 4096))
+    limited = host_limited("iops", lambda item: item.total_oio >= 1 and item.largest_block_bytes == 4096)
+    by_title = tables(limited)
     judged = {row[0]: row[1] for row in by_title["Host or drive?"].rows}
 
     assert judged["Points judged"] == "56 points: 7 host-limited, 49 not host-limited, 0 undetermined"
@@ -132,7 +133,11 @@ def test_the_provenance_has_the_ceiling_of_the_host() -> None:
         "RND reads, any size",
         "RND writes, 1024 KiB",
     ]
+    uncalibrated = dataclasses.replace(limited, facts=dataclasses.replace(limited.facts, ceilings=()))
+    points = {row[0]: row[1] for row in tables(uncalibrated)["Host or drive?"].rows}["Points judged"]
+    assert points.endswith(" 0 undetermined; judged without a host ceiling")
     bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
+    assert "without" not in bare["Points judged"]  # none is judged
     assert bare["Host ceiling"] == "not calibrated: the test is too short"
     rejected = dataclasses.replace(samples.result_of("iops"), evidence={"00000-ceiling-001-write.fio": "0" * 64})
     (text,) = (row[1] for row in tables(rejected)["Host or drive?"].rows if row[0] == "Host ceiling")

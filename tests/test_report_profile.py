@@ -198,6 +198,7 @@ def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, s
     (note,) = (block.text for block in blocks if isinstance(block, Prose) and "Response times cover" in block.text)
     assert "Spread" not in note
     assert ("until all passes together take 0.1 s" in note) == (passes > 1)
+    assert "repeats" not in note  # there is one
     durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
     assert durations["Duration"] == ("passes until 0.1 s" if passes > 1 else "one pass over the range")
 

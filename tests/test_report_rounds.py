@@ -18,13 +18,15 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.report import write
 from snia_pts.report.figures import matrices
 from snia_pts.report.figures import render as drawing
-from snia_pts.report.pages import Page, Prose
+from snia_pts.report.header import window_rounds
+from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.sections import steady_state as steady
 from snia_pts.report.tables import Table
 from snia_pts.results.result import Loop, TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
+from snia_pts.units import number
 from tests import samples
 from tests.killing import BRIEF, reference
 from tests.test_report_figures import check, lines
@@ -407,6 +409,29 @@ def test_altered_rules_are_marked_on_every_window(test: str) -> None:
     assert not any("ALTERED" in title for title in titles(samples.result_of(test)))
 
 
+def test_early_samples_are_in_seconds() -> None:
+    """Samples of 6 s are at seconds 6 to 30, as on the time axis of such a plot, not at minutes 0.1 to 0.5."""
+    brief = [("settling.sample_seconds", 6), ("settling.first_sample", 1), ("settling.stride_samples", 1)]
+    result = samples.result_of("hir", overrides=brief)
+    assert result.sampling
+    assert result.sampling.window
+    first, last = result.sampling.window.numbers[0], result.sampling.window.numbers[-1]
+    assert window_rounds(result, result.sampling).startswith(f"{first} - {last}, {6 * first} - {6 * last} s")
+    (page,) = steady.window_pages(result, result.sampling)
+    figure, table = page.blocks[-2:]
+    assert isinstance(figure, Figure)
+    assert isinstance(table, Table)
+    assert table.rows[0][1].startswith(f"{first} - {last} (seconds {6 * first} - {6 * last})")
+    with drawing.settings():
+        axes = figure.draw().axes[0]
+    assert axes.get_xlabel() == "Second"
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(6 * n) for n in range(first, last + 1)]
+    (by_round,) = steady.rounds_page(result, result.sampling)
+    (rounds,) = (block for block in by_round.blocks if isinstance(block, Table))
+    assert [column.heading for column in rounds.columns][1] == "Second"
+    assert [row[1] for row in rounds.rows] == [str(6 * int(row[0])) for row in rounds.rows]
+
+
 def test_samples_used_as_rounds_are_labelled_with_minutes() -> None:
     """The window page of a continuous stimulus has the minutes on its axis and in its block: 1, 31, 61, ..."""
     result = samples.result_of("hir")
@@ -501,7 +526,7 @@ def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing(tmp_path:
         procedure = {name: values[0] for name, values in shown["Procedure"].items()}
         marks = [
             procedure["Purge"].endswith("survived"),
-            f"(over {len(gaps)} gaps)" in procedure["Idle gap between points"],
+            procedure["Idle gap between points"].startswith(f"{len(gaps)} gap"),
         ]
         marks.append("s shortest" in procedure["Idle for 5 s"])
 
@@ -553,9 +578,9 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
         figures = f"{shortest:.3f} s shortest, {median:.3f} s median, {longest:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
-    assert f"over {len(result.gaps) - len(selected)} gaps" in between
-    worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
-    assert f"{worst:.1f} ms worst" in between
+    assert between.startswith(f"{len(result.gaps) - len(selected)} gaps: median ")
+    longest = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
+    assert f", longest {number(longest, digits=3)} ms (upper bounds); of that in the suite: " in between
 
 
 @pytest.mark.long

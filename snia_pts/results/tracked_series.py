@@ -5,20 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ..analysis.window import Judged, Window
 from ..model.measurement import mean
 from ..model.steps import Stimulus
 from ..spec import SteadyStateRule, Tracked, loop_rule, settling_rule
+from ..units import SHORT_SECONDS
 from .result import Loop, Sampling, TestResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleTimes:
+    """The ends of the samples that serve as rounds, by round, in minutes, or in seconds if the last is early."""
+
+    unit: Literal["minute", "second"]
+    ends: Mapping[int, float]
+
+    def span(self, numbers: Sequence[int]) -> str:
+        """Return the times of a span of rounds: ``minutes 1 - 121``."""
+        return f"{self.unit}s {self.ends[numbers[0]]:.4g} - {self.ends[numbers[-1]]:.4g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSeries:
     """The basis of a steady state evaluation: complete rounds of a loop, or the samples that serve as rounds.
 
-    ``stimuli`` are those of the tracked variables, in the rule's order; empty without rounds.  ``minutes`` gives the
-    end of each round's sample, and is empty for a loop.  ``name`` starts a page's title, ``part`` is the title of a
+    ``stimuli`` are those of the tracked variables, in the rule's order; empty without rounds.  ``times`` are the
+    ends of the rounds' samples, None for a loop.  ``name`` starts a page's title, ``part`` is the title of a
     table.
     """
 
@@ -28,7 +42,7 @@ class TrackedSeries:
     rounds: tuple[Judged, ...]
     window: Window | None
     stimuli: tuple[Stimulus, ...]
-    minutes: Mapping[int, float]
+    times: SampleTimes | None
 
     def label(self, tracked: Tracked) -> str:
         """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand if that is part of the rule."""
@@ -106,7 +120,7 @@ def tracked_series(result: TestResult, part: Loop | Sampling) -> TrackedSeries:
         rounds=rounds,
         window=part.window,
         stimuli=stimuli,
-        minutes=sample_minutes(part),
+        times=sample_times(part),
     )
 
 
@@ -122,7 +136,7 @@ def evaluated_series(result: TestResult) -> Iterator[TrackedSeries]:
 def shown_series(result: TestResult) -> list[TrackedSeries]:
     """Return the series that a small figure shows: those of the loops; those of samples for a test without loops."""
     evaluated = list(evaluated_series(result))
-    return [series for series in evaluated if not series.minutes] or evaluated
+    return [series for series in evaluated if series.times is None] or evaluated
 
 
 def convergence(shown: Sequence[TrackedSeries]) -> Convergence | None:
@@ -139,12 +153,16 @@ def convergence(shown: Sequence[TrackedSeries]) -> Convergence | None:
     )
 
 
-def sample_minutes(part: Loop | Sampling | None) -> dict[int, float]:
-    """Return the minute in which each round's sample ended, by round; empty for a loop."""
-    return {sample.number: sample.minute for sample in part.rounds} if isinstance(part, Sampling) else {}
+def sample_times(part: Loop | Sampling | None) -> SampleTimes | None:
+    """Return the times at which the samples of the rounds ended; None for a loop."""
+    if not isinstance(part, Sampling) or not part.rounds:
+        return None
+    minutes = {sample.number: sample.minute for sample in part.rounds}
+    if 60 * max(minutes.values()) > SHORT_SECONDS:
+        return SampleTimes(unit="minute", ends=minutes)
+    return SampleTimes(unit="second", ends={number: 60 * minute for number, minute in minutes.items()})
 
 
-def span(numbers: Sequence[int], minutes: Mapping[int, float]) -> str:
+def span(numbers: Sequence[int], times: SampleTimes | None) -> str:
     """Return a span of rounds: ``1 - 5``, ``1 - 5 (minutes 1 - 121)``."""
-    first, last = numbers[0], numbers[-1]
-    return f"{first} - {last}" + (f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else "")
+    return f"{numbers[0]} - {numbers[-1]}" + (f" ({times.span(numbers)})" if times else "")

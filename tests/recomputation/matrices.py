@@ -77,7 +77,7 @@ _MATRICES = {
     "Maximum response time (ms), mean of the rounds' maxima": "mean_maximum_ms",
     "Maximum response time (ms)": "maximum_ms",
     "99.999 % response time (ms)": "five_nines_ms",
-    "Host CPU utilisation (%)": "host_cpu_percent",
+    "Host CPU utilisation by all processes (%)": "host_cpu_percent",
 }
 NAMES = "|".join(f"{re.escape(title)}(, .*)?" for title in _MATRICES)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 _THIN_SPACES = re.compile("[\N{NARROW NO-BREAK SPACE}\N{NO-BREAK SPACE}]")
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?"
-_DURATION = r"[0-9]+ d [0-9]+ h|[0-9]+ h [0-9]+ min|[0-9]+ min [0-9]+ s|[0-9.e-]+ s"
-_SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+_DURATION = r"[0-9]+ d [0-9]+ h|[0-9]+ h [0-9]+ min|[0-9]+ min [0-9]+ s|[0-9.e-]+ m?s"
+_SECONDS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
 _FIELDS = {"{}": rf"({_NUMBER}|n/a)", "{time}": f"({_DURATION})", "{any}": ".*"}
 
 
@@ -138,7 +138,7 @@ def check_text(cell: str, expected: Text) -> None:
 
 def check_duration(cell: str, seconds: float) -> None:
     """A duration shows its two largest units, or seconds with three digits."""
-    pairs = re.findall(r"([0-9.e-]+) (d|h|min|s)", cell)
+    pairs = re.findall(r"([0-9.e-]+) (d|h|min|ms|s)", cell)
     shown = sum(float(amount) * _SECONDS[unit] for amount, unit in pairs)
     smallest = _SECONDS[pairs[-1][1]]
     if len(pairs) == 1:

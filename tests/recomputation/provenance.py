@@ -125,10 +125,8 @@ def _gaps(run: Path) -> Expected:
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
     gaps = f"gap{'s' * (len(kept) != 1)}"
-    template = (
-        f"at most {{}} ms median, {{}} ms worst; spent in the suite: {{}} ms median, {{}} ms worst (over {{}} {gaps})"
-    )
-    return text(template, *figures, float(len(kept)))
+    times = "median {} ms, longest {} ms"
+    return text(f"{{}} {gaps}: {times} (upper bounds); of that in the suite: {times}", float(len(kept)), *figures)
 
 
 def _idle(run: Path, requested: float) -> Expected:
@@ -170,7 +168,8 @@ def verdicts(run: Path) -> Expected:
         return "n/a"
     figures = (counts.total(), counts[True], counts[False], counts[None])
     template = f"{{}} point{'s' * (counts.total() != 1)}: {{}} host-limited, {{}} not host-limited, {{}} undetermined"
-    return text(template, *map(float, figures))
+    judged = bool(counts[False]) and not host.null_targets(run)
+    return text(template + "; judged without a host ceiling" * judged, *map(float, figures))
 
 
 def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:

@@ -377,6 +377,16 @@ def minute(run: Path, number: int) -> float:
     return (first + stride * (number - 1)) * parameter(run, "settling.sample_seconds") / 60
 
 
+def in_seconds(run: Path, last: int) -> bool:
+    """Return whether samples are timed in seconds: the ``last`` round ends within five minutes."""
+    return minute(run, last) <= 5
+
+
+def sample_time(run: Path, number: int, last: int) -> float:
+    """Return when the sample that is a round ends, in minutes or seconds; ``last`` is the number of the last round."""
+    return minute(run, number) * (60 if in_seconds(run, last) else 1)
+
+
 def _tracked(run: Path, row: Row) -> float:
     """Return a tracked variable of a round of points, from the engine's answer."""
     label, *demand = re.fullmatch(r"(.*?)(?: T(\d+)Q(\d+))?", row["variable"]).groups()  # type: ignore[union-attr]

@@ -24,10 +24,10 @@ from tests.recomputation.record import (
     is_imported,
     is_sampled,
     measurements,
-    minute,
     parameter,
     response_times,
     rows,
+    sample_time,
     samples,
     series,
     total,
@@ -49,21 +49,21 @@ def lines(run: Path) -> list[str]:
 
 
 def windows(run: Path) -> dict[str, list[float]]:
-    """Return the first and the last round of each series' last window, with minutes if its rounds are samples."""
+    """Return the first and the last round of each series' last window, with times if its rounds are samples."""
     found: dict[str, list[float]] = {}
     for name, variables in series(run).items():
         last = max(next(iter(variables.values())))
         first = last - window_rounds(run) + 1
         found[name] = [first, last]
         if is_sampled(run, name):
-            found[name] += [minute(run, first), minute(run, last)]
+            found[name] += [sample_time(run, number, last) for number in (first, last)]
     return found
 
 
 def spans(printed: str) -> Iterator[tuple[str, list[float]]]:
     """Yield each span of rounds in a text, and its numbers."""
     number = r"[0-9]+(?:\.[0-9]+)?"
-    pattern = rf"rounds ([0-9]+) - ([0-9]+)(?: \(minutes ({number}) - ({number})\))?"
+    pattern = rf"rounds ([0-9]+) - ([0-9]+)(?: \((?:minutes|seconds) ({number}) - ({number})\))?"
     for match in re.finditer(pattern, printed):
         yield match[0], [float(group) for group in match.groups() if group]
 

@@ -41,16 +41,17 @@ from tests.recomputation.record import (
     discarded,
     facts,
     has_window,
+    in_seconds,
     interruptions,
     is_imported,
     is_profile,
     is_sampled,
     journal,
     measurements,
-    minute,
     performed,
     response_times,
     rows,
+    sample_time,
     samples,
     series,
     total,
@@ -66,13 +67,17 @@ Recompute = Callable[[Path, PrintedTable], Cells]
 # -- steady state -----------------------------------------------------------------------------------------------------
 
 
-def _span(run: Path, name: str, template: str) -> tuple[str, list[float]]:
-    """Return the rounds of the last window of a series as text, with its minutes if the rounds are samples."""
+def _span(run: Path, name: str, minutes: str, seconds: str) -> tuple[str, list[float]]:
+    """Return the rounds of the last window of a series as text, with its times if the rounds are samples.
+
+    The text of the times has them in minutes or, if the last sample ended within five, in seconds.
+    """
     last = max(next(iter(series(run)[name].values())))
     first = last - window_rounds(run) + 1
     if not is_sampled(run, name):
         return "{} - {}", [first, last]
-    return "{} - {}" + template, [first, last, minute(run, first), minute(run, last)]
+    template = seconds if in_seconds(run, last) else minutes
+    return "{} - {}" + template, [first, last, *(sample_time(run, number, last) for number in (first, last))]
 
 
 def _series_of(run: Path, table: PrintedTable) -> tuple[str, str]:
@@ -85,7 +90,7 @@ def _series_of(run: Path, table: PrintedTable) -> tuple[str, str]:
         (name, variable)
         for name, variables in series(run).items()
         for variable in variables
-        if variable == label and is_sampled(run, name) == ("minutes" in table.body[0][1])
+        if variable == label and is_sampled(run, name) == bool(re.search("minutes|seconds", table.body[0][1]))
     ]
     assert len(found) == 1, f"{label}: {found}"
     return found[0]
@@ -96,7 +101,7 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
     rounds = series(run)[name][variable]
     figures = determination(rounds, max(rounds), window_rounds(run))
     average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
-    span, numbers = _span(run, name, " (minutes {} - {})")
+    span, numbers = _span(run, name, " (minutes {} - {})", " (seconds {} - {})")
     if not average > 0:
         unevaluable = "NOT ACHIEVED (not evaluable: the average is not a positive number)"
         return [["Measurement window (rounds)", text(span, *numbers)], ["Verdict", unevaluable]]
@@ -149,7 +154,7 @@ def _passes(passed: bool) -> str:
 
 
 def tracked_by_round(run: Path, table: PrintedTable) -> Cells:
-    sampled = "Minute" in table.heading
+    sampled = bool({"Minute", "Second"} & {*table.heading})
     ((name, variables),) = (
         (name, one_series)
         for name, one_series in series(run).items()
@@ -161,7 +166,7 @@ def tracked_by_round(run: Path, table: PrintedTable) -> Cells:
     return [
         [
             text("* {}" if _is_interrupted(run, name, number) else "{}", float(number)),
-            *([minute(run, number)] if sampled else []),
+            *([sample_time(run, number, rounds[-1])] if sampled else []),
             *(cell for variable in variables.values() for cell in _round_cells(run, name, variable, number)),
         ]
         for number in rounds
@@ -228,7 +233,7 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
             assert ((len(cells), 0) in table.marks) == matrices.is_limited(run, point)
             figures = matrices.over_window(run, point)
             steady = determination(rounds, max(rounds), window_rounds(run))["steady"]
-            span, numbers = _span(run, name, "")
+            span, numbers = _span(run, name, "", "")
             keys = ("iops", "mb_per_second", "average_ms", "five_nines_ms", "maximum_ms")
             cells.append(
                 [
@@ -250,6 +255,8 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         "User capacity": "\N{EN DASH}" if math.isnan(capacity) else partial(_check_capacity, capacity),
     }
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
+    if repeated := len(performed(run)) - len(rows(run, "measurements")):
+        expected["Measurements too short for a rate"] = text("{}, repeated with more passes; {any}", float(repeated))
     if about["dut.kind"] != "simulated" and not is_imported(run):
         expected |= {
             "Drive temperature, highest of each point": partial(_check_temperature, run),
@@ -262,7 +269,7 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         kind = "Preconditioning" if "Preconditioning" in name else name if len(series(run)) > 1 else ""
         suffix = f", {kind if kind == 'Preconditioning' or kind.endswith(' KiB') else 'Test loop'}" if kind else ""
         suffix = "" if len(series(run)) == 1 else suffix
-        span, numbers = _span(run, name, ", min {} - {}")
+        span, numbers = _span(run, name, ", min {} - {}", ", {} - {} s")
         window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
         expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
         count = float(len(next(iter(variables.values()))))

@@ -20,7 +20,7 @@ from ...report.tables import Table
 from ...results.attributes import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.limit_checks import judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tracked_series import sample_minutes, span
+from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, Tracked, loop_rule
 from ...units import MB, block_size, counted, distinct_digits, number
@@ -75,7 +75,7 @@ def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
         yield f"{name}: {rounds}, too few in a row{since} for a window"
         return
     kind = "measurement window" if judged.steady else "last window, NOT STEADY"
-    yield f"{name}: {rounds}; {kind}: rounds {span(judged.window.numbers, sample_minutes(judged))}"
+    yield f"{name}: {rounds}; {kind}: rounds {span(judged.window.numbers, sample_times(judged))}"
     for tracked, determination in judged.window.determinations:
         yield from _determination_lines(tracked, determination)
 

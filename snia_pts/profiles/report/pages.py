@@ -25,7 +25,7 @@ from ..spec import ProfileSpec
 from . import figures
 from .axes import axis_pages, first_matrices
 from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
-from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
+from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, TWO_NINES_IOS, Measure, longest_sync_ms, sync_ms
 from .tables import (
     EXPLAINED,
     effect_tables,
@@ -50,10 +50,9 @@ _MAX_PATTERNS = 2
 _MAX_CURVES = 6
 _SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of their mean. "
 _PASSES = (
-    "Passes: the number of passes over the range in all repeats. fio reports its time in whole milliseconds, so a pass "
-    "is repeated until all passes together take {}. "
+    "Passes: the number of passes over the range{}. fio reports its time in whole milliseconds, so a pass is repeated "
+    "until all passes together take {}. "
 )
-_TIMES = "Response times cover all I/Os of all repeats."
 
 
 def pages(result: ProfileResult) -> tuple[Page, ...]:
@@ -217,9 +216,13 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
 
 def _points_note(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Prose:
     """Return the meaning of the columns that the table of these points has."""
-    spread = _SPREAD if has_repeats(placed) else ""
-    passes = _PASSES.format(duration(result.facts.spec.minimum_seconds)) if has_repeated_passes(placed) else ""
-    return Prose(text=f"{spread}{passes}{_TIMES}")
+    repeated = has_repeats(placed)
+    passes, times = "", f"Response times cover all I/Os{' of all repeats' * repeated}."
+    if has_repeated_passes(placed):
+        passes = _PASSES.format(" in all repeats" * repeated, duration(result.facts.spec.minimum_seconds))
+    few = any(sum(item.ios for item in spot.measured) < TWO_NINES_IOS for spot in placed)
+    missing = f" The 99 % response time is n/a with fewer than {TWO_NINES_IOS} I/Os." if few else ""
+    return Prose(text=f"{_SPREAD * repeated}{passes}{times}{missing}")
 
 
 def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:

@@ -21,6 +21,8 @@ from .figures import Span
 from .points import Reduction
 
 NS_PER_MS = 1e6
+#: With fewer I/Os, a point has no 99 % response time.
+TWO_NINES_IOS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from .style import GRID, QUIET
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ...results.tracked_series import SampleTimes
+
 #: What a caption says of a linear axis that hides a part of its range.
 NOT_FROM_ZERO = "Y axis does not start at zero."
-#: A time axis up to this time is in seconds, a longer one in minutes.
-SHORT_SECONDS = 300.0
 #: The most labels on a log axis.
 _MAX_LABELS = 9
 #: Units that keep the labels of large numbers short, on an axis that has at least this number.
@@ -170,12 +170,12 @@ def logarithmic(heading: str) -> str:
     return f"{heading[:-1]}, log)" if heading.endswith(")") else f"{heading} (log)"
 
 
-def set_rounds(axes: Axes, first: int, last: int, minutes: Sequence[float] = (), *, most: int = 25) -> None:
-    """Give ``axes`` an x axis of whole rounds, at most ``most`` labelled, or of the ``minutes`` of their samples."""
+def set_rounds(axes: Axes, first: int, last: int, times: SampleTimes | None = None, *, most: int = 25) -> None:
+    """Give ``axes`` an x axis of whole rounds, at most ``most`` labelled, or of the ``times`` of their samples."""
     ticks = round_ticks(first, last, most=most)
     axes.set_xlim(first - 0.4, last + 0.4)
-    axes.set_xticks(ticks, [f"{minutes[tick - first]:.4g}" if minutes else str(tick) for tick in ticks])
-    axes.set_xlabel("Minute" if minutes else "Round")
+    axes.set_xticks(ticks, [f"{times.ends[tick]:.4g}" if times else str(tick) for tick in ticks])
+    axes.set_xlabel(times.unit.capitalize() if times else "Round")
 
 
 def dress(axes: Axes) -> None:

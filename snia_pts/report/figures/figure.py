@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ...results.tracked_series import SampleTimes
+
 #: Lower than other figures, because the determination data follow below it.
 WINDOW_HEIGHT = 3.0
 #: Right margin of a plot with a legend beside it, in inches.
@@ -221,11 +223,11 @@ def legend_beside(axes: Axes, title: str, handles: Sequence[Artist] = (), labels
 
 
 def measurement_window(
-    determination: SteadyState, data_excursion_percent: float, *, metric: Metric, minutes: Sequence[float] = ()
+    determination: SteadyState, data_excursion_percent: float, *, metric: Metric, times: SampleTimes | None = None
 ) -> Figure:
     """Plot one tracked variable over its window: points, average, the allowed band around it, and the best fit.
 
-    The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).  If ``minutes``, the ends of
+    The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).  If ``times``, the ends of
     the rounds' samples, are given, the axis shows them instead of round numbers.
     """
     figure = canvas(height=WINDOW_HEIGHT)
@@ -236,7 +238,7 @@ def measurement_window(
     if determination.evaluable:
         _reference_lines(axes, determination, data_excursion_percent)
     axes.plot(rounds, drawn, color="#0072b2", marker="o", markersize=6, linewidth=1.2, label=metric.label, zorder=4)
-    ax.set_rounds(axes, rounds[0], rounds[-1], minutes)
+    ax.set_rounds(axes, rounds[0], rounds[-1], times)
     ax.set_y_within(axes, *window_limits(determination, data_excursion_percent))
     axes.set_ylabel(metric.heading)
     if determination.evaluable:
@@ -244,8 +246,8 @@ def measurement_window(
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=3, columnspacing=2.2)
     if not determination.steady:
         word = "NOT ACHIEVED" if determination.evaluable else "NOT EVALUABLE"
-        span = f"minutes {minutes[0]:.4g} - {minutes[-1]:.4g}" if minutes else f"rounds {rounds[0]} - {rounds[-1]}"
-        axes.set_title(f"STEADY STATE {word} in {span}", color=BAD, fontsize=9, weight="bold")
+        shown = times.span(rounds) if times else f"rounds {rounds[0]} - {rounds[-1]}"
+        axes.set_title(f"STEADY STATE {word} in {shown}", color=BAD, fontsize=9, weight="bold")
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ...units import SHORT_SECONDS
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Styles, canvas, legend_beside, plot
 from .style import series_styles
@@ -29,7 +30,7 @@ def over_time(
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     end = max(max(seconds) for seconds, _ in series.values())
-    unit, size = ("seconds", 1.0) if longest <= ax.SHORT_SECONDS else ("minutes", 60.0)
+    unit, size = ("seconds", 1.0) if longest <= SHORT_SECONDS else ("minutes", 60.0)
     styles = styles or series_styles(list(series))
     for label, (seconds, values) in series.items():
         axes.plot([second / size for second in seconds], values, label=label, **{**styles[label].line(), "marker": ""})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...model.measurement import SampledRound
 from ...model.time_series import TimeLine
 from ...results.result import Sampling
+from ...units import SHORT_SECONDS
 from ..header import NOT_ACHIEVED
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH, Figure, Page
 from . import axes as ax
@@ -30,7 +31,7 @@ _MAX_MARKERS = 60
 #: The units of time axes: their name, their length in seconds, the end in seconds up to which an axis is in them, and
 #: the steps between its ticks; the last step of minutes is a day.
 _UNITS = (
-    ("seconds", 1.0, ax.SHORT_SECONDS, (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)),
+    ("seconds", 1.0, SHORT_SECONDS, (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)),
     ("minutes", 60.0, math.inf, (0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440)),
 )
 #: The most ticks of a time axis.

@@ -42,7 +42,9 @@ def verdict_counts(result: TestResult) -> str:
     if not counts.total():
         return NOT_APPLICABLE
     labels = ((True, "host-limited"), (False, "not host-limited"), (None, "undetermined"))
-    return f"{counted(counts.total(), 'point')}: {', '.join(f'{counts[verdict]} {label}' for verdict, label in labels)}"
+    verdicts = ", ".join(f"{counts[verdict]} {label}" for verdict, label in labels)
+    basis = "; judged without a host ceiling" if counts[False] and not result.facts.ceilings else ""
+    return f"{counted(counts.total(), 'point')}: {verdicts}{basis}"
 
 
 def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:

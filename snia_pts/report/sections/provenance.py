@@ -18,7 +18,7 @@ from ...model.time_series import TimeLine
 from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
 from ...spec import loop_rule, settling_rule
-from ...units import capacity, counted, duration
+from ...units import capacity, counted, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
 from ..header import date, none_or_not_reported, user_capacity, when
@@ -31,6 +31,8 @@ from .host_share import host_tables
 _MAX_PURGES = 6
 #: The most evidence files of one kind that are listed.
 _MAX_FILES = 8
+#: Purges that took less are in milliseconds.
+_MAX_MS = 100.0
 #: The most I/O engines that are listed.
 _MAX_ENGINES = 4
 #: The text for registered buffers in the name of the run's I/O engine.
@@ -42,7 +44,8 @@ _BUFFERS = {
     "random buffers refilled": "random data, new in each I/O",
 }
 #: Options of the command line that the stored options of a run do not have, but that belong to its report.
-_REPEATED = ("--limits", "--about", "--plugin")
+_ANNOTATIONS = ("--limits", "--about")
+_REPEATED = (*_ANNOTATIONS, "--plugin")
 _AGAIN = "To write this report again from the stored run, without the device: snia-pts report RUN."
 
 
@@ -233,7 +236,9 @@ def _purge(purge: PurgeOutcome, *, simulated: bool) -> str:
     """Return a purge with its proof; a model has no data, and proves nothing."""
     survivors = f"{purge.survivors} of {purge.samples} sample blocks survived"
     proof = f"proof: {survivors}" if purge.samples else "not proven"
-    return f"{purge.method}, {duration(purge.seconds)}{'' if simulated else f'; {proof}'}"
+    milliseconds = 1000 * purge.seconds
+    time = f"{number(milliseconds, digits=3)} ms" if 0 < milliseconds < _MAX_MS else duration(purge.seconds)
+    return f"{purge.method}, {time}{'' if simulated else f'; {proof}'}"
 
 
 def _preconditioning(line: TimeLine) -> str:
@@ -257,8 +262,8 @@ def _gaps(gaps: Sequence[Gap], *, simulated: bool) -> str:
         return "none (virtual time)"
     count = f"{thousands(len(gaps), 0)} gap{'s' * (len(gaps) != 1)}"
     return (
-        f"at most {_median_and_worst([gap.idle_ms for gap in gaps])}; spent in the suite: "
-        f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {count})"
+        f"{count}: {_median_and_longest([gap.idle_ms for gap in gaps])} (upper bounds); of that in the suite: "
+        f"{_median_and_longest([gap.suite_us / 1000 for gap in gaps])}"
     )
 
 
@@ -283,12 +288,11 @@ def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
         yield f"{phase}: {starts}{suffix}"
 
 
-def _median_and_worst(milliseconds: list[float]) -> str:
-    middle, worst = statistics.median(milliseconds), max(milliseconds)
-    decimals = 1 if min(middle, worst) >= 10 else 3
-    if not all(map(math.isfinite, (middle, worst))):
+def _median_and_longest(milliseconds: list[float]) -> str:
+    middle, longest = statistics.median(milliseconds), max(milliseconds)
+    if not all(map(math.isfinite, (middle, longest))):
         return NOT_APPLICABLE
-    return f"{thousands(middle, decimals)} ms median, {thousands(worst, decimals)} ms worst"
+    return f"median {number(middle, digits=3)} ms, longest {number(longest, digits=3)} ms"
 
 
 def _evidence(result: TestResult) -> Iterator[str]:
@@ -360,6 +364,15 @@ def _repeat_command(run: RunFacts) -> tuple[str, ...]:
     return (*replace(run.options, seed=run.seed).command(), *more)
 
 
+def _operator_files(run: RunFacts) -> Iterator[str]:
+    """Yield the step on the operator's files that the command line names, if there are any."""
+    if options := " and ".join(dict.fromkeys(option for option, _ in _given(run.command_line, *_ANNOTATIONS))):
+        yield (
+            f"Without the files of {options}, omit these options: they do not change the measurement. journal.jsonl "
+            "in the run folder has the contents of the files."
+        )
+
+
 def _steps(result: TestResult) -> Table:
     run, platform = result.facts, result.facts.platform
     has_window = loop_rule(run.spec) or settling_rule(run.spec)
@@ -385,10 +398,10 @@ def _steps(result: TestResult) -> Table:
         )
     alone = " by itself (it was one of several in this run)" if "/" in run.run_id else ""
     command = f"Run the test{alone}; it creates a new folder in runs/: {shlex.join(_repeat_command(run))}"
-    return _numbered((*preparation, command, compare))
+    return _numbered((*preparation, *_operator_files(run), command, compare))
 
 
 def _numbered(steps: Sequence[str]) -> Table:
     columns = (Column(heading="Step", align="right", width=6), Column(heading="Action", width=94))
-    rows = tuple((str(number), text) for number, text in enumerate(steps, start=1))
+    rows = tuple((str(place), text) for place, text in enumerate(steps, start=1))
     return Table(kind="texts", columns=columns, rows=rows, title="Steps to repeat")

@@ -288,13 +288,13 @@ def _sizes_table(
 
 def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
     metric, label = METRICS[variable.metric], tracked.label(variable)
-    rounds = span(determination.rounds, tracked.minutes)
+    rounds = span(determination.rounds, tracked.times)
     half = tracked.rule.data_excursion_percent / 2
     low, _ = figures.window_limits(determination, tracked.rule.data_excursion_percent)
     if tracked.window is not None and not tracked.window.steady:
         yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
-        name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
+        name=slug(f"window{' samples' if tracked.times else ''} {tracked.code(variable)}"),
         caption=f"{label}, rounds {rounds}.{f' {NOT_FROM_ZERO}' * (low > 0)}",
         alt=f"Line plot: {metric.label} of {label} in rounds {rounds}, with their average, lines {half:g} % above and "
         "below it, and the least squares line.",
@@ -303,7 +303,7 @@ def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: Ste
             determination,
             tracked.rule.data_excursion_percent,
             metric=metric,
-            minutes=tuple(tracked.minutes[number] for number in determination.rounds) if tracked.minutes else (),
+            times=tracked.times,
         ),
         height=figures.WINDOW_HEIGHT,
     )
@@ -379,7 +379,7 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     all_tracked = [tracked for part in parts if (tracked := tracked_series(result, part)).rounds]
     if not all_tracked:
         return
-    rule, sampled = all_tracked[0].rule, bool(all_tracked[0].minutes)
+    rule, sampled = all_tracked[0].rule, all_tracked[0].times is not None
     subject = "all tracked variables are" if len(rule.tracked) > 1 else "the tracked variable is"
     note = (
         f"Excursions are calculated over the {rule.window_rounds} rounds that end with the row's round, in percent "
@@ -414,9 +414,9 @@ def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
     interrupted = {math.ceil(mark) for mark in interruption_marks(tracked.rounds)}
     numbers = [judged_round.number for judged_round in tracked.rounds]
     cells: list[Sequence[str]] = [[f"{'* ' if number in interrupted else ''}{number}" for number in numbers]]
-    if tracked.minutes:
-        headings.append(Column(heading="Minute", align="right", width=9))
-        cells.append([f"{tracked.minutes[number]:.4g}" for number in numbers])
+    if times := tracked.times:
+        headings.append(Column(heading=times.unit.capitalize(), align="right", width=9))
+        cells.append([f"{times.ends[number]:.4g}" for number in numbers])
     for variable in variables:
         unit = METRICS[variable.metric].unit
         headings += [

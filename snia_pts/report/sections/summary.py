@@ -12,7 +12,7 @@ from ...model.annotations import SignOff
 from ...model.measurement import METRICS
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...results.tracked_series import sample_minutes, span
+from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
@@ -22,6 +22,10 @@ from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
+
+#: How the text of a deviation states a maximum number of rounds, and another value from a range.
+_MORE_ROUNDS = re.compile(r"^(\S+) \(the operator may choose \1 to 1024\)$")
+_RANGE = re.compile(r"^(.+) \(the operator may choose \1 to (.+)\)$")
 
 SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
 
@@ -108,7 +112,10 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
         for judgement in limits
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
-    yield Prose(text="Margin: in percent of the nearest bound, with its tolerance.")
+    yield Prose(
+        text="Measured: a point has the value of all rounds of the measurement window (profile: of all repeats). "
+        "Margin: the distance to the nearest limit, tolerance included, in percent of that limit; negative if not met."
+    )
 
 
 def _limit_name(limit: Limit) -> str:
@@ -185,7 +192,7 @@ def _evaluated(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
 
 
 def _span(part: Loop | Sampling) -> str:
-    return f"rounds {span(part.window.numbers, sample_minutes(part))}" if part.window else "no window"
+    return f"rounds {span(part.window.numbers, sample_times(part))}" if part.window else "no window"
 
 
 def _not_achieved_mark(window: Window | None) -> str:
@@ -231,11 +238,17 @@ def differences_table(
         Column(heading="Clause", width=19),
     )
     required = (
-        item.standard if default_of(item, authority) == authority else f"{default_of(item)}: {item.standard}"
+        _required(item) if default_of(item, authority) == authority else f"{default_of(item)}: {item.standard}"
         for item in differences
     )
     rows = tuple((item.what, text, item.actual, item.clause) for item, text in zip(differences, required, strict=True))
     return Table(kind="texts", columns=columns, rows=rows, title=title)
+
+
+def _required(item: Deviation | OperatorSetting) -> str:
+    """Return the required value, without the upper bound of rounds, which is the suite's and not the standard's."""
+    text = _MORE_ROUNDS.sub(r"\1, or more until steady state", item.standard)
+    return _RANGE.sub(r"\1 to \2", text)
 
 
 def _run_facts(result: TestResult) -> Table:
@@ -253,6 +266,7 @@ def _run_facts(result: TestResult) -> Table:
             _amount(result, result.written_bytes, f", {fills} x user capacity{_discarded(result)}"),
         ),
         ("Data read", _amount(result, result.read_bytes)),
+        *_repeated(result),
         ("User capacity", user_capacity(dut, exact=True)),
         *conditions(result),
     )
@@ -271,6 +285,12 @@ def conditions(result: TestResult) -> Iterator[tuple[str, str]]:
         f"{min(known):.0f} to {max(known):.0f} \N{DEGREE SIGN}C" if known else "not reported",
     )
     yield "Host or drive?", verdict_counts(result)
+
+
+def _repeated(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Yield the number of measurements that were too short for a rate, if there are any."""
+    if count := sum(len(loop.too_short) for loop in result.loops):
+        yield "Measurements too short for a rate", f"{count}, repeated with more passes; their data is included above"
 
 
 def _discarded(result: TestResult) -> str:

@@ -54,7 +54,7 @@ _ALL_POINTS_SOURCE = (
     "are means of rounds {}; average response times are weighted by I/O count over all their I/Os; maximum response "
     "times are the maxima of these rounds"
 )
-_HOST_CPU = "Host CPU utilisation (%)"
+_HOST_CPU = "Host CPU utilisation by all processes (%)"
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
 

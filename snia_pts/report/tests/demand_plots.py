@@ -244,7 +244,7 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
         return
     figure = Figure(
         name="host-cpu",
-        caption=f"Utilisation of all host CPUs together, in percent. {source(result)}",
+        caption=f"Utilisation of all host CPUs together by all processes, in percent. {source(result)}",
         alt="Columns in three dimensions: host CPU utilisation in percent over Queue Depth and Thread Count.",
         draw=partial(columns_3d.columns, values, depths, threads, heading="Host CPU (%)"),
         shaded=True,
