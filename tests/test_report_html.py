@@ -130,15 +130,22 @@ def test_the_contents_link_to_every_page() -> None:
 
 
 def test_long_identifiers_may_be_broken_and_words_may_not() -> None:
-    """A path has breaks after its slashes, a digest after 16 digits; words and names with hyphens have none."""
+    """A path has breaks after its inner slashes, a digest after 16 digits; words and names of files have none."""
     path, digest = "/dev/disk/by-id/nvme-eui.0025388b71b0c0de", "ab" * 16
     result = samples.iops_result(stop_after=1, ending="interrupted")
-    words = ("snia-pts", path, digest, "a-name-with-many-hyphens", "conformant")
+    words = ("snia-pts", path, digest, "a-name-with-many-hyphens", "conformant", "/lab/limits-of-drives.toml")
     report = build(dataclasses.replace(result, facts=dataclasses.replace(result.facts, command_line=words)))
     text = html.make(report, rst.parse(rst.render(report)), {}).decode()
-    shown = f"{path.replace('/', '/<wbr>').replace('eui.', 'eui.<wbr>')} {digest[:16]}<wbr>{digest[16:]}"
-    assert f"snia-pts {shown} a-name-with-many-hyphens conformant" in text
+    shown = f"/dev/<wbr>disk/<wbr>by-id/<wbr>nvme-eui.<wbr>0025388b71b0c0de {digest[:16]}<wbr>{digest[16:]}"
+    assert f"snia-pts {shown} a-name-with-many-hyphens conformant /lab/<wbr>limits-of-drives.toml" in text
     assert " ".join(words) in text.replace("<wbr>", "")
+
+
+def test_dates_and_names_of_files_and_drives_stay_whole() -> None:
+    """Browsers break a line after a hyphen, but not in these."""
+    text = page(samples.iops_result(device=samples.dut(serial="S5XY-9001-QT")))
+    for whole in ("2026-11-03", "00001-purge", "S5XY-9001-QT"):
+        assert f'<span class="whole">{whole}</span>' in text, whole
 
 
 #: Counts the words that a line break splits; a script in a copy of the page.
@@ -171,14 +178,25 @@ def test_no_word_is_broken_at_any_width(width: int, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_printed_page_has_its_number_and_whole_tables(tmp_path: Path) -> None:
-    """Each head of a percentile table is below its caption: no table is continued, and no caption is alone."""
+    """Each head of a percentile table is below its caption: no table is continued, and no caption is alone.
+
+    With the longest names of host and drive, too, each page has the header, and names the drive at its end.
+    """
     need_program("chromium", "chromium")
-    (tmp_path / "page.html").write_text(page(samples.iops_result()))
+    result = samples.iops_result(device=samples.dut(model="LONGMODEL " * 6, serial="SERIAL-NUMBER-" * 4))
+    name = "a name of three lines " * 3
+    platform = dataclasses.replace(
+        result.facts.platform, hostname=name, motherboard=name, cpu=name, operating_system=name
+    )
+    facts = dataclasses.replace(result.facts, platform=platform)
+    (tmp_path / "page.html").write_text(page(dataclasses.replace(result, facts=facts)))
     options = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user")
     printed = ("--no-pdf-header-footer", f"--print-to-pdf={tmp_path}/page.pdf", f"file://{tmp_path}/page.html")
     subprocess.run(["chromium", *options, *printed], check=True, capture_output=True, timeout=120)
     texts = [one.extract_text() for one in pypdf.PdfReader(tmp_path / "page.pdf").pages]
     assert all(f"Page {number} of {len(texts)}" in text for number, text in enumerate(texts, start=1))
+    assert all("Motherboard" in text for text in texts)
+    assert all(text.count("IOPS Test - Report Page") == 2 for text in texts)
     percentiles = [text for text in texts if re.search("(Reads|Writes): ", text)]
     assert len(percentiles) > 1
     for text in percentiles:
@@ -215,9 +233,20 @@ def test_commands_are_code_and_their_options_stay_whole() -> None:
     text = html.make(report, rst.parse(rst.render(report)), {}).decode()
     option = '<span class="whole">--seed</span>'
     assert f'<code class="command">snia-pts iops /dev/sdb {option} 7</code>' in text
-    assert 'the device: <code class="command">snia-pts report RUN</code>.' in text
+    assert 'the device: <code class="command">snia-pts report RUN</code></p>' in text
     assert ".whole { white-space: nowrap; }" in text
     assert "code.command { display: block;" in text
+
+
+def test_the_end_of_a_printed_page_names_the_drive_without_markup() -> None:
+    """The rule is a string of CSS, in which only letters and digits stand for themselves."""
+    result = samples.iops_result(stop_after=1, ending="interrupted", device=samples.dut(model='"; } </style> <b>'))
+    text = page(result)
+    (content,) = re.findall(r'@page \{ @bottom-left \{ content: "(.*?)"; \} \}', text)
+    assert re.fullmatch(r"(?:\w|\\[0-9a-f]+ )+", content)
+    shown = re.sub(r"\\([0-9a-f]+) ", lambda code: chr(int(code[1], 16)), content)
+    assert shown.startswith('IOPS Test - Report Page, "; } </style> <b>, ')
+    assert text.count("</style>") == 1
 
 
 def test_the_style_sheet_supports_dark_mode_and_print() -> None:

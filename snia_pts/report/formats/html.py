@@ -27,12 +27,16 @@ _ROW_HEADERS = {
 }
 #: Paths, options and digests with more letters than any word may be broken at these places.
 _LONG_TOKEN = re.compile(r"\S{17,}")
-_BREAKS = re.compile(r"[/_=,;:.@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
+_BREAKS = re.compile(r"(?<=\w)/(?=\w)|\.(?=\w{6})|[_=,;:@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
 
 #: A command line of the suite, at the start of a text or after a colon.
 _COMMAND = re.compile(r"(?:^|(?<=: ))snia-pts [a-z].*?(?=\.?$)", re.DOTALL)
-#: Options and ranges: no line may end in them, but browsers would end it after their hyphen.
-_WHOLE = re.compile(r"((?<!\S)--?[A-Za-z][\w-]*|\d[\d.]*\xa0-\xa0\d[\d.]*)")
+#: Options, ranges, names of files, dates and serial numbers: no line may end in them, but browsers would end it after
+#: their hyphen.
+_WHOLE = re.compile(
+    r"((?<!\S)--?[A-Za-z][\w-]*|\d[\d.]*\xa0-\xa0\d[\d.]*|\b\d{5}-[a-z]+\b"
+    r"|(?<![\w-])(?=[A-Z0-9-]{3,24}(?![\w-]))[A-Z0-9]+(?:-[A-Z0-9]+)+)"
+)
 
 
 def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
@@ -61,9 +65,8 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
     document["title"] = one_line(report.title)
     writer = html5_polyglot.Writer()
     writer.translator_class = _Translator
-    return _with_inline_figures(
-        bytes(publish_from_doctree(document, writer=writer, settings_overrides=settings)), figures
-    )
+    page = bytes(publish_from_doctree(document, writer=writer, settings_overrides=settings))
+    return _with_inline_figures(page.replace(b"</style>", _printed_identity(report) + b"</style>", 1), figures)
 
 
 class _Translator(html5_polyglot.HTMLTranslator):
@@ -81,7 +84,7 @@ class _Translator(html5_polyglot.HTMLTranslator):
             self.body.append('<code class="command">')
             self._write(command[0])
             self.body.append("</code>")
-            text = text[command.end() :]
+            text = text[command.end() :].removeprefix(".")
         self._write(text)
 
     def _write(self, text: str) -> None:
@@ -90,6 +93,14 @@ class _Translator(html5_polyglot.HTMLTranslator):
             parts = _LONG_TOKEN.sub(lambda token: _BREAKS.sub("\\g<0>\0", token[0]), part).split("\0")
             content = "<wbr>".join(map(self.encode, parts))
             self.body.append(f'<span class="whole">{content}</span>' if number % 2 else content)
+
+
+def _printed_identity(report: Report) -> bytes:
+    """Return the rule that prints at the end of every page what the report is on, even if its header does not fit."""
+    texts = report.header.identity if report.header.test.rows else (report.title,)
+    line = one_line(", ".join(filter(None, texts)))
+    content = "".join(letter if letter.isalnum() else f"\\{ord(letter):x} " for letter in line)
+    return f'@page {{ @bottom-left {{ content: "{content}"; }} }}\n'.encode()
 
 
 def _style_tables(document: nodes.document) -> None:

@@ -1,0 +1,39 @@
+"""The common properties of the charts of a workbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlsxwriter.workbook import Workbook
+
+#: The number of rows from one chart to the next, and the height of a chart in pixels.
+CHART_ROWS, CHART_HEIGHT = 20, 380
+#: A chart moves with its cells, and its upper border is not on that of the page.
+CHART_PLACE = {"object_position": 2, "y_offset": 5}
+#: The properties of an x axis of rounds or times.
+FROM_ZERO: Mapping[str, Any] = {"min": 0, "major_gridlines": {"visible": False}}
+
+Properties = Mapping[str, Any]
+
+
+def add_chart(workbook: Workbook, kind: Properties, title: str, x: Properties, y: Properties, legend: str) -> Any:
+    """Return a chart without lines, with the properties of its axes, and the position of its legend."""
+    chart = workbook.add_chart(kind)
+    chart.set_title({"name": title, "name_font": {"size": 10, "bold": False}})
+    chart.set_x_axis(x)
+    chart.set_y_axis(y)
+    chart.set_legend({"position": legend})
+    chart.set_size({"width": 560, "height": CHART_HEIGHT})
+    return chart
+
+
+def line(colour: str, width: float = 1.5, dash: str | None = None) -> Properties:
+    """Return the style of a line of a chart."""
+    return {"line": {"color": colour, "width": width, "dash_type": dash}, "marker": {"type": "none"}}
+
+
+def dotted_line(colour: str) -> Properties:
+    """Return the style of a line with a dot at each value."""
+    dot = {"type": "circle", "size": 5, "fill": {"color": colour}, "border": {"color": colour}}
+    return {**line(colour), "marker": dot}

@@ -1,0 +1,159 @@
+"""The sheets of a workbook: styled cells and wrapped rows, and tables of data with references to their cells."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xlsxwriter.utility import quote_sheetname, xl_rowcol_to_cell
+from xlsxwriter.workbook import Workbook
+
+from ....results.attributes import Value
+from ....results.tables import RATES, DataTable, heading
+from ....text import one_line
+
+#: The height of a line of text in points.
+LINE_HEIGHT = 15
+#: The first row of data of a table: below the headings, and the names of the columns in result.xml.
+FIRST_ROW = 2
+#: The number of the paper size A4 in workbooks.
+_A4 = 9
+#: The widest table that is readable on a page in landscape, in letters.
+_MAX_PRINTED_WIDTH = 160
+
+_TOP = {"valign": "top"}
+_RIGHT = {"align": "right", "indent": 1}
+_HEAD = {"bold": True, "text_wrap": True, "bottom": 1, **_TOP}
+_NAME = {"font_size": 8, "font_color": "#666666", "text_wrap": True, **_TOP}
+_NUMBERS = {
+    "whole": "#,##0",
+    "number": "[=0]0;[<1]0.000000;#,##0.000",  # below 1 with more digits, so that a short time is not shown as 0
+    "iops": "#,##0.0",
+    "mb_per_second": "#,##0.000",
+    "average_response_ms": "#,##0.0000",
+}
+#: The properties of each style: ``name`` is for names in result.xml, ``top`` for numbers beside texts of several lines.
+_STYLES: Mapping[str, Mapping[str, Any]] = {
+    "bold": {"bold": True},
+    "head": _HEAD,
+    "right head": _HEAD | _RIGHT,
+    "name": _NAME,
+    "right name": _NAME | _RIGHT,
+    "right": _RIGHT,
+    "wrapped": {"text_wrap": True, "align": "left", **_TOP},
+    "boolean": {"num_format": '"TRUE";"TRUE";"FALSE"', "align": "left", "indent": 1, **_TOP},
+    **{name: {"num_format": text, **_RIGHT} for name, text in _NUMBERS.items()},
+    **{f"top {name}": {"num_format": text, **_RIGHT, **_TOP} for name, text in _NUMBERS.items()},
+}
+
+
+def rate_style(metric: str, other: str) -> str:
+    """Return the style of a metric that is a rate, or the style of ``other`` metrics."""
+    return f"top {metric}" if metric in RATES else other
+
+
+class Sheet:
+    """A new sheet of a workbook, which is printed in landscape as wide as the page."""
+
+    def __init__(self, workbook: Workbook, name: str | None) -> None:
+        self.workbook, self.worksheet = workbook, workbook.add_worksheet(name)
+        self.worksheet.set_landscape()
+        self.worksheet.set_paper(_A4)
+        self.worksheet.fit_to_pages(1, 0)
+        self.name: str = self.worksheet.get_name()
+        self.styles = {"": None} | {style: workbook.add_format(properties) for style, properties in _STYLES.items()}
+
+    def write(self, row: int, column: int, value: Value, style: str = "") -> None:
+        """Write a value into a cell; nothing if it is missing or not finite."""
+        if isinstance(value, bool):
+            self.worksheet.write_boolean(row, column, value, self.styles["boolean"])
+        elif isinstance(value, str):
+            self.worksheet.write_string(row, column, one_line(value), self.styles[style])
+        elif value is not None and math.isfinite(value):
+            self.worksheet.write_number(row, column, value, self.styles[style])
+
+    def write_formula(self, row: int, column: int, formula: str, value: float | None, style: str = "") -> None:
+        """Write a formula without its ``=``, and the value that programs show until they recalculate it."""
+        shown = "#N/A" if value is None or not math.isfinite(value) else value
+        self.worksheet.write_formula(row, column, f"={formula}", self.styles[style], shown)
+
+    def write_row(self, row: int, values: Iterable[Value], styles: Iterable[str], widths: Iterable[int]) -> None:
+        """Write wrapped cells into columns of these widths; the row is as high as the longest text needs."""
+        lines = 1
+        for column, (value, style, width) in enumerate(zip(values, styles, widths, strict=False)):
+            self.write(row, column, value, style)
+            text = one_line(value) if isinstance(value, str) else ""
+            lines = max(lines, len(textwrap.wrap(text, width - 2)))
+        self.worksheet.set_row(row, LINE_HEIGHT * lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheetTable:
+    """A table of data, and the name of its sheet."""
+
+    sheet: str | None
+    data: DataTable
+
+    def cell(self, index: int, field: str) -> str:
+        """Return the reference of the cell of a row of the data, for formulas of the same sheet."""
+        return str(xl_rowcol_to_cell(FIRST_ROW + index, self.data.column(field), row_abs=True, col_abs=True))
+
+    def reference(self, index: int, field: str, divisor: int = 1) -> str:
+        """Return the cell's reference for formulas of other sheets, divided by ``divisor``."""
+        return f"{quote_sheetname(self.sheet)}!{self.cell(index, field)}" + f"/{divisor}" * (divisor != 1)
+
+    def number(self, index: int, field: str, divisor: int = 1) -> float | None:
+        """Return the number in the cell, divided by ``divisor``; None without a number or without such a column."""
+        value = self.data.rows[index][self.data.column(field)] if field in self.data.fields else None
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return None
+        return value if divisor == 1 else value / divisor
+
+    def write(self, workbook: Workbook) -> Sheet:
+        """Write the sheet with two frozen rows: headings, and the names of the columns.
+
+        A wide table is printed on several pages beside one another, with the columns up to the point on each.
+        """
+        data, sheet = self.data, Sheet(workbook, self.sheet)
+        columns = [_write_column(sheet, data, field) for field in data.fields]
+        widths, sides = [width for width, _ in columns], [side for _, side in columns]
+        sheet.write_row(0, map(heading, data.fields), [f"{side}head" for side in sides], widths)
+        sheet.write_row(1, data.fields, [f"{side}name" for side in sides], widths)
+        sheet.worksheet.freeze_panes(FIRST_ROW, 0)
+        sheet.worksheet.repeat_rows(0, 1)
+        if "point" in data.fields:
+            sheet.worksheet.repeat_columns(0, data.column("point"))
+        sheet.worksheet.fit_to_pages(math.ceil(sum(widths) / _MAX_PRINTED_WIDTH), 0)
+        sheet.worksheet.autofilter(1, 0, len(data.rows) + 1, len(data.fields) - 1)
+        return sheet
+
+    def write_formula(self, sheet: Sheet, index: int, field: str, formula: str, style: str) -> None:
+        """Replace a number of the table on its sheet by a formula."""
+        sheet.write_formula(FIRST_ROW + index, self.data.column(field), formula, self.number(index, field), style)
+
+
+def _write_column(sheet: Sheet, data: DataTable, field: str) -> tuple[int, str]:
+    """Write the values of a column; return its width, and ``right `` if its head is aligned right, or nothing."""
+    column = data.column(field)
+    values = [row[column] for row in data.rows]
+    texts = any(isinstance(value, str) for value in values)
+    width = min(60, max(11, len(field) + 2, max((len(_shown(value)) for value in values), default=0) + 3))
+    sheet.worksheet.set_column(column, column, width)
+    whole = not texts and _are_whole(values)
+    for row, value in enumerate(values, FIRST_ROW):
+        number = "whole" if whole or (texts and _are_whole([value])) else "number"
+        sheet.write(row, column, value, "" if isinstance(value, str) else rate_style(field, number))
+    return width, "" if texts or any(isinstance(value, bool) for value in values) else "right "
+
+
+def _shown(value: Value) -> str:
+    """Return a text that is as long as the value in a cell with a number format."""
+    return one_line(value) if isinstance(value, str) else "" if value is None else f"{value:,.3f}"
+
+
+def _are_whole(values: Iterable[Value]) -> bool:
+    """Return whether all numbers of ``values`` are whole."""
+    return all(float(value).is_integer() for value in values if isinstance(value, int | float))
