@@ -22,7 +22,16 @@ from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.report.checksums import checksums, report_id
-from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines, run_names
+from snia_pts.report.comparison import (
+    Entry,
+    _cut_off,
+    _missing,
+    _tables,
+    build_comparison,
+    cause,
+    overall_lines,
+    run_names,
+)
 from snia_pts.report.figures.render import settings
 from snia_pts.report.figures.style import COLOURS
 from snia_pts.report.formats import rst
@@ -84,7 +93,7 @@ def test_a_difference_is_certain_where_the_rounds_say_so() -> None:
 
 
 def test_two_rounds_have_no_interval() -> None:
-    """Student's t of one degree of freedom is 12.7: the interval of two repeats would be -693 % .. +571 %."""
+    """Student's t of one degree of freedom is 12.7: the interval of two repeats would be -693 % to +571 %."""
     for first, other in (([100, 180], [90, 40]), ([100, 101, 99], [100, 101]), ([100], [101])):
         change = difference(figure(first), figure(other))
         assert change is not None
@@ -502,15 +511,17 @@ def test_runs_are_named_by_the_properties_that_differ() -> None:
     assert list(run_names(entries(first, other, first)).values()) == names
 
 
-def test_rows_are_in_the_order_of_the_axes_with_equal_decimals() -> None:
-    """As in the matrices of a report: 0/100 first, small blocks first, and one rounding in the whole table."""
+def test_rows_are_in_the_order_of_the_axes_with_four_digits() -> None:
+    """As in the matrices of a report: 0/100 first, small blocks first; differences follow from the printed values."""
     runs = entries(samples.iops_result(), samples.result_of("iops", scale=1.013))
     rows = [row for row in compare_figures([entry.result for entry in runs]) if row.metric == "iops"]
     (table,) = _tables(runs, rows)
     points = [row[0] for row in table.rows]
     assert points[:2] == ["RND 0.5 KiB 0/100", "RND 4 KiB 0/100"]
     assert points[-1] == "RND 1024 KiB 100/0"
-    assert len({len(value.partition(".")[2]) for row in table.rows for value in (row[1], row[2])}) == 1
+    for row in table.rows:
+        first, other, percent = (float(cell.replace("\u202f", "").removeprefix("* ")) for cell in row[1:4])
+        assert 100 * (other / first - 1) == pytest.approx(percent, abs=0.15)
 
 
 def test_a_comparison_has_the_dates_of_each_run() -> None:
@@ -527,9 +538,8 @@ def test_a_comparison_identifies_its_runs() -> None:
     """Folder, report id, seed and command line of each run; simulated times are marked; model and serial are apart."""
     first = changed(samples.iops_result(), seed=7, command_line=("snia-pts", "iops", "a b"))
     second = changed(samples.result_of("iops", scale=2.0, device=samples.dut(kind="simulated")), seed=None)
-    (runs, origins, *_) = (
-        block for block in build_comparison(entries(first, second)).pages[0].blocks if isinstance(block, Table)
-    )
+    tables = [block for block in build_comparison(entries(first, second)).pages[0].blocks if isinstance(block, Table)]
+    runs, origins = (table for table in tables if table.title in ("Runs", "Provenance of the runs"))
     ids = [report_id([checksums(result)]) for result in (first, second)]
     assert [row[1:] for row in origins.rows] == [
         ("runs/0", ids[0], "7", "snia-pts iops 'a b'"),
@@ -538,6 +548,46 @@ def test_a_comparison_identifies_its_runs() -> None:
     dut = first.facts.dut
     assert runs.rows[0][1:3] == (dut.model, dut.serial)
     assert [[text.endswith(" UTC (virtual)") for text in row[3:5]] for row in runs.rows] == [[False] * 2, [True] * 2]
+
+
+def test_a_comparison_names_the_deviations_of_all_runs() -> None:
+    """Those that only some runs have are among the issues instead."""
+    cache, extra = (Deviation(what=what, standard="a", actual="b", clause="c") for what in ("write cache", "extra"))
+    one = samples.iops_result(found=[cache])
+    other = samples.iops_result(found=[replace(cache, actual="unknown"), extra])
+    for runs, expected in (
+        ((one, one), ("write cache", "b")),
+        ((one, other), ("write cache", "A: b; B: unknown")),
+    ):
+        blocks = build_comparison(entries(*runs)).pages[0].blocks
+        tables = {block.title: block.rows for block in blocks if isinstance(block, Table)}
+        assert tables["Deviations of all runs from the standard"] == (expected,)
+    issues = [row[0] for row in tables["Issues that may affect the comparison"]]
+    assert "deviation: extra" in issues
+
+
+@pytest.mark.parametrize(("milliseconds", "cut_off"), [(17_112.7, False), (17_112.76032, True)])
+def test_a_time_from_the_last_bin_is_marked_as_cut_off(milliseconds: float, cut_off: bool) -> None:
+    """Percentiles come from bins, and so does the maximum of a model; the maximum of fio does not."""
+    real, model = samples.iops_result(), samples.result_of("iops", device=samples.dut(kind="simulated"))
+    for result, metric, from_bins in (
+        (real, "response_99.999_percent_ms", True),
+        (real, "maximum_response_ms", False),
+        (model, "maximum_response_ms", True),
+        (model, "average_response_ms", False),
+    ):
+        figure = KeyFigure(metric=metric, at="x", unit="ms", value=milliseconds, better="less")
+        row = ComparedFigure(metric=metric, at="x", unit="ms", better="less", figures=(figure, figure))
+        assert len(list(_cut_off(entries(result, result), [row]))) == (cut_off and from_bins)
+
+
+def test_a_missing_percentile_has_a_legend() -> None:
+    """It says how many I/Os the percentile needs; a table without n/a has none."""
+    known = KeyFigure(metric="response_99.999_percent_ms", at="x", unit="ms", value=1.0, better="less")
+    row = ComparedFigure(metric=known.metric, at="x", unit="ms", better="less", figures=(known, known))
+    assert not list(_missing([row]))
+    (note,) = _missing([row, replace(row, figures=(known, None))])
+    assert note.text == "n/a: fewer than 100\u202f000 I/Os, or the run does not have the point."
 
 
 def test_percentiles_have_no_column_for_intervals() -> None:
@@ -572,9 +622,9 @@ def test_response_times_have_four_digits() -> None:
 
 
 def test_an_interval_with_close_ends_has_more_digits() -> None:
-    """``-91.8 .. -91.8`` hides that there is a range."""
+    """``-91.8 to -91.8`` hides that there is a range."""
     assert (
-        Difference(percent=-91.8, low=-91.82, high=-91.78, round_count=5).interval_text("round") == "-91.82 .. -91.78"
+        Difference(percent=-91.8, low=-91.82, high=-91.78, round_count=5).interval_text("round") == "-91.82 to -91.78"
     )
 
 

@@ -208,7 +208,7 @@ def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) ->
         changes = [difference(figure, other[place]) for place, figure in first.items() if place[0] == "iops"]
         percents = [percent for percent, _, _ in changes]
         marked = sum(not low <= 0 <= high for _, low, high in changes)
-        template = "B against A: median IOPS difference {} % over {} points ({} .. {} %, {} of {} significant at {} %)"
+        template = "B against A: median IOPS difference {} % over {} points ({} to {} %, {} of {} significant at {} %)"
         numbers = (float(np.median(percents)), len(changes), min(percents), max(percents), marked, len(changes), 95)
         check(sentence, text(template, *map(float, numbers)))
 
@@ -222,7 +222,7 @@ def _cells(again: list[Figure | None], has_intervals: bool) -> list[Expected]:
         is_marked = not math.isnan(low) and not low <= 0 <= high
         cells += [*_values([other]), _marked(percent) if is_marked else percent]
         if len(again) == 2 and has_intervals:
-            cells.append(_without_interval(first, other) if math.isnan(low) else text("{} .. {}", low, high))
+            cells.append(_without_interval(first, other) if math.isnan(low) else text("{} to {}", low, high))
     known = [number for number in _values(again) if not math.isnan(number)]
     return cells if len(again) == 2 else [*cells, float(np.median(known)), _spread(known)]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..model.description import Name, display_value
+from ..model.histogram import LAST_BIN_NS
 from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
@@ -42,9 +44,10 @@ from .figures.style import overlay_styles
 from .header import date, simulated
 from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report
 from .registry import build, further_pages
+from .sections.provenance import seed_text
 from .sections.steady_state import slug
 from .sections.summary import SIMULATED, shortcomings, verdict
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, thousands
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, number_columns, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -62,6 +65,9 @@ _METRICS = {
     "write_iops": "Write IOPS of mixed points",
     "sync_99_percent_ms": "Sync calls, 99 % (ms)",
 }
+_PERCENTILE = re.compile(r"\w+?_([0-9.]+)_percent_ms")
+#: The height of a figure of lines, in inches: three of them fit on a page.
+_LINES_HEIGHT = 2.75
 #: The properties of a drive that name its run, the most telling first.
 _NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
 #: With more named points, a comparison has figures and matrices only; single points are in the data.
@@ -137,21 +143,22 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         spec = entries[0].result.facts.spec
         rules = "specification, axes and repeats"
         if spec.is_standard:
-            rules = f"test, version of the standard ({spec.revision}), class, parameters and deviations"
-        yield Prose(text=f"Measured by the same rules: equal {rules}", kind="good")
+            rules = "test, version of the standard, class, parameters and deviations"
+        yield Prose(text=f"Measured by the same rules: same {rules}", kind="good")
+    yield from _overall(entries)
     yield _runs(entries)
+    yield from _common_deviations(entries)
     yield _origins(entries)
-    yield from _possible_cause(entries, differences)
     if flagged:
         yield _difference_table(entries, flagged, "Issues that may affect the comparison")
     if context := [difference for difference in differences if difference.weight == "context"]:
         yield _difference_table(entries, context, "Differences between the runs")
+    yield Prose(text=cause(entries, differences))
     yield Prose(text=_explanation(entries))
 
 
-def _possible_cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) -> Iterator[Block]:
-    """Yield the possible causes of different results, and the overall difference of runs of named points."""
-    yield Prose(text=cause(entries, differences), kind="lead")
+def _overall(entries: Sequence[Entry]) -> Iterator[Prose]:
+    """Yield the overall differences of runs of named points; none for other runs."""
     results = [entry.result for entry in entries]
     if points_compared(results) is not None:
         for line in overall_lines([entry.label for entry in entries], compare_figures(results), round_noun(entries)):
@@ -179,7 +186,7 @@ def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure], noun
             )
             yield (
                 f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
-                f"{counted(change.count, 'point')} ({change.minimum:+.1f} .. {change.maximum:+.1f} %{certainty})"
+                f"{counted(change.count, 'point')} ({change.minimum:+.1f} to {change.maximum:+.1f} %{certainty})"
             )
 
 
@@ -253,12 +260,35 @@ def _origins(entries: Sequence[Entry]) -> Table:
             entry.label,
             entry.path,
             report_id([checksums(entry.result)]) or UNKNOWN,
-            UNKNOWN if entry.result.facts.seed is None else str(entry.result.facts.seed),
+            seed_text(entry.result.facts) or UNKNOWN,
             shlex.join(entry.result.facts.command_line) or UNKNOWN,
         )
         for entry in entries
     )
     return Table(kind="texts", columns=columns, rows=rows, title="Provenance of the runs")
+
+
+def _common_deviations(entries: Sequence[Entry]) -> Iterator[Table]:
+    """Yield the table of the deviations that all runs have; those that only some have are among the issues."""
+    found = [deviation for entry in entries for deviation in entry.result.deviations]
+    shared = [
+        what
+        for what in dict.fromkeys(deviation.what for deviation in found)
+        if all(any(deviation.what == what for deviation in entry.result.deviations) for entry in entries)
+    ]
+    if shared:
+        authority = entries[0].result.facts.spec.authority
+        values = [[_deviation_text(entry.result, what) for entry in entries] for what in shared]
+        columns = (Column(heading="Deviation", width=30), Column(heading="Runs", width=70))
+        rows = tuple(
+            (what, texts[0] if len(set(texts)) == 1 else "; ".join(_values_with_labels(entries, texts)))
+            for what, texts in zip(shared, values, strict=True)
+        )
+        yield Table(kind="texts", columns=columns, rows=rows, title=f"Deviations of all runs from {authority}")
+
+
+def _deviation_text(result: TestResult, what: str) -> str:
+    return "; ".join(deviation.actual for deviation in result.deviations if deviation.what == what)
 
 
 def _drive(entry: Entry, name: Name) -> str:
@@ -351,19 +381,34 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     for metric, heading in shown.items():
         rows = [figure for figure in figures if figure.metric == metric]
         if rows:
-            yield Page(title=f"{heading} by Run", blocks=(_key(entries), *_tables(entries, rows)), flows=True)
+            blocks: tuple[Block, ...] = (*_tables(entries, rows), *_missing(rows), *_cut_off(entries, rows))
+            yield Page(title=f"{heading} by Run", blocks=(_key(entries), *blocks), flows=True)
+
+
+def _missing(rows: Sequence[ComparedFigure]) -> Iterator[Prose]:
+    """Yield the meaning of ``n/a`` in a table of percentiles that has any."""
+    percent = _PERCENTILE.match(rows[0].metric)
+    if percent and any(None in row.figures for row in rows):
+        least = thousands(100 / (100 - float(percent[1])), 0)
+        yield Prose(text=f"n/a: fewer than {least} I/Os, or the run does not have the point.")
+
+
+def _cut_off(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Prose]:
+    """Yield a note if a response time comes from the last bin, which has no upper edge; maxima of fio do not."""
+    metric, last_ms = rows[0].metric, LAST_BIN_NS / 1e6
+    modelled = metric == "maximum_response_ms" and entries[0].result.facts.dut.simulated
+    from_bins = modelled or _PERCENTILE.match(metric)
+    if from_bins and any(value >= last_ms for row in rows for value in row.values):
+        text = f"{number(last_ms)} ms is the last bin, which counts all longer times, too: such a time may be longer."
+        yield Prose(text=text)
 
 
 def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Table]:
-    """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs.
-
-    Rates have the same number of decimals; response times, which differ by orders of magnitude, have four digits.
-    """
+    """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs."""
     runs = [[figure and figure.value for figure in run] for run in zip(*(row.figures for row in rows), strict=True)]
     medians = [statistics.median(row.values) if row.values else None for row in rows]
     every = [*itertools.chain(*runs), *medians]
-    four_digits = [NOT_APPLICABLE if value is None else number(value) for value in every]
-    texts = iter(four_digits if rows[0].unit == "ms" else aligned(every))
+    texts = iter(NOT_APPLICABLE if value is None else number(value) for value in every)
     *values, median_texts = [list(itertools.islice(texts, len(rows))) for _ in (*runs, medians)]
     others = range(1, len(entries))
     for start in range(0, len(others), RUNS_PER_TABLE):
@@ -414,18 +459,30 @@ def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
     if further := further_pages(entries[0].result.facts.spec.test):
         for page in further.comparison({entry.label: entry.result for entry in entries}):
             yield replace(page, blocks=(_key(entries), *page.blocks))
-    yield from _convergence(entries)
-    yield from _matrix(entries)
-    yield from _time_lines(entries)
+    yield from _page("Tracked Variables by Round", _convergence(entries))
+    yield from _page("IOPS by Block Size", _matrix(entries))
+    yield from _page("IOPS over Time", _time_lines(entries))
 
 
-def _page(title: str, name: str, caption: str, draw: partial[Drawing]) -> Page:
-    figure = Figure(name=name, caption=caption, alt=f"{title}: one line per run.", draw=draw)
-    return Page(title=title, blocks=(figure,))
+def _page(title: str, figures_of_page: Iterable[Figure]) -> Iterator[Page]:
+    """Yield a page of low figures below each other; none without any."""
+    if blocks := tuple(figures_of_page):
+        yield Page(title=title, blocks=blocks, flows=True, brief=True)
 
 
-def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
-    """Yield a page for each tracked variable: its value in every round, one line per run."""
+def _lines(title: str, name: str, caption: str, draw: Callable[..., Drawing]) -> Figure:
+    """Return a low figure with a line for each run; its caption begins with its title."""
+    return Figure(
+        name=name,
+        caption=f"{title}. {caption}",
+        alt=f"{title}: one line per run.",
+        draw=partial(draw, height=_LINES_HEIGHT),
+        height=_LINES_HEIGHT,
+    )
+
+
+def _convergence(entries: Sequence[Entry]) -> Iterator[Figure]:
+    """Yield a figure for each tracked variable: its value in every round, one line per run."""
     rule, names = loop_rule(entries[0].result.facts.spec), run_names(entries)
     parts = dict.fromkeys(loop.part for entry in entries for loop in entry.result.loops)
     for place, part in enumerate(parts, start=1):
@@ -445,7 +502,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
             title = (
                 f"{METRICS[tracked.metric].label} by Round - {f'{part}: ' if part and part not in label else ''}{label}"
             )
-            caption = f"{METRICS[tracked.metric].heading} of every complete round, one line per run."
+            caption = "Every complete round, one line per run."
             draw = partial(
                 figures.convergence,
                 series,
@@ -455,7 +512,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
                 log=False,
                 styles=overlay_styles(list(names.values())),
             )
-            yield _page(title, f"rounds-{slug(f'{place} {label}' if part else label)}", caption, draw)
+            yield _lines(title, f"rounds-{slug(f'{place} {label}' if part else label)}", caption, draw)
 
 
 def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
@@ -467,8 +524,8 @@ def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
     return True
 
 
-def _matrix(entries: Sequence[Entry]) -> Iterator[Page]:
-    """Yield a page for each R/W mix of a matrix over block sizes: IOPS, one line per run, with a common scale."""
+def _matrix(entries: Sequence[Entry]) -> Iterator[Figure]:
+    """Yield a figure for each R/W mix of a matrix over block sizes: IOPS, one line per run, with a common scale."""
     spec = entries[0].result.facts.spec
     if not isinstance(spec, RoundsSpec) or spec.test == "throughput":
         return
@@ -490,11 +547,11 @@ def _matrix(entries: Sequence[Entry]) -> Iterator[Page]:
         if values:
             draw = partial(draw_lines, values, measured, runs, scale=all_values)
             caption = "IOPS against block size, one line per run; the scale is the same for all R/W mixes."
-            yield _page(f"IOPS - R/W {mix(share)}", f"matrix-{share}", caption, draw)
+            yield _lines(f"R/W {mix(share)}", f"matrix-{share}", caption, draw)
 
 
-def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
-    """Yield a page for each continuous stimulus: IOPS over time, one line per run."""
+def _time_lines(entries: Sequence[Entry]) -> Iterator[Figure]:
+    """Yield a figure for each continuous stimulus: IOPS over time, one line per run."""
     names = run_names(entries)
     styles = overlay_styles(list(names.values()))
     shown = [
@@ -511,6 +568,6 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
             names[label]: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1
         }
         name = f"{part}, {phase}" if part else phase
-        caption = "IOPS of every sample, one line per run."
+        caption = "Every sample, one line per run."
         draw = partial(overlays.over_time, series, heading="IOPS", legend="Run", longest=longest, styles=styles)
-        yield _page(f"IOPS over Time - {name}", f"time-{place}", caption, draw)
+        yield _lines(f"IOPS over time: {name}", f"time-{place}", caption, draw)

@@ -71,7 +71,7 @@ class Difference:
         """
         if self.low is not None and self.high is not None:
             decimals = distinct_decimals(self.low, self.high, least=1)
-            return f"{signed(self.low, decimals)} .. {signed(self.high, decimals)}"
+            return f"{signed(self.low, decimals)} to {signed(self.high, decimals)}"
         few = 0 < self.round_count < MIN_INTERVAL_ROUNDS
         return f"{counted(self.round_count, noun)}: no interval" if few else "no interval"
 

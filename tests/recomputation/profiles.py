@@ -300,7 +300,7 @@ def effects(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 after["IOPS"],
                 after["IOPS"] / before["IOPS"],
                 partial(_check_change, change),
-                "n/a" if math.isnan(change[1]) else text("{} .. {}", *change[1:]),
+                "n/a" if math.isnan(change[1]) else text("{} to {}", *change[1:]),
                 before["Average (ms)"],
                 after["Average (ms)"],
             ]

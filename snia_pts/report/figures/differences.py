@@ -55,7 +55,7 @@ def heat_map(
         ink = "white" if dark else INK if change and change.significant else QUIET
         axes.text(x, y, texts[place], ha="center", va="center", fontsize=size, color=ink)
     axes.set_xlim(-0.5, len(across.keys) - 0.5)
-    axes.set_ylim(len(down.keys) - 0.5, -0.5)
+    axes.set_ylim(-0.5, len(down.keys) - 0.5)
     axes.set_xticks(range(len(across.keys)), across.labels)
     axes.set_yticks(range(len(down.keys)), down.labels)
     axes.set_xlabel(across.title)

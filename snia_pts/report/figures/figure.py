@@ -311,12 +311,13 @@ def matrix_lines(
     log: bool = True,
     scale: Sequence[float] = (),
     styles: Styles | None = None,
+    height: float = FIGURE_HEIGHT,
 ) -> Figure:
     """Plot a matrix: ``across`` horizontally, one line for each key of ``lines``; ``heading`` names the values.
 
     The axis includes the values of ``scale``, so that several figures share one scale.
     """
-    figure = canvas()
+    figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     styles = styles or series_styles(lines.keys)

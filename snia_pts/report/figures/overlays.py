@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...units import SHORT_SECONDS
+from ..pages import FIGURE_HEIGHT
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Styles, canvas, legend_beside, plot
 from .style import series_styles
@@ -21,12 +22,13 @@ def over_time(
     legend: str,
     longest: float,
     styles: Styles | None = None,
+    height: float = FIGURE_HEIGHT,
 ) -> Figure:
     """Plot values over seconds, one line for each of ``series`` by label; both scales start at zero.
 
     ``longest`` is the greatest time of all such figures of the report, in seconds, so that all have the same unit.
     """
-    figure = canvas()
+    figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     ax.dress(axes)
     end = max(max(seconds) for seconds, _ in series.values())

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from ...model.description import STATED, display_value
 from ...model.dut import Dut
+from ...model.histogram import LAST_BIN_NS
 from ...model.measurement import PurgeOutcome
 from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
@@ -35,6 +36,7 @@ _MAX_FILES = 8
 _MAX_MS = 100.0
 #: The most I/O engines that are listed.
 _MAX_ENGINES = 4
+_MODEL_MAXIMA = f"midpoints of the bins of the model; the last, {LAST_BIN_NS / 1e9:.4g} s, counts all longer times, too"
 #: The text for registered buffers in the name of the run's I/O engine.
 _FIXED = "fixed buffers"
 _US = re.compile(r"(?<=\d) us\b")
@@ -64,20 +66,20 @@ def _run(result: TestResult) -> Table:
         ("Started, finished", f"{date(result, run.started)}, {date(result, result.finished)}"),
         ("Suite", f"snia-pts {platform.suite_version}"),
         ("Engine", f"{platform.engine} {platform.engine_version}, {_io_engines(result)}"),
-        *_stated(("Maximum response times", "midpoints of the bins of the model" if run.dut.simulated else "")),
+        *_stated(("Maximum response times", _MODEL_MAXIMA if run.dut.simulated else "")),
         ("Python", platform.python),
         ("Kernel", platform.kernel),
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
         ("CPU", f"{platform.cpu} ({platform.cpus} CPUs)" if platform.cpus else platform.cpu),
         ("Motherboard", platform.motherboard),
         *_stated(("HBA", run.about.hba), ("Tested by", run.about.operator)),
-        ("Seed", _seed(run)),
+        ("Seed", seed_text(run)),
         *(("Plugin", f"{plugin}: {plugin.path}, SHA-256 {plugin.sha256}") for plugin in run.plugins),
     )
     return facts(rows, title="Run")
 
 
-def _seed(run: RunFacts) -> str:
+def seed_text(run: RunFacts) -> str:
     """Return the seed of the run; if it is one of several tests, with the seed on the command line."""
     if run.seed is None:
         return ""
