@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ...model.measurement import (
     METRICS,
@@ -22,7 +23,7 @@ from ...model.measurement import (
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
 from ...spec import DemandLoop, Rounds
-from ...units import KIB, block_size
+from ...units import KIB, block_size, number
 from ..tables import NOT_APPLICABLE, Column, Kind, Table, aligned
 from .figure import Grid, Side
 
@@ -224,15 +225,18 @@ def matrix_tables(
     most: int = 4,
     marked: Marked = frozenset(),
     kind: Kind = "numbers",
+    from_bins: bool = False,
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
+    The numbers have equal decimals, unless they are ``from_bins``, whose width of 1.6 % leaves three digits to each.
     Places in ``marked``, by row and column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into
     further tables.
     """
     columns = list(zip(across.keys, across.labels, strict=True))
     groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
-    cells = (_cells(values, marked, down, group, digits, most) for group in groups)
+    texts_of = _three_digits if from_bins else partial(aligned, digits=digits, most=most)
+    cells = (_cells(values, marked, down, group, texts_of) for group in groups)
     return tuple(
         _matrix_table(texts, down, across.prefix, group, title, kind)
         for texts, group in zip(cells, groups, strict=True)
@@ -244,12 +248,20 @@ def fits_a_page(down: Side, across: Side) -> bool:
     return len(down.keys) <= MAX_TABLE_COLUMNS and len(across.keys) <= MAX_TABLE_COLUMNS
 
 
+def _three_digits(values: Sequence[float | None]) -> tuple[str, ...]:
+    return tuple(NOT_APPLICABLE if value is None else number(value, digits=3) for value in values)
+
+
 def _cells(
-    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], digits: int, most: int
+    values: Grid,
+    marked: Marked,
+    down: Side,
+    group: Sequence[tuple[int, str]],
+    texts_of: Callable[[Sequence[float | None]], tuple[str, ...]],
 ) -> Iterator[str]:
     """Yield the cells of a table, row by row; a mark precedes the number, so that digits stay aligned."""
     places = [(row, column) for row in down.keys for column, _ in group]
-    texts = aligned([values.get(place) for place in places], digits=digits, most=most)
+    texts = texts_of([values.get(place) for place in places])
     for place, text in zip(places, texts, strict=True):
         yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
 

@@ -87,7 +87,7 @@ def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
         for column, percent in PERCENTS.items():
             title = f"{matrix.title}: {percent:g} % response time (ms)"
             blocks += matrices.matrix_tables(
-                matrix.times_ms(column), down, across, title=title, marked=marked, kind="matrix"
+                matrix.times_ms(column), down, across, title=title, marked=marked, kind="matrix", from_bins=True
             )
     source = f"All I/Os of {spans([loop])}, from their merged bins. {TOO_FEW_IOS}"
     blocks.append(Prose(text=" ".join(filter(None, (source, matrices.foot(limited))))))
