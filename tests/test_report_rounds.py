@@ -470,10 +470,15 @@ def test_samples_used_as_rounds_are_labelled_with_minutes() -> None:
             "The stimulus ends {first} {tracked} steady, or after {limit}.",
         ),
         ("wsat", {"saturation.until_steady": False}, "The stimulus ends after {limit}."),
+        ("wsat", {"saturation.until_steady": False, "settling.minimum_fills": 1.5}, "The stimulus ends after {limit}."),
+        ("wsat", {"saturation.until_steady": False, "settling.minimum_fills": 0}, "The stimulus ends after {limit}."),
     ],
 )
 def test_all_ends_of_the_rounds_are_named(test: str, overrides: dict[str, object], sentence: str) -> None:
-    """A loop also ends at its last round, a stimulus at an amount or a time, whichever comes first."""
+    """A loop also ends at its last round, a stimulus at an amount or a time, whichever comes first.
+
+    Samples count only after a number of fills, once by default: this rule is the suite's own, so the page states it.
+    """
     seconds = {"saturation.seconds": 7260} if test == "wsat" else {}
     result = samples.result_of(test, steady=False, overrides=[*overrides.items(), *seconds.items()])
     part = result.sampling or result.loops[0]
@@ -481,6 +486,9 @@ def test_all_ends_of_the_rounds_are_named(test: str, overrides: dict[str, object
     first = "with the first round in which"
     limit = "4 x user capacity or 2 h 01 min, whichever comes first"
     expected = sentence.format(first=first, tracked="the tracked variable is", limit=limit)
+    fills = str(overrides.get("settling.minimum_fills", 0 if test == "iops" else 1))
+    if times := {"1": "once", "1.5": "1.5 times", "0": ""}[fills]:
+        expected += f" A window counts only after the ActiveRange was written {times}; this rule is of this suite."
 
     assert page.blocks[-1].text.endswith(f" {expected}")  # type: ignore[union-attr]
 

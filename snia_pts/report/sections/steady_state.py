@@ -27,6 +27,7 @@ from ...spec import (
     DemandSpec,
     HostIdleSpec,
     RoundsSpec,
+    SampledSteadyStateRule,
     Spec,
     SteadyStateRule,
     Tracked,
@@ -384,7 +385,7 @@ def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
     note = (
         f"Excursions are calculated over the {rule.window_rounds} rounds that end with the row's round, in percent "
         f"of their average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % "
-        f"(slope). {_end(result.facts.spec, subject, sampled=sampled)}"
+        f"(slope). {_end(result.facts.spec, subject, sampled=sampled)}{_minimum_fills(rule)}"
     )
     if any(_has_gaps(tracked.rounds) for tracked in all_tracked):
         note += " There is no sample for a round that is missing here, and no window spans it."
@@ -406,6 +407,15 @@ def _end(spec: Spec, steady: str, *, sampled: bool) -> str:
     if sampled and isinstance(spec, HostIdleSpec | DemandSpec):
         return f"The preconditioning ends {first}, or after round {spec.conditioning.maximum}."
     return f"The test loop ends {first}, or after round {max_rounds(spec)}."
+
+
+def _minimum_fills(rule: SteadyStateRule) -> str:
+    """Return a sentence on the writes required before a window of samples counts; empty if none are."""
+    fills = rule.minimum_fills if isinstance(rule, SampledSteadyStateRule) else 0
+    if not fills:
+        return ""
+    times = "once" if fills == 1 else f"{fills:g} times"
+    return f" A window counts only after the ActiveRange was written {times}; this rule is of this suite."
 
 
 def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
