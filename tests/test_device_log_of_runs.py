@@ -278,8 +278,8 @@ def test_the_figures_of_write_saturation_are_those_of_the_drive(tmp_path: Path) 
     at_end = [item.iops for item in bins if item.begin >= end.begin - SAMPLE_SECONDS]
     rows = (
         (r"First sample \(FOB\)", bins[0]),
-        ("Last sample", bins[-1]),
-        (r"Last \d", end),
+        ("Last full sample", bins[-1]),
+        (r"End: last \d", end),
         ("Histogram after it", time_bin(histogram, 0.0, duration(histogram))),
     )
     samples, gap = run.samples(), longest_gap(stimulus)

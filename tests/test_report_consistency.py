@@ -60,7 +60,7 @@ def test_only_the_last_hour_counts() -> None:
     deviation = statistics.stdev(iops)
     assert texts["Standard deviation"].endswith(f" {100 * deviation / statistics.fmean(iops):.2f} % of the mean")
     assert texts["Worst, best sample"] == "1000.0 IOPS, 1060.0 IOPS"
-    assert texts["Consistency (mean / deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
+    assert texts["Consistency (mean / standard deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
     assert texts["Within 10 % of the mean"] == "100.0 % of the samples"
 
 
@@ -71,7 +71,7 @@ def test_a_short_stimulus_is_evaluated_in_its_last_quarter() -> None:
     assert len(end_rows(samples_line)) == 20
     assert texts["Samples"] == "20 x 1 min 00 s, the last 20 min 00 s"
     assert texts["Worst, best sample"] == "1000 IOPS, 1000 IOPS"
-    assert texts["Consistency (mean / deviation)"] == "all samples are equal"
+    assert texts["Consistency (mean / standard deviation)"] == "all samples are equal"
 
 
 def test_the_plot_names_its_lines_and_scales() -> None:
@@ -92,7 +92,9 @@ def test_a_trend_is_no_consistency(step: int, word: str) -> None:
     """IOPS that steadily rise or fall have no consistency: mean / deviation would describe their slope."""
     texts = consistency(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
 
-    assert texts["Consistency (mean / deviation)"].startswith(f"n/a: the IOPS {word} by ")
+    assert texts["Consistency (mean / standard deviation)"].startswith(
+        f"n/a: the least squares line of the IOPS {word}s by "
+    )
 
 
 @pytest.mark.parametrize("percent", [0.5, 2, 5, 9])
@@ -103,7 +105,9 @@ def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, no
     fall = [percent / 100 * (minute / 59 + noise * chance.gauss()) for minute in range(60)]
     texts = consistency(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
 
-    assert texts["Consistency (mean / deviation)"].startswith("n/a: the IOPS fall by ")
+    assert texts["Consistency (mean / standard deviation)"].startswith(
+        "n/a: the least squares line of the IOPS falls by "
+    )
 
 
 def test_noise_is_no_trend() -> None:

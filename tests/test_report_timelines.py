@@ -542,10 +542,10 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
     lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
     for overrides, end, window in (
         ([("saturation.seconds", 121 * 60)], 31, []),
-        (lenient, 53, ["Measurement window, mean"]),
+        (lenient, 53, ["Measurement window"]),
     ):
         result = samples.result_of("wsat", overrides=overrides)
-        names = ["First sample (FOB)", *window, "Last sample", f"Last {end} min 00 s, all I/Os"]
+        names = ["First sample (FOB)", *window, "Last full sample", f"End: last {end} min 00 s, all I/Os"]
         line = result.time_line("stimulus")
         (table,) = (table for table in tables(build(result).pages[0]) if table.title == "Key figures")
 
@@ -556,9 +556,12 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
         assert iops[0] == pytest.approx(line.iops[0], rel=1e-3)
 
 
-@pytest.mark.parametrize(("pts", "histogram"), [("2.0.2", True), ("1.1", False)])
-def test_a_shortened_last_sample_is_in_no_table_of_single_samples(pts: str, histogram: bool) -> None:
-    """The stimulus ends within a sample: tables end with the last whole one, and the end is the same everywhere."""
+@pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
+def test_a_shortened_last_sample_is_in_no_table_or_plot_of_single_samples(pts: str) -> None:
+    """The stimulus ends within a sample: tables and plots end with the last whole one.
+
+    The name of the pattern is one of 2.0.2, so a report of 1.1 omits it.
+    """
     result = samples.result_of("wsat", pts=pts, overrides=[("saturation.seconds", 121 * 60)])
     line = result.time_line("stimulus")
     assert line is not None
@@ -572,13 +575,20 @@ def test_a_shortened_last_sample_is_in_no_table_of_single_samples(pts: str, hist
     assert cells(data, "Minute")[-1] == "121"
     whole = cells(data, "IOPS")[-1]
     periods = dict(zip(cells(figures, "Period"), cells(figures, "IOPS"), strict=True))
-    assert periods["Last sample"] == whole == thousands(line.iops[-2], 0)
+    assert periods["Last full sample"] == whole == thousands(line.iops[-2], 0)
     assert "; 1 shortened sample omitted." in prose(page(pages, "Tabular Data"))
-    assert f"{periods['Last 31 min 00 s, all I/Os']} IOPS" == consistency["Mean"]
+    assert f"{periods['End: last 31 min 00 s, all I/Os']} IOPS" == consistency["Mean"]
     assert consistency["Samples"] == "31 x 1 min 00 s, the last 31 min 00 s; 1 shortened sample omitted"
+    (stimulus,) = (table for table in tables(pages[0]) if table.title == "Stimulus")
+    assert stimulus.rows[0][1] == f"RND 4 KiB 0/100{'' if pts == '1.1' else ' (write-intensive)'}, T4Q32"
     note = prose(pages[0])
-    assert "The end (of this suite) is the last 25 % of the stimulus, at most 1 h 00 min" in note
-    assert ("or of the histogram" in note) == histogram
+    assert "End: the last 25 % of the stimulus, at most 1 h 00 min" in note
+    plots = {block.name: block for shown in pages for block in shown.blocks if isinstance(block, Figure)}
+    for name in ("iops-time", "response-time", "iops-written"):
+        assert "The shortened last sample is omitted." in plots[name].caption
+        with drawing.settings():
+            curve, *_ = plots[name].draw().axes[0].lines
+        assert len(cast("Any", curve.get_ydata())) == 121
 
 
 @pytest.mark.long

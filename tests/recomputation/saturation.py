@@ -69,9 +69,9 @@ def key_figures(run: Path, table: PrintedTable) -> list[list[Expected]]:
     last[3] = math.nan
     return [
         ["First sample (FOB)", *together(kept[:1])],
-        *([["Measurement window, mean", *window]] if window else []),
-        ["Last sample", *together(without_shortened(kept, kept)[-1:])],
-        [text("Last {time}, all I/Os", float(column(end, "seconds").sum())), *last],
+        *([["Measurement window", *window]] if window else []),
+        ["Last full sample", *together(without_shortened(kept, kept)[-1:])],
+        [text("End: last {time}, all I/Os", float(column(end, "seconds").sum())), *last],
         *(_histogram(run, after) for after in measurements(run, "histogram")),
     ]
 
@@ -167,7 +167,7 @@ def consistency(run: Path, table: PrintedTable) -> list[list[Expected]]:
         "Worst, best sample": text("{} IOPS, {} IOPS", float(iops.min()), float(iops.max())),
         "Worst 1 % of the samples": text("{} IOPS or less", worst) if len(iops) >= 100 else None,
         "Within 10 % of the mean": text("{} % of the samples", even),
-        "Consistency (mean / deviation)": _ratio(iops),
+        "Consistency (mean / standard deviation)": _ratio(iops),
     }
     return labelled(table, expected)
 
@@ -177,7 +177,8 @@ def _ratio(iops: Array) -> Expected:
     rise, is_trend = trend(iops)
     if not is_trend:
         return text("{}", float(iops.mean() / iops.std(ddof=1)))
-    return text(f"n/a: the IOPS {'rise' if rise > 0 else 'fall'} by {{}} % over this time", abs(rise))
+    verb = "rises" if rise > 0 else "falls"
+    return text(f"n/a: the least squares line of the IOPS {verb} by {{}} % of their mean", abs(rise))
 
 
 def trend(iops: Array) -> tuple[float, bool]:

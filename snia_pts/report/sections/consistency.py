@@ -61,8 +61,8 @@ def end_definition() -> str:
     """Return a sentence on which samples are the end of a continuous stimulus."""
     rule = definitions().end
     return (
-        f"The end (of this suite) is the last {rule.percent:g} % of the stimulus, at most {duration(rule.seconds)}, "
-        "without shortened samples."
+        f"End: the last {rule.percent:g} % of the stimulus, at most {duration(rule.seconds)}, without shortened "
+        "samples; this definition is of this suite."
     )
 
 
@@ -91,7 +91,7 @@ def _table(line: TimeLine, rows: Sequence[int], iops: Sequence[float]) -> Table:
         ("Worst, best sample", f"{low} IOPS, {high} IOPS"),
         *_worst_percent(iops),
         (f"Within {near:g} % of the mean", f"{thousands(even_percent(iops), 1)} % of the samples"),
-        ("Consistency (mean / deviation)", _consistency(iops)),
+        ("Consistency (mean / standard deviation)", _consistency(iops)),
     )
     return facts(texts, title="Consistency", label_width=36)
 
@@ -103,8 +103,9 @@ def _consistency(iops: Sequence[float]) -> str:
         return "all samples are equal"
     rise = trend_percent(iops)
     if rise is not None:
-        direction = "rise" if rise > 0 else "fall"
-        return f"{NOT_APPLICABLE}: the IOPS {direction} by {number(abs(rise), digits=2)} % over this time"
+        direction = "rises" if rise > 0 else "falls"
+        percent = number(abs(rise), digits=2)
+        return f"{NOT_APPLICABLE}: the least squares line of the IOPS {direction} by {percent} % of their mean"
     return thousands(mean / deviation, 1)
 
 

@@ -22,7 +22,7 @@ from ...spec import WriteSaturationSpec
 from ...units import GB, MB, block_size, capacity, counted, duration
 from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
-from ..figures.timelines import IOPS, Along, Quantity
+from ..figures.timelines import IOPS, Along, Quantity, Series
 from ..header import (
     Rows,
     alignment,
@@ -72,7 +72,7 @@ def pages(result: Result) -> tuple[Page, ...]:
 
 def setup(result: Result) -> Rows:
     """Return the Setup Parameters."""
-    return preconditions(result, rounds=window_rounds(result, result.sampling))
+    return preconditions(result)
 
 
 def parameters(result: Result) -> Rows:
@@ -147,8 +147,9 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
     longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
     starts = () if result.facts.dut.simulated else (("fio starts", f"{line.engine_starts}{longest}"),)
+    name = "" if spec.pts.startswith("1.") else f" ({pattern_title(spec)})"  # 1.1 has one pattern, without a name
     rows = (
-        ("Stimulus", f"{line.stimulus.label} ({pattern_title(spec)}), {line.stimulus.demand.label}"),
+        ("Stimulus", f"{line.stimulus.label}{name}, {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
         ("Ended by", saturation_end(result)),
         ("Time", duration(line.ended_seconds[-1])),
@@ -168,10 +169,12 @@ def key_figures(result: Result, line: TimeLine) -> Table:
     """
     end, after = end_rows(line), result.time_line("histogram")
     first = "First sample (not FOB)" if _restart_note(result) else "First sample (FOB)"
-    rows = [(first, _sample_figures(line, 0)), ("Last sample", _sample_figures(line, _last_row(line)))]
+    rows = [(first, _sample_figures(line, 0)), ("Last full sample", _sample_figures(line, _last_row(line)))]
     if result.sampling is not None and result.sampling.steady:
-        rows.insert(1, ("Measurement window, mean", _window_figures(result.sampling)))
-    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, all I/Os", _combined_figures(line, end)))
+        rows.insert(1, ("Measurement window", _window_figures(result.sampling)))
+    rows.append(
+        (f"End: last {duration(sum(line.seconds[row] for row in end))}, all I/Os", _combined_figures(line, end))
+    )
     if after is not None and after.measurements:
         rows.append((f"Histogram after it, {after.stimulus.label}", _measurement_figures(after.measurements)))
     names, figures = zip(*rows, strict=True)
@@ -185,10 +188,11 @@ def key_figures(result: Result, line: TimeLine) -> Table:
 
 
 def _key_figures_note(result: Result) -> str:
-    alone = "one sample" if result.facts.spec.histogram is None else "one sample, or of the histogram,"
+    has_window = result.sampling is not None and result.sampling.steady
+    window = "Measurement window: means of its samples; MRT is their maximum. " if has_window else ""
     return (
-        f"{consistency.end_definition()} {FIVE_NINES:g} % of several samples is n/a: samples have no bins that could "
-        f"be merged. That of {alone} needs 100 000 I/Os."
+        f"{window}{consistency.end_definition()} {FIVE_NINES:g} % is n/a for several samples, because their bins are "
+        "not stored, and below 100 000 I/Os."
     )
 
 
@@ -279,20 +283,31 @@ def _plot(
     log: bool = False,
 ) -> Page:
     capacity_bytes = result.facts.dut.capacity_bytes
-    shown = [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes)]
+    shown = [_series(line, quantity, along, capacity_bytes)]
     scale = "log" if log else "linear"
     against, axis = _AGAINST[along], _axis(along, capacity_bytes)
     return timeplots.page(
         shown,
         title=_page_title(line, f"{quantity.label} vs {against}{' (log)' * log}"),
         name=f"{quantity.name}-{along}{'-log' * log}",
-        caption=f"{quantity.heading} against {axis}, {scale} scale.{'' if along == 'time' else _restart_note(result)}",
+        caption=f"{quantity.heading} against {axis}, {scale} scale.{_plot_note(result, line, along)}",
         alt=f"Line plot: {quantity.heading} of {line.stimulus.label}, {scale} scale, against {axis}.",
         ylabel=quantity.heading,
         log=log,
         along=along,
         dots=timeplots.window_dots(result.sampling, line) if quantity is timelines.IOPS and along == "time" else (),
     )
+
+
+def _series(line: TimeLine, quantity: Quantity, along: Along, capacity_bytes: int) -> Series:
+    """Return a curve without a shortened last sample, whose MRT is not comparable with that of the others."""
+    end = timelines.places(line, along, capacity_bytes)[_last_row(line)]
+    return timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes, span=(-math.inf, float(end)))
+
+
+def _plot_note(result: Result, line: TimeLine, along: Along) -> str:
+    shortened = "" if _last_row(line) == len(line) - 1 else " The shortened last sample is omitted."
+    return f"{shortened}{'' if along == 'time' else _restart_note(result)}"
 
 
 def _axis(along: Along, capacity_bytes: int) -> str:
@@ -306,12 +321,10 @@ def _axis(along: Along, capacity_bytes: int) -> str:
 
 def _response_times(result: Result, line: TimeLine, *, along: Along = "time") -> Page:
     quantities, capacity_bytes = (timelines.ART, timelines.NINES, timelines.MRT), result.facts.dut.capacity_bytes
-    shown = timelines.with_values(
-        [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes) for quantity in quantities]
-    )
+    shown = timelines.with_values([_series(line, quantity, along, capacity_bytes) for quantity in quantities])
     has_nines = any(series.quantity is timelines.NINES for series in shown)
     note = "" if has_nines else f" {confidence.no_five_nines(result, 'every sample has')}"
-    note += "" if along == "time" else _restart_note(result)
+    note += _plot_note(result, line, along)
     names, axis = ", ".join(series.label for series in shown), _axis(along, capacity_bytes)
     return timeplots.page(
         shown,
