@@ -336,7 +336,7 @@ def test_recovery_is_that_of_the_drive(tmp_path: Path) -> None:
     assert first_number(run.printed("Baseline")[0]) == near(baseline / 1e6)
     assert first_number(run.printed("Recovery threshold")[0].removeprefix("at least ")) == near(threshold / 1e6)
     lowest = min(item.bytes_per_second for item in bins) / baseline
-    assert first_number(run.printed("Depth")[0]) == near(100 * lowest)
+    assert first_number(run.printed("Lowest sample")[0]) == near(100 * lowest)
     recovered = run.printed("Recovery time")[0]
     (reached,) = run.printed("First recovered sample") or (f"after {recovered}",)
     assert recovery_seconds(bins, lower) - 0.1 <= first_number(recovered) <= recovery_seconds(bins, upper) + 0.1

@@ -453,7 +453,7 @@ def test_host_idle_recovery_shows_response_times_of_both_accesses(scale: float) 
     drawn = {line.get_label(): line for line in shown.draw().axes[0].lines if not str(line.get_label()).startswith("_")}
     has_nines = scale > 1
 
-    assert ("99.999 % is n/a: every sample of Access A and Access C has fewer" in shown.caption) is not has_nines
+    assert ("99.999 % is n/a: all samples of Access A and Access C have fewer" in shown.caption) is not has_nines
     for name, phase, style in (("Access A", "access A", "None"), ("Access C", "access C", "-")):
         line = result.time_line(cast("Phase", phase), "Wait State 3")
         assert line is not None
@@ -487,7 +487,7 @@ def test_cross_stimulus_recovery_has_the_plots_of_its_version() -> None:
     assert len(drawn) == len(expected)
     for values, rates in zip(drawn, expected, strict=True):
         assert values == pytest.approx(list(rates))
-    assert (left.get_yscale(), right.get_yscale()) == ("linear", "log")
+    assert (left.get_yscale(), right.get_yscale()) == ("log", "log"), "MB/s fall by more than a factor of 10"
     assert {label.get_label() for label in right.lines} == {"ART (right axis)", "MRT (right axis)"}
 
 
@@ -599,7 +599,8 @@ def test_an_unsteady_baseline_is_marked() -> None:
         (table,) = (table for table in tables(first) if table.title == "Wait states")
         headings = [column.heading for column in table.columns]
 
-        assert {f"% of {prefix}baseline", f"Return to {prefix}baseline"} <= set(headings)
+        marked = {f"{name} {prefix}baseline" for name in ("A: % of", "C end: % of", "Return to")}
+        assert marked <= set(headings)
 
 
 @pytest.mark.long
@@ -609,12 +610,69 @@ def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
     (table,) = (table for page_ in build(result).pages for table in tables(page_) if table.title == "Wait states")
 
     assert cells(table, "Wait state") == [f"Wait State {number}" for number in (1, 2, 3, 5, 10)]
-    assert cells(table, "Idle requested (s)") == ["5", "10", "15", "25", "50"]
-    for heading in ("Idle measured, shortest (s)", "Idle measured, median (s)", "Idle measured, longest (s)"):
-        assert 5 <= float(cells(table, heading)[0]) < 5.1
+    assert cells(table, "B: idle requested (s)") == ["5", "10", "15", "25", "50"]
+    measured = re.fullmatch(r"(\S+) \((\S+) - (\S+)\)", cells(table, "B: idle measured, median (range) (s)")[0])
+    assert measured
+    middle, shortest, longest = map(float, measured.groups())
+    assert 5 <= shortest <= middle <= longest < 5.1
     assert cells(table, "Duty cycle (%)")[0] == "49.9"
-    base = cells(table, "% of baseline")
+    base = cells(table, "A: % of baseline")
     assert float(base[-1]) > 150 > float(base[0])
+    numbers = [
+        float(text.replace("\N{NARROW NO-BREAK SPACE}", ""))
+        for heading in ("A: IOPS", "A: % of baseline", "C end: IOPS", "C end: % of baseline")
+        for text in cells(table, heading)[:1]
+    ]
+    assert numbers[3] / numbers[2] == pytest.approx(numbers[1] / numbers[0], rel=2e-3)
+
+
+def test_a_simulated_drive_has_no_measured_idle_times() -> None:
+    """The clock is virtual, so nothing was measured; the first access, which no idle time precedes, is explained."""
+    result = samples.result_of("hir", device=samples.dut(kind="simulated"), overrides=SHORT["hir"])
+    first, *_ = build(result).pages
+    (table,) = (table for table in tables(first) if table.title == "Wait states")
+    captions = {figure.name: figure.caption for figure in figures(result)}
+
+    assert not any("measured" in column.heading for column in table.columns)
+    assert "for at most the measured times" not in prose(first)
+    assert "include the first access, which has no idle time before it" in prose(first)
+    for text in (captions["wait-state-25"], captions["wait-state-25-response-time"]):
+        assert "The first Access A has no idle time before it." in text
+
+
+def test_a_single_percentile_is_drawn_and_the_missing_ones_are_explained() -> None:
+    """A line would not show one value among others that are missing."""
+    result = samples.result_of("hir", overrides=SHORT["hir"])
+    line = result.time_line("access C", "Wait State 25")
+    assert line is not None
+    line.five_nines_us[0] = 5000.0
+    line.add_sample(sample(number=2, ended_seconds=1.0, seconds=0.5))
+    line.five_nines_us[1] = math.nan
+    figure = next(figure for figure in figures(result) if figure.name == "wait-state-25-response-time")
+    with drawing.settings():
+        (axes,) = figure.draw().axes
+
+    (drawn,) = (curve for curve in axes.lines if curve.get_label() == "99.999 %, Access C")
+    assert drawn.get_marker() == "o"
+    assert "99.999 % is n/a: some samples of Access" in figure.caption
+
+
+@pytest.mark.parametrize(("factor", "scale"), [(9, "linear"), (11, "log")])
+def test_a_throughput_that_falls_by_more_than_a_factor_of_ten_has_a_log_axis(factor: int, scale: str) -> None:
+    """On a linear axis the slow group would lie on the bottom line."""
+    result = samples.result_of("xsr", overrides=SHORT["xsr"])
+    for number, line in enumerate(result.lines("stimulus")):
+        for row in range(len(line)):
+            line.read_bytes[row], line.write_bytes[row] = 0.0, 1e9 / (factor if number == 1 else 1)
+    shown = {figure.name: figure for figure in figures(result)}
+    for name in ("throughput-time", "transition-2", "throughput-and-response-time", "dashboard"):
+        with drawing.settings():
+            axes = shown[name].draw().axes[0]
+        assert axes.get_yscale() == scale
+        label = axes.get_title() if name == "dashboard" else axes.get_ylabel()
+        assert label.endswith("log)") == (scale == "log")
+        if name.startswith("t") and name != "throughput-and-response-time":
+            assert ("log scale" in shown[name].caption) == (scale == "log")
 
 
 def test_the_transition_is_shown_until_its_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -651,5 +709,6 @@ def test_recovery_is_reported_with_its_definition(stop_after: int | None, messag
     repeated = outcome is None or outcome.time.reached_seconds == outcome.time.seconds is not None
     assert ("First recovered sample" in text) == (not repeated), "it would repeat the recovery time"
     assert any(
-        "90 % of the baseline until the end of the group" in getattr(block, "text", "") for block in by_group.blocks
+        "A sample is recovered if it has at least 90 % of the baseline." in getattr(block, "text", "")
+        for block in by_group.blocks
     )

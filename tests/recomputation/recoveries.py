@@ -14,6 +14,7 @@ from tests.recomputation.record import (
     Row,
     answers,
     column,
+    facts,
     measurements,
     parameter,
     parameters,
@@ -95,16 +96,18 @@ def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
         iops = per_second(float(total(a, "ios").sum()), float(writing.sum()))
         after = means(c, list(total(c, "ios")), parameter(run, "settling.sample_seconds"))
         returned = return_time(after, (1 - _TOLERANCE) * base, (1 + _TOLERANCE) * base)
+        ends = [text("{} ({} - {})", *(float(reduce(idle)) for reduce in (np.median, np.min, np.max)))]
         cells.append(
             [
                 part,
                 requested,
-                *(float(reduce(idle)) for reduce in (np.min, np.median, np.max)),
+                *([] if facts(run)["dut.kind"] == "simulated" else ends),
                 100 * float(writing.mean() / (writing.mean() + idle.mean())),
                 iops,
                 100 * iops / base,
                 after[0][2],
                 after[-1][2],
+                100 * after[-1][2] / base,
                 _return_text(returned),
             ]
         )
@@ -206,7 +209,7 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
     return [
         ["Recovery time", time],
         *([] if returned["first"] == returned["for_good"] else [["First recovered sample", reached]]),
-        ["Depth", text(f"{{}} % of the baseline (lowest sample of {last})", 100 * lowest / base)],
+        ["Lowest sample", text("{} % of the baseline", 100 * lowest / base)],
         ["Baseline", text(f"{{}} MB/s ({first}, at its end)", base)],
         [
             "Recovery threshold",

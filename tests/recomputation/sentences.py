@@ -115,7 +115,7 @@ def _title_of_histogram(run: Path, match: re.Match[str]) -> Expected:
 
 
 def _baseline(run: Path, match: re.Match[str]) -> Expected:
-    return text("Baseline: {} IOPS{any}", recoveries.baseline(run))
+    return text("{any} Baseline: {} IOPS{any}", recoveries.baseline(run))
 
 
 def _transition(run: Path, match: re.Match[str]) -> Expected:
@@ -123,15 +123,15 @@ def _transition(run: Path, match: re.Match[str]) -> Expected:
 
     The gap between them is before the second.
     """
-    before, after = (measurements(run, "stimulus", part)[0] for part in match.groups())
+    before, after = (measurements(run, "stimulus", part)[0] for part in match.groups()[1:])
     gap = provenance.started_seconds(run, after) - provenance.started_seconds(run, before)
-    shown = gap, values(samples(run, match[2], "stimulus")[-1], "ended_seconds")[0]
+    shown = gap, values(samples(run, match[3], "stimulus")[-1], "ended_seconds")[0]
     most = [7200.0, 7200.0]
-    if match[2] == "AG 3":
+    if match[3] == "AG 3":
         _, returned = recoveries.recovery_of_last(run)
         most[1] = max(7200.0, 1.5 * np.nan_to_num(returned["for_good"]))
     lengths = [min(*pair) for pair in zip(most, shown, strict=True)]
-    return text("Throughput (MB/s), {time} before and {time} after the transition from {any}", *lengths)
+    return text(f"{match[1]}, {{time}} before and {{time}} after the transition from {{any}}", *lengths)
 
 
 def _shown_samples(run: Path, match: re.Match[str]) -> Expected:
@@ -189,9 +189,9 @@ def _zones(run: Path, match: re.Match[str]) -> Expected:
 SENTENCES: dict[str, Sentence] = {
     r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
-    r"Baseline: .*": _baseline,
+    r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
-    r"Throughput \(MB/s\), .* after the transition from (AG \d) to (AG \d)\.": _transition,
+    r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\.": _transition,
     r"Single samples of .*": _shown_samples,
     r"IOPS and response times, each sample .*": _end,
     r"NOT PTS conformant: .*": _deviations,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: What a caption says of a linear axis that hides a part of its range.
 NOT_FROM_ZERO = "Y axis does not start at zero."
+#: Values that differ by more than this factor need a log axis: on a linear one, the lowest lie on the bottom line.
+_LINEAR_RANGE = 10.0
 #: The most labels on a log axis.
 _MAX_LABELS = 9
 #: Units that keep the labels of large numbers short, on an axis that has at least this number.
@@ -26,6 +28,12 @@ _LEAST_WITH_UNIT = 1e7
 def finite(values: Iterable[float]) -> list[float]:
     """Return the finite ones of ``values``."""
     return [value for value in values if math.isfinite(value)]
+
+
+def is_wide(values: Iterable[float]) -> bool:
+    """Return whether the positive ones of ``values`` need a log axis."""
+    positive = [value for value in finite(values) if value > 0]
+    return bool(positive and max(positive) > _LINEAR_RANGE * min(positive))
 
 
 def tick_label(value: float, highest: float = 0.0) -> str:

@@ -15,6 +15,7 @@ from .figure import LEGEND_WIDTH, Grid, Side, Styles, canvas, draw_rounds, legen
 from .matrices import MARK, Marked
 from .style import INK
 from .timelines import Series as Curve
+from .timelines import is_wide
 from .timeplots import draw_series, set_places
 
 if TYPE_CHECKING:
@@ -100,13 +101,17 @@ class Curves:
     heading: str
 
     def draw(self, axes: Axes) -> None:
-        """Draw the curves from zero."""
+        """Draw the curves from zero, or on a log axis."""
         ax.dress(axes)
         end = max(float(series.curve.x[-1]) for series in self.curves)
         factor = set_places(axes, 0.0, end, "time", most=_MAX_ROUNDS)
         for order, series in enumerate(self.curves):
             draw_series(axes, series, factor, order)
-        ax.set_linear_y(axes, [0.0, *(value for series in self.curves for value in series.curve.high.tolist())])
+        values = [value for series in self.curves for value in (*series.curve.low, *series.curve.high)]
+        if is_wide(self.curves):
+            ax.set_log_y(axes, values)
+        else:
+            ax.set_linear_y(axes, [0.0, *values])
         axes.tick_params(labelsize=_FONT)
         axes.xaxis.label.set_fontsize(_FONT)
         axes.xaxis.labelpad = 2
@@ -211,14 +216,18 @@ def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
         right = FIGURE_WIDTH - _LEFT - _WIDTH if tracked else _RIGHT
         axes = plot(figure, left=_LEFT, right=right, bottom=_BOTTOM, top=_TOP)
         left.draw(axes)
-        axes.set_title(left.heading, fontsize=_FONT + 0.5, pad=3)
+        _set_title(axes, left.heading)
     if tracked is not None:
         start = _LEFT + (_WIDTH + _BETWEEN if left else 0)
         axes = plot(figure, left=start, right=LEGEND_WIDTH, bottom=_BOTTOM, top=_TOP)
         tracked.draw(axes)
-        heading = ax.logarithmic(tracked.heading) if axes.get_yscale() == "log" else tracked.heading
-        axes.set_title(heading, fontsize=_FONT + 0.5, pad=3)
+        _set_title(axes, tracked.heading)
     return figure
+
+
+def _set_title(axes: Axes, heading: str) -> None:
+    shown = ax.logarithmic(heading) if axes.get_yscale() == "log" else heading
+    axes.set_title(shown, fontsize=_FONT + 0.5, pad=3)
 
 
 def short_number(value: float) -> str:

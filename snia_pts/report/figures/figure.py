@@ -34,8 +34,6 @@ _USUAL_AXES = FIGURE_HEIGHT - 0.75
 #: The most ticks of the axis of a measurement window in percent of the average.
 _MAX_PERCENT_TICKS = 8
 
-#: The highest ratio of two values that both can be read on a linear axis.
-_MAX_LINEAR_RANGE = 5
 #: The least width in inches of a bar with its value on top.
 _LEAST_LABELLED_BAR = 0.45
 
@@ -178,19 +176,13 @@ def draw_rounds(
         for (name, level), dash in zip(bounds.items(), _BOUND_DASHES, strict=True):
             axes.axhline(level, color=QUIET, linewidth=1.0, linestyle=dash, label=name)
         enclosed = [*shown, *bounds.values()]
-        if log := needs_log(enclosed):
+        if log := ax.is_wide(enclosed):
             ax.set_log_y(axes, enclosed, most=y_steps)
         else:
             ax.set_y_within(axes, *padded(enclosed), steps=y_steps)
         axes.set_ylabel(ax.logarithmic(heading) if log and heading else heading)
     else:
         ax.set_y(axes, shown, heading, log=log)
-
-
-def needs_log(values: Sequence[float]) -> bool:
-    """Return whether values are so far apart that small differences are invisible on a linear axis."""
-    shown = ax.finite(values)
-    return min(shown) > 0 and max(shown) / min(shown) > _MAX_LINEAR_RANGE
 
 
 def legend_text(label: str) -> str:

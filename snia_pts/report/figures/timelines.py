@@ -280,6 +280,11 @@ def with_values(shown: Sequence[Series]) -> list[Series]:
     return [part for part in shown if len(part.curve.x) and numpy.isfinite(part.curve.values).any()]
 
 
+def is_wide(shown: Sequence[Series]) -> bool:
+    """Return whether a linear axis would hide the lowest values of series."""
+    return ax.is_wide(value for series in shown for value in (*series.curve.low, *series.curve.high))
+
+
 def reduction(shown: Sequence[Series], *, log: bool = False) -> str:
     """Return a caption note on combined samples and on those missing on a log axis; empty if all are shown."""
     note = ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-#: Curves with at most this many samples have markers.
+#: Curves with at most this many values have markers: a line would not show a single one.
 _MAX_MARKERS = 60
 #: The units of time axes: their name, their length in seconds, the end in seconds up to which an axis is in them, and
 #: the steps between its ticks; the last step of minutes is a day.
@@ -305,7 +305,7 @@ def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
 def draw_series(axes: Axes, series: Series, factor: float, order: int) -> None:
     """Draw a curve with its band into ``axes``; ``factor`` converts x to the units of the axis."""
     drawn = series.curve
-    few = len(drawn.x) <= _MAX_MARKERS
+    few = len(ax.finite(drawn.values)) <= _MAX_MARKERS
     dots = {"linestyle": "none", "marker": "o", "markersize": 4 if few else 3, "markeredgewidth": 0}
     line = {"linewidth": 1.2, "marker": "o" if few else "none", "markersize": 3.2, "markeredgewidth": 0}
     if drawn.banded:

@@ -18,7 +18,6 @@ from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
 from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
-from ...spec import loop_rule, settling_rule
 from ...units import capacity, counted, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
@@ -313,7 +312,7 @@ def _evidence(result: TestResult) -> Iterator[str]:
         points = [point for loop in loops for measured_round in loop.rounds for point in measured_round.measurements]
         yield from _files(name, sorted(point.evidence for point in points), "points")
     if count := len(list(result.measurements)):
-        yield f"{counted(count, 'measurement')} in all"
+        yield f"{thousands(count, 0)} measurement{'s' * (count != 1)} in all"
 
 
 def _files(name: str, files: Sequence[str], unit: str) -> Iterator[str]:
@@ -377,8 +376,7 @@ def _operator_files(run: RunFacts) -> Iterator[str]:
 
 def _steps(result: TestResult) -> Table:
     run, platform = result.facts, result.facts.platform
-    has_window = loop_rule(run.spec) or settling_rule(run.spec)
-    compare = f"Compare the {'measurement windows' if has_window else 'results'}. {_AGAIN}"
+    compare = f"Compare the results. {_AGAIN}"
     suite = f"snia-pts {platform.suite_version}"
     device = (
         f"Use the same device (serial number {run.dut.serial or 'unknown'}, "

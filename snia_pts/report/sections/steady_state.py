@@ -37,7 +37,7 @@ from ...spec import (
 from ...units import counted, distinct_decimals, duration
 from ..figures import figure as figures
 from ..figures import matrices
-from ..figures.axes import NOT_FROM_ZERO
+from ..figures.axes import NOT_FROM_ZERO, is_wide
 from ..figures.dashboard import HEIGHT as DASHBOARD_HEIGHT
 from ..figures.dashboard import Curves, HeatMap
 from ..figures.dashboard import Tracked as TrackedLines
@@ -131,7 +131,7 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
     half = tracked.rule.data_excursion_percent / 2
     bounds = tracked.bounds
     values = [*bounds.values(), *(value for line in series.values() for value in line.values())]
-    hides_zero = not figures.needs_log(values) and figures.padded(values)[0] > 0
+    hides_zero = not is_wide(values) and figures.padded(values)[0] > 0
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
     return Figure(
         name="convergence-tracked",

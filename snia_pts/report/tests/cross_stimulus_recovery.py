@@ -30,6 +30,7 @@ Result = TestResult[CrossStimulusSpec]
 #: A transition page shows at most this much of the group before, and of the group after unless it recovers later: then
 #: its recovery, and half of that time more.
 _AROUND_SECONDS, _RECOVERY_SHARE = 7200.0, 1.5
+_LOG = ", log scale"
 #: The header has room for this many groups.
 _HEADER_GROUPS = 3
 
@@ -134,13 +135,17 @@ def _marks(groups: list[_Group]) -> list[Mark]:
 
 def _throughput(groups: list[_Group]) -> Page:
     parts = ", ".join(group.line.part for group in groups)
+    shown = [timelines.series(group.line, THROUGHPUT, shift=group.start) for group in groups]
+    log = timelines.is_wide(shown)
     return timeplots.page(
-        [timelines.series(group.line, THROUGHPUT, shift=group.start) for group in groups],
+        shown,
         title="XSR - MB/s vs Time, All Access Groups",
         name="throughput-time",
-        caption=f"{THROUGHPUT.heading} of {parts} over time.",
-        alt=f"Line plot: throughput in MB/s against time over {parts}, with a line at the start of each group.",
+        caption=f"{THROUGHPUT.heading} of {parts} over time{_LOG * log}.",
+        alt=f"Line plot: throughput in MB/s against time over {parts}{_LOG * log}, with a line at the start of each "
+        "group.",
         ylabel=THROUGHPUT.heading,
+        log=log,
         marks=_marks(groups),
     )
 
@@ -158,22 +163,26 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
     if measured_recovery is not None:
         share = 100 - definitions().recovery.tolerance_percent
         levels = [
-            Level(value=measured_recovery.baseline, label=f"{measured_recovery.reference} at its end"),
-            Level(value=measured_recovery.threshold, label=f"{share:g} % of it", dash=(0, (1.5, 1.5))),
+            Level(value=measured_recovery.baseline, label=f"baseline: {measured_recovery.reference} at its end"),
+            Level(value=measured_recovery.threshold, label=f"{share:g} % of the baseline", dash=(0, (1.5, 1.5))),
         ]
     if recovery_seconds:
         marks.append(
             Mark(x=after.start + recovery_seconds, name=f"recovered, {duration(recovery_seconds)}", short="recovered")
         )
     name = f"{before.line.part} to {after.line.part}"
+    shown = [timelines.series(group.line, THROUGHPUT, shift=group.start, span=span) for group in (before, after)]
+    log = timelines.is_wide(shown)
     return timeplots.page(
-        [timelines.series(group.line, THROUGHPUT, shift=group.start, span=span) for group in (before, after)],
+        shown,
         title=f"XSR - MB/s vs Time, {name}",
         name=f"transition-{number}",
-        caption=f"{THROUGHPUT.heading}, {duration(after.start - span[0])} before and {duration(span[1] - after.start)} "
-        f"after the transition from {name}.",
-        alt=f"Line plot: throughput in MB/s against time around the transition from {name}.",
+        caption=f"{THROUGHPUT.heading}{_LOG * log}, {duration(after.start - span[0])} before and "
+        f"{duration(span[1] - after.start)} after the transition from {before.line.part} "
+        f"({before.line.stimulus.label}) to {after.line.part} ({after.line.stimulus.label}).",
+        alt=f"Line plot: throughput in MB/s{_LOG * log}, against time around the transition from {name}.",
         ylabel=THROUGHPUT.heading,
+        log=log,
         span=span,
         marks=marks,
         levels=levels,
@@ -198,15 +207,19 @@ def _throughput_and_response_times(groups: list[_Group]) -> Page:
         label = f"{quantity.label} ({side})"
         return [timelines.series(group.line, quantity, shift=group.start, label=label) for group in groups]
 
+    throughput = shown(THROUGHPUT, "left axis")
     times = [series for quantity in (ART, MRT) for series in shown(quantity, "right axis")]
+    log = timelines.is_wide(throughput)
     return timeplots.page(
-        shown(THROUGHPUT, "left axis"),
+        throughput,
         title="XSR - MB/s, ART and MRT vs Time",
         name="throughput-and-response-time",
-        caption=f"{THROUGHPUT.heading}, and average (ART) and maximum (MRT) response time on a log scale, over time.",
-        alt="Line plot with two y axes: throughput in MB/s on the left, average and maximum response time of every "
-        "sample on the right, log scale, against time.",
+        caption=f"{THROUGHPUT.heading}{_LOG * log}, and average (ART) and maximum (MRT) response time, log scale, over "
+        "time.",
+        alt=f"Line plot with two y axes: throughput in MB/s{_LOG * log} on the left, average and maximum response time "
+        "of every sample, log scale, on the right, against time.",
         ylabel=THROUGHPUT.heading,
+        log=log,
         marks=_marks(groups),
         right=timeplots.Panel(shown=times, ylabel="Response time (ms)", log=True),
     )
@@ -215,17 +228,14 @@ def _throughput_and_response_times(groups: list[_Group]) -> Page:
 def _definitions() -> str:
     """Return how the figures of groups and of recovery are defined."""
     rule, last = definitions().recovery, definitions().end
-    share = 100 - rule.tolerance_percent
-    end = f"{duration(last.seconds)}, or the last {last.percent:g} % of a group shorter than "
-    end += duration(100 * last.seconds / last.percent)
-    dwell = f"{duration(rule.dwell_seconds)} (in a short group, the last {rule.dwell_percent:g} %)"
     return (
-        f"Definitions. The end of an access group is its last {end}. MB/s at the end and MB/s over the whole group are "
-        f"total bytes divided by total time. Baseline: MB/s at the end of the first group. Recovery time: from the "
-        f"start of the last group, which repeats the first group's stimulus, to the start of the first sample from "
-        f"which MB/s stay at or above {share:g} % of the baseline until the end of the group, for at least {dwell}. "
-        f"Depth: the last group's lowest sample in percent of the baseline. The standard defines neither recovery time "
-        f"nor depth: these numbers are of this suite."
+        f"End of an access group: its last {last.percent:g} %, at most {duration(last.seconds)}. MB/s at the end and "
+        "mean MB/s: total bytes divided by total time. Baseline: MB/s at the end of the first group. A sample is "
+        f"recovered if it has at least {100 - rule.tolerance_percent:g} % of the baseline. Recovery time: from the "
+        "start of the last group, which repeats the stimulus of the first, to the first sample from which on all are "
+        f"recovered. These samples must cover the last {duration(rule.dwell_seconds)} of the group, or its last "
+        f"{rule.dwell_percent:g} % if that is less. The standard does not define recovery: these numbers are of this "
+        "suite."
     )
 
 
@@ -263,7 +273,7 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
         return facts([("Recovery", f"{missing[-1]} was not measured" if missing else reason)], title="Recovery")
     time, group = measured_recovery.time, measured_recovery.group
     lowest, recovered = measured_recovery.lowest_percent, 100 - definitions().recovery.tolerance_percent
-    depth = thousands(lowest, distinct_decimals(lowest, recovered, least=1))
+    shown_lowest = thousands(lowest, distinct_decimals(lowest, recovered, least=1))
     baseline, threshold = aligned([measured_recovery.baseline, measured_recovery.threshold], digits=4)
     measured = f"within {duration(time.measured_seconds)} of {group}"
     reached = f"never {measured}" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
@@ -272,7 +282,7 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
     rows = (
         ("Recovery time", recovery_time),
         *first,
-        ("Depth", f"{depth} % of the baseline (lowest sample of {group})"),
+        ("Lowest sample", f"{shown_lowest} % of the baseline"),
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
         (
             "Recovery threshold",

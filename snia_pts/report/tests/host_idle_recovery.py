@@ -40,9 +40,13 @@ from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_col
 Result = TestResult[HostIdleSpec]
 
 
+#: Explains a first point that differs from the others.
+_FIRST_ACCESS = " The first Access A has no idle time before it."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A measured wait state: its writes between idle times (Access A), and the writes after them (Access C).
+    """A measured wait state: writes (Access A) between idle times (Access B), and the writes after them (Access C).
 
     ``start`` and ``c_start`` are when Access A and Access C started, in seconds from the start of the first wait state.
     ``c`` is None if Access C was not measured.
@@ -186,16 +190,19 @@ def _preconditioning_pages(result: Result, line: TimeLine) -> Iterator[Page]:
 def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
     levels = _levels(result.sampling)
     for state in shown:
-        writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
-        marks = [Mark(x=0.0, name=f"Access A: {writes}", short="Access A")]
+        writes = (
+            f"Access A: {state.a.stimulus.label}, {state.a.stimulus.seconds:g} s; Access B: idle, "
+            f"{state.idle_seconds:g} s"
+        )
+        marks = [Mark(x=0.0, name=writes, short="Access A, Access B")]
         if state.c:
             marks.append(Mark(x=state.c_start - state.start, name="Access C"))
         yield timeplots.page(
             _curves(state, -state.start, ("Access A", "Access C, return to baseline")),
             title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
-            caption=f"{state.name}: {writes}, {len(state.a)} times"
-            f"{'; then writes without idle time' if state.c else ''}.",
+            caption=f"{state.name}. {writes}; {len(state.a)} times"
+            f"{'. Access C: writes without idle time' if state.c else ''}.{_FIRST_ACCESS}",
             alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is the "
             "writes after them, without idle time.",
             ylabel="IOPS",
@@ -225,14 +232,16 @@ def _response_times(result: Result, state: State, marks: Sequence[Mark]) -> Page
             for line, shift, points, name in parts
         ]
     )
-    no_five_nines = " and ".join(name for line, _, _, name in parts if not ax.finite(line.five_nines_us))
-    note = f" {confidence.no_five_nines(result, f'every sample of {no_five_nines} has')}" if no_five_nines else ""
+    note = ""
+    if lacking := " and ".join(name for line, _, _, name in parts if len(ax.finite(line.five_nines_us)) < len(line)):
+        amount = "some" if any(ax.finite(line.five_nines_us) for line, *_ in parts) else "all"
+        note = f" {confidence.no_five_nines(result, f'{amount} samples of {lacking} have')}"
     return timeplots.page(
         shown,
         title=f"HIR - {state.name} - Response Times vs Time",
         name=f"{slug(state.name)}-response-time",
         caption=f"{state.name}: ART, {FIVE_NINES:g} % and MRT of every sample against time, log scale; points are "
-        f"Access A, lines are Access C.{note}",
+        f"Access A, lines are Access C.{_FIRST_ACCESS}{note}",
         alt=f"Plot: response times of {state.name} in ms against time, log scale: points are writes between idle "
         "times, lines are the writes after them, without idle time.",
         ylabel="Response time (ms)",
@@ -263,27 +272,23 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
     means = [timelines.mean(state.a, IOPS) for state in shown]
     unsteady = "" if result.steady_so_far or base is None else "unsteady "
     c = [[mean.value for mean in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
-    figures: tuple[tuple[str, Sequence[str]], ...] = (
-        ("Idle requested (s)", [f"{state.idle_seconds:g}" for state in shown]),
-        ("Idle measured, shortest (s)", aligned([min(times, default=None) for times in idle], digits=4)),
-        (
-            "Idle measured, median (s)",
-            aligned([statistics.median(times) if times else None for times in idle], digits=4),
-        ),
-        ("Idle measured, longest (s)", aligned([max(times, default=None) for times in idle], digits=4)),
-        ("Duty cycle (%)", [_duty_cycle(state, times) for state, times in zip(shown, idle, strict=True)]),
-        ("IOPS, Access A", aligned(means)),
-        (f"% of {unsteady}baseline", [thousands(100 * mean / base, 1) if base else NOT_APPLICABLE for mean in means]),
-        ("IOPS, C start", aligned([values[0] if values else None for values in c])),
-        ("IOPS, C end", aligned([values[-1] if values else None for values in c])),
-        (f"Return to {unsteady}baseline", [_return_time(state, base, sample_seconds) for state in shown]),
-    )
+    simulated = result.facts.dut.simulated  # no idle time was measured
+    figures = {
+        "B: idle requested (s)": [f"{state.idle_seconds:g}" for state in shown],
+        **({} if simulated else {"B: idle measured, median (range) (s)": [_median_and_range(times) for times in idle]}),
+        "Duty cycle (%)": [_duty_cycle(state, times) for state, times in zip(shown, idle, strict=True)],
+        "A: IOPS": aligned(means),
+        f"A: % of {unsteady}baseline": _percents(means, base),
+        "C start: IOPS": aligned([values[0] if values else None for values in c]),
+        "C end: IOPS": aligned([values[-1] if values else None for values in c]),
+        f"C end: % of {unsteady}baseline": _percents([values[-1] if values else None for values in c], base),
+        f"Return to {unsteady}baseline": [_return_time(state, base, sample_seconds) for state in shown],
+    }
     columns = (
-        Column(heading="Wait state", width=16),
-        *(Column(heading=heading, align="right", width=_width(heading)) for heading, _ in figures[:-1]),
-        Column(heading=figures[-1][0], align="right", width=19),
+        Column(heading="Wait state", width=15),
+        *(Column(heading=heading, align="right", width=_width(heading)) for heading in figures),
     )
-    rows = tuple(zip((state.name for state in shown), *(cells for _, cells in figures), strict=True))
+    rows = tuple(zip((state.name for state in shown), *figures.values(), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")
 
 
@@ -303,7 +308,19 @@ def response_table(shown: Sequence[State]) -> Table:
 
 def _width(heading: str) -> int:
     """Return the width of a column in which no word of the heading is broken."""
-    return 14 if "Idle" in heading else 12 if "baseline" in heading else 10
+    return 20 if "Return" in heading or "measured" in heading else 12 if "baseline" in heading else 10
+
+
+def _percents(values: Sequence[float | None], base: float | None) -> list[str]:
+    return [thousands(100 * value / base, 1) if base and value is not None else NOT_APPLICABLE for value in values]
+
+
+def _median_and_range(seconds: Sequence[float]) -> str:
+    """Return idle times as ``5.001 (5.000 - 5.003)``."""
+    if not seconds:
+        return NOT_APPLICABLE
+    middle, shortest, longest = aligned([statistics.median(seconds), min(seconds), max(seconds)], digits=4)
+    return f"{middle} ({shortest} - {longest})"
 
 
 def _idle_seconds(result: Result, state: State) -> list[float]:
@@ -343,13 +360,13 @@ def _note(result: Result) -> Prose:
         if disturbed
         else ""
     )
+    measured = "" if result.facts.dut.simulated else " The drive was idle for at most the measured times."
     return Prose(
-        text=f"Baseline: {value}. Access A: I/Os divided by I/O time, without idle times. Duty cycle: measured "
-        f"I/O time divided by I/O time plus idle time. Idle: time without I/O of the test, an upper bound.{warning} "
-        f"C start, C end: the first and the last {sample} of Access C. "
-        f"Return to baseline: the time from the start of Access C until its mean IOPS over {sample}, the length of the "
-        f"samples of the preconditioning, stay within {rule.tolerance_percent:g} % of the baseline. They must stay so "
-        f"until the end, for at least {duration(rule.dwell_seconds)}, or in a short Access C for its last "
-        f"{rule.dwell_percent:g} %. The standard does not define the return to baseline: these numbers are of this "
-        "suite."
+        text="Access A: writes; their IOPS exclude idle times and include the first access, which has no idle time "
+        "before it. Access B: idle time. Access C: writes without idle time; its start and end are its first and last "
+        f"{sample}.{measured}{warning} Duty cycle: I/O time divided by I/O time plus idle time. Baseline: {value}. "
+        "Return to baseline: from the start of Access C until its IOPS stay within "
+        f"{rule.tolerance_percent:g} % of the baseline, judged on means over {sample}. These means must cover the last "
+        f"{duration(rule.dwell_seconds)} of Access C, or its last {rule.dwell_percent:g} % if that is less. The "
+        "standard does not define the return to baseline: these numbers are of this suite."
     )
