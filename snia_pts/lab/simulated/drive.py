@@ -17,7 +17,7 @@ from ...model.steps import BlockShare, Stimulus
 from ...units import KIB, MB
 from .ftl import Ftl
 from .preset import Preset
-from .responses import Shape, Tally
+from .responses import LATEST, Shape, Tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +31,8 @@ _SHARPNESS = 5.0
 _CLEAN_SHARE = 0.5
 #: The share of a program operation on the same die that a read waits for; controllers suspend programs.
 _PROGRAM_WAIT = 0.12
+#: No late I/O takes much longer, in nanoseconds: hosts give up after 30 s, and the bins of response times end at 17 s.
+_LATEST_NS = 12e9
 #: A disk's gain from sorting its queue: positioning time over 1 + gain * log2(queue depth).
 _SORTING = 0.3
 
@@ -265,14 +267,18 @@ class SimulatedDrive:
         read_us, write_us = read_us + queue_factor * costs.read_unit_us, write_us + queue_factor * costs.write_unit_us
         correction = total_us / (read_ios * read_us + write_ios * write_us)
         is_collecting = self._flash and self._amplification() > 1.05
-        read_shape = Shape(sigma=0.06 + 0.3 * load, late_share=0.0002 + 0.004 * writes, late_factor=4.0)
+        read_ns, write_ns = 1000 * read_us * correction, 1000 * write_us * correction
+        read_shape = Shape(
+            sigma=0.06 + 0.3 * load,
+            late_share=0.0002 + 0.004 * writes,
+            late_factor=_late_factor(4.0, read_ns),
+        )
         write_shape = Shape(
             sigma=0.06 + 0.3 * load,
             late_share=0.004 if is_collecting else 0.0003,
-            late_factor=9.0 if is_collecting else 4.0,
+            late_factor=_late_factor(9.0 if is_collecting else 4.0, write_ns),
         )
         block = costs.bytes
-        read_ns, write_ns = 1000 * read_us * correction, 1000 * write_us * correction
         result.read.add(read_ios, round(read_ios * block), read_ns, read_shape, self._random.random())
         result.write.add(write_ios, round(write_ios * block), write_ns, write_shape, self._random.random())
 
@@ -325,3 +331,8 @@ class SimulatedDrive:
     def _program_bytes_per_second(self) -> float:
         media = self.preset.media
         return media.units * media.program_kib * KIB / max(1e-9, media.program_us) * 1e6
+
+
+def _late_factor(factor: float, mean_ns: float) -> float:
+    """Return by which factor late I/Os take longer; less than ``factor`` if the latest exceeded the limit."""
+    return max(1.0, min(factor, _LATEST_NS / (LATEST * max(1.0, mean_ns))))

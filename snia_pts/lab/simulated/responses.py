@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _BITS = 6
 _BINS = 29 << _BITS
 _TAIL_SIGMA = 0.35
+#: The latest I/Os take this many times as long as the median of late ones.
+LATEST = math.exp(4 * _TAIL_SIGMA)
 #: More I/Os than this are distributed over the bins by shares.  The longest response times are some 30 times the mean,
 #: so rounding the shares changes the mean by less than 0.2 %; a bin is at least 0.8 % wide.
 _MAX_SINGLE_DRAWS = 1 << 14
@@ -115,7 +117,7 @@ def _shares_below(mean_ns: float, shape: Shape) -> tuple[int, NDArray[np.float64
     bell = math.exp(shape.sigma**2 / 2) * (1 - shape.late_share)
     late = shape.late_factor * math.exp(_TAIL_SIGMA**2 / 2) * shape.late_share
     median = mean_ns / (bell + late)
-    lowest, highest = median * math.exp(-4.5 * shape.sigma), median * shape.late_factor * math.exp(4 * _TAIL_SIGMA)
+    lowest, highest = median * math.exp(-4.5 * shape.sigma), median * shape.late_factor * LATEST
     first, last = (min(_BINS - 1, int(np.searchsorted(_UPPER, edge))) for edge in (lowest, highest))
     logs = np.log(_UPPER[first : last + 1] / median)
     below = (1 - shape.late_share) * ndtr(logs / shape.sigma)
