@@ -36,8 +36,8 @@ _METRICS = {
     "IOPS": "iops",
     "Throughput (MB/s)": "mb_per_second",
     "Average response time (ms)": "average_response_ms",
-    "Response time, 99 % (ms)": "response_99_percent_ms",
-    "Response time, 99.999 % (ms)": "response_99.999_percent_ms",
+    "99 % response time (ms)": "response_99_percent_ms",
+    "99.999 % response time (ms)": "response_99.999_percent_ms",
     "Maximum response time (ms)": "maximum_response_ms",
 }
 

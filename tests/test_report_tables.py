@@ -529,16 +529,21 @@ def test_response_times_of_mixed_points_are_of_reads_and_writes_together() -> No
 
 def test_limits_have_the_words_of_the_report() -> None:
     """Internal names of metrics are for files; the margin says of what it is a percentage."""
-    names = ("iops", "average_response_ms", "response_99.9_percent_ms", "maximum_response_ms")
+    names = {
+        "iops": "IOPS",
+        "average_response_ms": "Average response time",
+        "response_99.9_percent_ms": "99.9 % response time",
+        "maximum_response_ms": "Maximum response time",
+        "finish_seconds": "Time for one pass",
+        "written_gb": "Data written",
+    }
     at = "RND 4 KiB 0/100"
     limits = [Limit(test="iops", metric=name, at=at, unit="-", minimum=1.0) for name in names]
     judged = [Judgement(limit=limit, value=2.0, met=True, reason="") for limit in limits]
     _, table, note = summary.limit_blocks(judged)
 
     assert isinstance(table, Table)
-    assert [row[0] for row in table.rows] == [
-        f"{name} at {at}" for name in ("IOPS", "Average response time", "99.9 % response time", "Maximum response time")
-    ]
+    assert [row[0] for row in table.rows] == [f"{name} at {at}" for name in names.values()]
     assert isinstance(note, Prose)
     assert "the distance to the nearest limit, tolerance included, in percent of that limit" in note.text
 

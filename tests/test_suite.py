@@ -394,9 +394,9 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
     (figure,) = (block for block in blocks if isinstance(block, Figure))
-    assert figure.caption.endswith("Dashed: 90 % and 110 %, for orientation; shaded: the measurement window.")
+    assert figure.caption.endswith("Dashed: 90 % and 110 %, for orientation. Shaded: the last window.")
     (axes,) = figure.draw().axes
-    assert axes.get_title() == result.facts.spec.title
+    assert axes.get_title() == f"{result.facts.spec.title}\nRND 4 KiB 0/100"
     tracked = convergence(shown_series(result))
     assert tracked is not None
     (percents,) = tracked.series.values()
@@ -404,9 +404,9 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
 
 
 def test_the_figure_of_an_unsteady_test_says_that_its_last_window_is_shaded() -> None:
-    """A window in which steady state was not achieved is not called the measurement window."""
+    """The caption names the test, with the part of it, that was not steady in its last window."""
     (figure,) = build(overview([("hir", samples.result_of("hir", steady=False))])).figures
-    assert figure.caption.endswith("shaded: the measurement window, or the last one, which was not steady.")
+    assert figure.caption.endswith("Shaded: the last window (not steady in Host Idle Recovery Preconditioning).")
 
 
 def test_the_summary_has_the_id_of_all_evidence() -> None:

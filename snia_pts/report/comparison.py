@@ -32,6 +32,7 @@ from ..results.comparison import (
 )
 from ..results.lot import lot_model
 from ..results.result import TestResult
+from ..results.tables import heading
 from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
 from ..text import printable
@@ -53,18 +54,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 #: The metrics in the report; a comparison as JSON has all.
-_METRICS = {
-    "iops": "IOPS",
-    "mb_per_second": "Throughput (MB/s)",
-    "finish_seconds": "Time for one pass (s)",
-    "average_response_ms": "Average response time (ms)",
-    "response_99_percent_ms": "Response time, 99 % (ms)",
-    "response_99.999_percent_ms": "Response time, 99.999 % (ms)",
-    "maximum_response_ms": "Maximum response time (ms)",
-    "read_iops": "Read IOPS of mixed points",
-    "write_iops": "Write IOPS of mixed points",
-    "sync_99_percent_ms": "Sync calls, 99 % (ms)",
-}
+_METRICS = (
+    "iops",
+    "mb_per_second",
+    "finish_seconds",
+    "average_response_ms",
+    "response_99_percent_ms",
+    "response_99.999_percent_ms",
+    "maximum_response_ms",
+    "read_iops",
+    "write_iops",
+    "sync_99_percent_ms",
+)
 _PERCENTILE = re.compile(r"\w+?_([0-9.]+)_percent_ms")
 #: The height of a figure of lines, in inches: three of them fit on a page.
 _LINES_HEIGHT = 2.75
@@ -375,14 +376,14 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     if points is not None and points > MAX_POINTS:
         return
     redundant = "iops" if entries[0].result.facts.spec.test == "throughput" else "mb_per_second"
-    shown = {metric: heading for metric, heading in _METRICS.items() if metric != redundant}
+    shown = [metric for metric in _METRICS if metric != redundant]
     if lot_model(results):
         yield from comparison_figures.lot_tables(run_names(entries), figures, shown)
-    for metric, heading in shown.items():
+    for metric in shown:
         rows = [figure for figure in figures if figure.metric == metric]
         if rows:
             blocks: tuple[Block, ...] = (*_tables(entries, rows), *_missing(rows), *_cut_off(entries, rows))
-            yield Page(title=f"{heading} by Run", blocks=(_key(entries), *blocks), flows=True)
+            yield Page(title=f"{heading(metric)} by Run", blocks=(_key(entries), *blocks), flows=True)
 
 
 def _missing(rows: Sequence[ComparedFigure]) -> Iterator[Prose]:

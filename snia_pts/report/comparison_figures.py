@@ -12,6 +12,7 @@ from ..results.key_figures import Better, loop_points
 from ..results.lot import LotFigure, lot_figures
 from ..results.main_figures import main_figures
 from ..results.result import Loop, TestResult
+from ..results.tables import heading, short_label
 from ..spec import DemandSpec, RoundsSpec
 from ..text import printable
 from ..units import counted
@@ -23,13 +24,6 @@ from .sections.steady_state import slug
 from .tables import NOT_APPLICABLE, Column, Table, aligned, number_columns, thousands
 from .tests import demand_plots
 
-#: Short metric names for the labels of bar groups.
-_SHORT = {
-    "iops": "IOPS",
-    "mb_per_second": "MB/s",
-    "average_response_ms": "ART",
-    "response_99.9_percent_ms": "99.9 %",
-}
 #: Column headings of the lot tables, with their widths.
 _HEADINGS = {"Point": 22, "Units": 7, "Mean": 12, "Std. dev.": 11, "Std. dev. (%)": 12, "Min": 12, "Max": 12}
 
@@ -55,10 +49,10 @@ def heat_maps(
         for index, (letter, name) in enumerate(zip(list(names)[1:], others, strict=True), start=1):
             changes = {cell: row.differences[index] for cell, row in by_cell.items()}
             part = f" - {loop.part}" if loop.part else ""
-            title = f"{_SHORT[metric]} Difference - {letter} from {next(iter(names))}{part}"
+            title = f"{short_label(metric)} Difference - {letter} from {next(iter(names))}{part}"
             figure = Figure(
                 name=f"difference-{slug(f'{letter} {loop.part}')}",
-                caption=f"{_SHORT[metric]} of {name} against {reference}, in percent of the latter. Coloured: the "
+                caption=f"{short_label(metric)} of {name} against {reference}, in percent of the latter. Coloured: the "
                 f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference excludes 0 (blue is better, orange "
                 "worse). Grey: it includes 0. White: no interval; a window is not steady or has too few rounds.",
                 alt=f"Heat map: difference in percent at every {down.title} and {across.title}.",
@@ -116,7 +110,7 @@ def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) ->
 
 
 def _group_label(row: ComparedFigure | LotFigure) -> str:
-    return f"{printable(row.at)}\n{_SHORT.get(row.metric, row.metric)}"
+    return f"{printable(row.at)}\n{short_label(row.metric)}"
 
 
 # -- the units of a lot -----------------------------------------------------------------------------------------------
@@ -134,7 +128,7 @@ def lot_page(names: Mapping[str, str], model: str, test: str, rows: Sequence[Com
         alt="Dots: each unit's main figures in percent of the median, with mean and standard deviation.",
         draw=partial(differences.unit_dots, [_group_label(row) for row in shown], shown, list(names.values())),
     )
-    groups = [f"{printable(row.at)}, {_SHORT.get(row.metric, row.metric)}" for row in shown]
+    groups = [f"{printable(row.at)}, {short_label(row.metric)}" for row in shown]
     yield Page(
         title="Unit to Unit",
         blocks=(Prose(text=_lot_text(names, model)), figure, _lot_table(shown, groups, list(names))),
@@ -142,14 +136,14 @@ def lot_page(names: Mapping[str, str], model: str, test: str, rows: Sequence[Com
     )
 
 
-def lot_tables(names: Mapping[str, str], rows: Sequence[ComparedFigure], headings: Mapping[str, str]) -> Iterator[Page]:
+def lot_tables(names: Mapping[str, str], rows: Sequence[ComparedFigure], metrics: Sequence[str]) -> Iterator[Page]:
     """Yield a page for each metric with the statistics of a lot's units at every point."""
     figures = lot_figures(rows)
-    for metric, heading in headings.items():
+    for metric in metrics:
         shown = [figure for figure in figures if figure.metric == metric]
         if shown:
             table = _lot_table(shown, [printable(figure.at) for figure in shown], list(names))
-            yield Page(title=f"{heading}, Unit to Unit", blocks=(table,), flows=True)
+            yield Page(title=f"{heading(metric)}, Unit to Unit", blocks=(table,), flows=True)
 
 
 def _lot_text(names: Mapping[str, str], model: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ..model.description import NAMES, STATED, operator_value
-from ..model.measurement import Measurement
+from ..model.measurement import METRICS, Measurement
 from ..model.telemetry import IOSTAT_COLUMNS
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..spec.reader import spec_values
@@ -55,8 +55,13 @@ _UNITS = {
 #: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
 #: The headings of fields that do not follow from their names, and of parts of the names of others.
-_HEADINGS = {
-    "mb_per_second": "Throughput",
+_HEADINGS: Mapping[str, str] = {
+    **{name: metric.label for name, metric in METRICS.items()},
+    "finish_seconds": "Time for one pass",
+    "written_gb": "Data written",
+    "read_iops": "Read IOPS of mixed points",
+    "write_iops": "Write IOPS of mixed points",
+    "sync_99_percent_ms": "Sync calls, 99 %",
     "at": "Point or phase",
     "what": "Subject",
     "standard": "Required",
@@ -64,7 +69,6 @@ _HEADINGS = {
     "celsius": "Temperature",
     "seconds": "Duration",
     "ended_seconds": "End of the sample",
-    "iops": "IOPS",
     "watts": "Power",
     "host_watts": "Power of the CPU packages",
     "iops_per_watt": "IOPS per watt",
@@ -72,6 +76,8 @@ _HEADINGS = {
     "iops_per_host_watt": "IOPS per watt of the CPU packages",
     "mb_per_second_per_host_watt": "Throughput per watt of the CPU packages",
 }
+#: The names of metrics in figures, where space is short; other response times have their percentiles.
+_SHORT_LABELS = {"iops": "IOPS", "mb_per_second": "MB/s", "average_response_ms": "ART"}
 _HEADING_PARTS = {
     "two_nines": "99 %",
     "three_nines": "99.9 %",
@@ -127,19 +133,29 @@ def unit(field: str) -> str:
     return _UNITS.get(field) or next((name for ending, name in _ENDINGS.items() if field.endswith(ending)), "")
 
 
+def label(field: str) -> str:
+    """Return the name of a field or of a metric of key figures for readers: ``99.9 % response time``."""
+    if field in _HEADINGS or field in IOSTAT_COLUMNS:  # the names of iostat are known
+        return _HEADINGS.get(field, field)
+    ending = next((ending for ending in _ENDINGS if field.endswith(ending) and ending != "_ios"), "")
+    text = re.sub(r"\.(?=[a-z])", ": ", field.removesuffix(ending))
+    text = re.sub(r"^response_(.*_percent)$", r"\1_response", text)
+    for part, shown in _HEADING_PARTS.items():
+        text = re.sub(rf"(?<![a-z0-9]){part}(?![a-z0-9])", shown, text)
+    text = text.replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
+def short_label(metric: str) -> str:
+    """Return the name of a metric of key figures where space is short: ``ART``, ``99.9 %``."""
+    return _SHORT_LABELS.get(metric) or label(metric).removesuffix(" response time")
+
+
 def heading(field: str) -> str:
     """Return a heading of a field for readers, with its unit: ``Average response time (µs)``."""
-    if field in IOSTAT_COLUMNS:
-        return field  # the names of iostat are known
-    if (text := _HEADINGS.get(field)) is None:
-        ending = next((ending for ending in _ENDINGS if field.endswith(ending) and ending != "_ios"), "")
-        text = re.sub(r"\.(?=[a-z])", ": ", field.removesuffix(ending))
-        for part, shown in _HEADING_PARTS.items():
-            text = re.sub(rf"(?<![a-z0-9]){part}(?![a-z0-9])", shown, text)
-        text = text.replace("_", " ")
-        text = text[:1].upper() + text[1:]
-    symbol = "" if field.endswith(("iops", "ios")) else unit(field).replace("us", "\N{MICRO SIGN}s")
-    return f"{text} ({symbol})" if symbol else text
+    has_no_unit = field in IOSTAT_COLUMNS or field.endswith(("iops", "ios"))
+    symbol = "" if has_no_unit else unit(field).replace("us", "\N{MICRO SIGN}s")
+    return f"{label(field)} ({symbol})" if symbol else label(field)
 
 
 def data_tables(result: TestResult, *, max_samples: int | None = None) -> tuple[DataTable, ...]:

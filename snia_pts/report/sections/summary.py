@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...analysis.window import Window
 from ...model.annotations import SignOff
-from ...model.measurement import METRICS
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
+from ...results.tables import label
 from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
 from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
@@ -103,7 +103,7 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     rows = tuple(
         (
             *((judgement.limit.test,) if tests else ()),
-            _limit_name(judgement.limit),
+            f"{label(judgement.limit.metric)} at {judgement.limit.at}",
             limit_text(judgement.limit, judgement.value),
             NOT_APPLICABLE if judgement.value is None else value_text(judgement.limit, judgement.value),
             margin_text(judgement),
@@ -116,13 +116,6 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
         text="Measured: a point has the value of all rounds of the measurement window (profile: of all repeats). "
         "Margin: the distance to the nearest limit, tolerance included, in percent of that limit; negative if not met."
     )
-
-
-def _limit_name(limit: Limit) -> str:
-    """Return the name of what a limit is on, in the words of the report: ``IOPS at RND 4 KiB 0/100``."""
-    labels = {name: metric.label for name, metric in METRICS.items()} | {"maximum_response_ms": "Maximum response time"}
-    label = re.sub(r"response_(.*)_percent_ms", r"\1 % response time", labels.get(limit.metric, limit.metric))
-    return f"{label} at {limit.at}"
 
 
 def margin_text(judgement: Judgement) -> str:
