@@ -108,6 +108,12 @@ def aligned(values: Sequence[float | None], *, digits: int = 3, most: int = 4) -
     return tuple(thousands(value, decimals) for value in numbers)
 
 
+def in_parts(cells: Sequence[str], count: int) -> list[Sequence[str]]:
+    """Return ``cells`` in ``count`` parts of equal length: several columns that were aligned together."""
+    length = len(cells) // count
+    return [cells[first : first + length] for first in range(0, count * length, length)]
+
+
 def aligned_capacities(sizes_bytes: Sequence[float]) -> tuple[str, ...]:
     """Return amounts of data, those in the same unit with the same number of decimals: ``8.33 TB``, ``16.50 TB``.
 

@@ -185,8 +185,8 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     if lines := convergence(shown):
         tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
-        bounds = " and ".join(reversed(lines.bounds))
-        about.append(f"tracked variables over all rounds, in percent of the average of the {basis}; dashed: {bounds}")
+        noun, bounds = f"tracked variable{'s' * (len(lines.series) != 1)}", " and ".join(reversed(lines.bounds))
+        about.append(f"{noun} over all rounds, in percent of the average of the {basis}; dashed: {bounds}")
     if not about:
         return
     marks = matrices.shown_marks(left.marked) if isinstance(left, HeatMap) else ""

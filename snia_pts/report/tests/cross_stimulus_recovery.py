@@ -23,7 +23,7 @@ from ..pages import Block, Page, Prose
 from ..sections.provenance import provenance
 from ..sections.steady_state import dashboard
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, in_parts, thousands
 
 Result = TestResult[CrossStimulusSpec]
 
@@ -85,9 +85,10 @@ def parameters(result: Result) -> Rows:
             ("TOIO, Duration", f"{demand(group.thread_count, group.queue_depth)}, {duration(group.seconds)}"),
         )
     ]
-    more = f"{len(groups) - _HEADER_GROUPS} more" if len(groups) > _HEADER_GROUPS else NOT_APPLICABLE
+    further = len(groups) - _HEADER_GROUPS
+    more = (("Further groups", f"{further} more"),) if further > 0 else ()
     head = (("Data Pattern", pattern(spec)), ("AR & Amount", range_and_amount(result)))
-    rows = (*head, *shown, ("Steady State", NOT_APPLICABLE), ("Further groups", more))
+    rows = (*head, *shown, ("Steady State", NOT_APPLICABLE), *more)
     return (*rows, *[("", "")] * (10 - len(rows)))
 
 
@@ -242,13 +243,19 @@ def _definitions() -> str:
 def group_table(result: Result, groups: list[_Group]) -> Table:
     """Return throughput and response times by access group."""
     lines = [group.line for group in groups]
+    throughputs = [
+        *map(recovery.mean_at_end, lines),
+        *(timelines.mean(line, THROUGHPUT) for line in lines),
+        *(timelines.lowest(line, THROUGHPUT) for line in lines),
+    ]
+    ends, means, lowest = in_parts(aligned(throughputs), 3)
     figures = (
-        ("MB/s at the end", [recovery.mean_at_end(line) for line in lines]),
-        ("MB/s, mean", [timelines.mean(line, THROUGHPUT) for line in lines]),
-        ("MB/s, lowest sample", [timelines.lowest(line, THROUGHPUT) for line in lines]),
-        (matrices.art_heading(result), [timelines.mean(line, ART) for line in lines]),
-        ("Peak ART (ms)", [timelines.highest(line, ART) for line in lines]),
-        ("Peak MRT (ms)", [timelines.highest(line, MRT) for line in lines]),
+        ("MB/s at the end", ends),
+        ("MB/s, mean", means),
+        ("MB/s, lowest sample", lowest),
+        (matrices.art_heading(result), aligned([timelines.mean(line, ART) for line in lines])),
+        ("Peak ART (ms)", aligned([timelines.highest(line, ART) for line in lines])),
+        ("Peak MRT (ms)", aligned([timelines.highest(line, MRT) for line in lines])),
     )
     columns = (
         Column(heading="Access group", width=34),
@@ -258,7 +265,7 @@ def group_table(result: Result, groups: list[_Group]) -> Table:
         f"{group.name}, {group.line.stimulus.demand.label}{'' if group.line.complete else ' (incomplete)'}"
         for group in groups
     ]
-    rows = tuple(zip(names, *(aligned(values) for _, values in figures), strict=True))
+    rows = tuple(zip(names, *(cells for _, cells in figures), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Access groups")
 
 
