@@ -24,7 +24,6 @@ from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.report.checksums import checksums, report_id
 from snia_pts.report.comparison import (
     Entry,
-    _cut_off,
     _missing,
     _tables,
     build_comparison,
@@ -564,21 +563,6 @@ def test_a_comparison_names_the_deviations_of_all_runs() -> None:
         assert tables["Deviations of all runs from the standard"] == (expected,)
     issues = [row[0] for row in tables["Issues that may affect the comparison"]]
     assert "deviation: extra" in issues
-
-
-@pytest.mark.parametrize(("milliseconds", "cut_off"), [(17_112.7, False), (17_112.76032, True)])
-def test_a_time_from_the_last_bin_is_marked_as_cut_off(milliseconds: float, cut_off: bool) -> None:
-    """Percentiles come from bins, and so does the maximum of a model; the maximum of fio does not."""
-    real, model = samples.iops_result(), samples.result_of("iops", device=samples.dut(kind="simulated"))
-    for result, metric, from_bins in (
-        (real, "response_99.999_percent_ms", True),
-        (real, "maximum_response_ms", False),
-        (model, "maximum_response_ms", True),
-        (model, "average_response_ms", False),
-    ):
-        figure = KeyFigure(metric=metric, at="x", unit="ms", value=milliseconds, better="less")
-        row = ComparedFigure(metric=metric, at="x", unit="ms", better="less", figures=(figure, figure))
-        assert len(list(_cut_off(entries(result, result), [row]))) == (cut_off and from_bins)
 
 
 def test_a_missing_percentile_has_a_legend() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.lab.fio.sampling import Sampler, Side, Totals, is_midpoint, upper_edge_ns
-from snia_pts.model.histogram import LAST_BIN_NS, Histogram, percentiles_ns
+from snia_pts.lab.fio.sampling import LAST_BIN_NS, Sampler, Side, Totals, is_midpoint, upper_edge_ns
+from snia_pts.model.histogram import Histogram, percentiles_ns
 from snia_pts.model.measurement import NINES, Sample
 
 

@@ -16,8 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..units import MAX_QUANTITY, Amount, Quantity
 
-#: The midpoint of fio's last bin, which has no upper edge.
-LAST_BIN_NS = 17_112_760_320
 #: More than a test has points: result.xml, tables and pages all need the same percentiles of its points.
 _CACHE_SIZE = 2048
 #: A run computes millions of ranks, but of only a few different percents.

@@ -13,7 +13,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..model.description import Name, display_value
-from ..model.histogram import LAST_BIN_NS
 from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
@@ -382,7 +381,7 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     for metric in shown:
         rows = [figure for figure in figures if figure.metric == metric]
         if rows:
-            blocks: tuple[Block, ...] = (*_tables(entries, rows), *_missing(rows), *_cut_off(entries, rows))
+            blocks: tuple[Block, ...] = (*_tables(entries, rows), *_missing(rows))
             yield Page(title=f"{heading(metric)} by Run", blocks=(_key(entries), *blocks), flows=True)
 
 
@@ -392,16 +391,6 @@ def _missing(rows: Sequence[ComparedFigure]) -> Iterator[Prose]:
     if percent and any(None in row.figures for row in rows):
         least = thousands(100 / (100 - float(percent[1])), 0)
         yield Prose(text=f"n/a: fewer than {least} I/Os, or the run does not have the point.")
-
-
-def _cut_off(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Prose]:
-    """Yield a note if a response time comes from the last bin, which has no upper edge; maxima of fio do not."""
-    metric, last_ms = rows[0].metric, LAST_BIN_NS / 1e6
-    modelled = metric == "maximum_response_ms" and entries[0].result.facts.dut.simulated
-    from_bins = modelled or _PERCENTILE.match(metric)
-    if from_bins and any(value >= last_ms for row in rows for value in row.values):
-        text = f"{number(last_ms)} ms is the last bin, which counts all longer times, too: such a time may be longer."
-        yield Prose(text=text)
 
 
 def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Table]:

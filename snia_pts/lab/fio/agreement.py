@@ -14,14 +14,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...model.histogram import LAST_BIN_NS, SyncTimes
+from ...model.histogram import SyncTimes
 from ...model.measurement import Transfers
 from ...model.steps import Stimulus
 from ...units import KIB, exact_capacity
 from . import sampling
 from .job import AnswerRejected, count_threads
 from .numbers import bin_counts, integer, number
-from .sampling import is_midpoint, lower_edge_ns
+from .sampling import LAST_BIN_NS, is_midpoint, lower_edge_ns
 
 #: fio computes a running mean in double precision and prints six decimal places.
 _MEAN_SHARE, _MEAN_NS = 1e-6, 1e-3

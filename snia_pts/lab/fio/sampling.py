@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ...model.histogram import LAST_BIN_NS, Histogram, percentiles_ns
+from ...model.histogram import Histogram, percentiles_ns
 from ...model.measurement import NINES, Sample
 
 #: fio has fewer bins than this.
 _MAX_BINS = 2048
+#: The midpoint of fio's last bin, which has no upper edge.
+LAST_BIN_NS = 17_112_760_320
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from ...model.description import STATED, display_value
 from ...model.dut import Dut
-from ...model.histogram import LAST_BIN_NS
 from ...model.measurement import PurgeOutcome
 from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
@@ -35,7 +34,6 @@ _MAX_FILES = 8
 _MAX_MS = 100.0
 #: The most I/O engines that are listed.
 _MAX_ENGINES = 4
-_MODEL_MAXIMA = f"midpoints of the bins of the model; the last, {LAST_BIN_NS / 1e9:.4g} s, counts all longer times, too"
 #: The text for registered buffers in the name of the run's I/O engine.
 _FIXED = "fixed buffers"
 _US = re.compile(r"(?<=\d) us\b")
@@ -65,7 +63,7 @@ def _run(result: TestResult) -> Table:
         ("Started, finished", f"{date(result, run.started)}, {date(result, result.finished)}"),
         ("Suite", f"snia-pts {platform.suite_version}"),
         ("Engine", f"{platform.engine} {platform.engine_version}, {_io_engines(result)}"),
-        *_stated(("Maximum response times", _MODEL_MAXIMA if run.dut.simulated else "")),
+        *_stated(("Maximum response times", "midpoints of the bins of the model" if run.dut.simulated else "")),
         ("Python", platform.python),
         ("Kernel", platform.kernel),
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
