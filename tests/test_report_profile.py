@@ -312,19 +312,20 @@ def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> No
         profiles.workload("plain"),
         profiles.workload("cached", fio={"ioengine": "posixaio", "direct": 0}),
         profiles.workload("zeros", fio={"zero_buffers": 1, "rate_iops": 10}),
+        profiles.workload("like cached", fio={"ioengine": "posixaio", "direct": 0}),
         axes=[axis("fio.fixedbufs", 0, 1, workloads=("zeros",)), axis("fio.nice", *range(9), workloads=("plain",))],
     )
     result = with_engine(profiles.result(profile), "io_uring, fixed buffers, random buffers scrambled")
     listed = facts_of(result, "Summary", "I/O engine and options of fio")
     assert listed == {
         "plain": f"io_uring, fixed buffers, {PARTLY}; options: nice=0 ... 8 (9 values)",
-        "cached": f"posixaio, {PARTLY}; options: direct=0 ioengine=posixaio",
+        "cached, like cached": f"posixaio, {PARTLY}; options: direct=0 ioengine=posixaio",
         "zeros": "io_uring, buffers by zero_buffers=1 or io_uring, fixed buffers, buffers by zero_buffers=1; "
         "options: fixedbufs=0 or 1 rate_iops=10 zero_buffers=1",
     }
     assert facts_of(result, "Provenance", "Run")["Engine"] == (
         f"fio 3.33, io_uring, fixed buffers, {PARTLY} (9 stimuli); posixaio, {PARTLY} "
-        "(cached); io_uring, buffers by zero_buffers=1 (zeros, fixedbufs=0); "
+        "(2 stimuli); io_uring, buffers by zero_buffers=1 (zeros, fixedbufs=0); "
         "io_uring, fixed buffers, buffers by zero_buffers=1 (zeros, fixedbufs=1)"
     )
     printed = " ".join("\n".join(result_lines(result)).split())

@@ -244,8 +244,11 @@ def phrases(run: Path) -> list[Text]:
 
 
 def options(run: Path, table: PrintedTable) -> list[list[Expected]]:
-    """Return the engine and the options of each workload: each is in the job of a point, and all values are listed."""
-    cells: list[list[Expected]] = []
+    """Return the engine and the options of each workload: each is in the job of a point, and all values are listed.
+
+    A row has all workloads with the same ones.
+    """
+    grouped: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(map(_workload, points(run))):
         own = [
             row["options"]
@@ -253,16 +256,17 @@ def options(run: Path, table: PrintedTable) -> list[list[Expected]]:
             if row["phase"] not in ("WIPC", "fill") and _of(row, name)
         ]
         given = sorted({option for text in own for option in text.split()})
-        cells.append([name, partial(_check_options, given)])
+        (cell,) = (text for names, text in table.body if f", {name}, " in f", {names}, ")
+        engines = cell.partition("; options: ")[0]
+        grouped.setdefault((engines, *given), []).append(name)
         for row in rows(run, "measurements"):
             if row["phase"] not in ("WIPC", "fill") and _of(row, name):
                 job = answer_document(run / "evidence" / f"{row['evidence']}.json")["global options"]
                 assert all(
                     job[key] == value for key, _, value in (option.partition("=") for option in row["options"].split())
                 )
-                engines = table.body[len(cells) - 1][1].partition("; options: ")[0]
                 assert job["ioengine"] in engines.split(", ")[0].split(" or ")
-    return cells
+    return [[", ".join(names), partial(_check_options, list(given))] for (_, *given), names in grouped.items()]
 
 
 def _of(row: Row, workload: str) -> bool:

@@ -186,20 +186,25 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
 
 
 def options_table(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterator[Table]:
-    """Yield the table of each workload's I/O engine and options of fio, if a workload has any."""
+    """Yield the table of each workload's I/O engine and options of fio, if a workload has any.
+
+    Workloads with the same ones share a row.
+    """
     if not any(spot.measured[0].stimulus.options for spot in placed):
         return
     stimuli: dict[str, list[Stimulus]] = {}
     for spot in placed:
         stimuli.setdefault(spot.point.workload.name, []).append(spot.measured[0].stimulus)
-    rows = []
+    names_by_text: dict[str, list[str]] = {}
     for name, workload_stimuli in stimuli.items():
         engines = dict.fromkeys(io_engine(stimulus, result.facts.platform.io_engine) for stimulus in workload_stimuli)
         values: dict[str, dict[str, None]] = {}
         for key, value in (option for stimulus in workload_stimuli for option in stimulus.options):
             values.setdefault(key, {})[value] = None
         options = " ".join(f"{key}={_alternatives(list(distinct))}" for key, distinct in values.items())
-        rows.append((name, f"{_alternatives(list(engines))}; options: {options or 'none'}"))
+        text = f"{_alternatives(list(engines))}; options: {options or 'none'}"
+        names_by_text.setdefault(text, []).append(name)
+    rows = ((", ".join(names), text) for text, names in names_by_text.items())
     yield facts(rows, title="I/O engine and options of fio")
 
 
