@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +17,7 @@ from snia_pts.analysis.operating_points import (
     alternative_points,
     demand_means,
     exceeds_art_limit,
+    noise_percent,
     operating_points,
 )
 from snia_pts.model.measurement import MeasuredRound, Measurement
@@ -161,6 +163,36 @@ def test_points_at_the_edge_of_the_tolerance_are_alternatives() -> None:
     assert points(demand_means(close))["Max IOPS"].demand.label == "T8Q8"
     assert [item.demand.label for item in alternative_points(demand_means(close), RULE)["Max IOPS"]] == ["T32Q32"]
     assert alternative_points(demand_means(clear), RULE)["Max IOPS"] == ()
+
+
+def _rounds_of(iops: dict[tuple[int, int], list[float]]) -> list[DemandMean]:
+    """Return points with these IOPS in each round."""
+    return [
+        DemandMean(
+            demand=Demand(thread_count=threads, queue_depth=depth),
+            iops=statistics.fmean(rounds),
+            art_ms=1.0,
+            rounds=tuple(rounds),
+        )
+        for (threads, depth), rounds in iops.items()
+    ]
+
+
+def test_noise_is_the_interval_of_a_difference_between_two_points() -> None:
+    """Two points that scatter by 1 % against each other in two rounds: t(0.975, 1) x sqrt(4 x 4e-4 / 2) = 35.94 %."""
+    means = _rounds_of({(1, 1): [990, 1010], (2, 2): [2020, 1980]})
+    assert noise_percent(means, RULE) == pytest.approx(12.7062 * math.sqrt(4 * 4e-4 / 2) * 100, rel=1e-5)
+    assert noise_percent(means[:1], RULE) == noise_percent([], RULE) == 0.0
+
+
+def test_drift_that_all_points_have_in_common_is_not_noise() -> None:
+    """A point 5 % below the best in every round is no alternative, even if all points lose 8 % over the rounds."""
+    drift = [1.0, 0.98, 0.96, 0.94, 0.92]
+    best, below, scattered = ([level * part for part in drift] for level in (180_000.0, 171_000.0, 176_000.0))
+    scattered = [iops * part for iops, part in zip(scattered, (1.004, 0.996, 1.002, 0.998, 1.0), strict=True)]
+    means = _rounds_of({(16, 6): best, (6, 6): below, (8, 8): scattered, (1, 1): [9_000 * part for part in drift]})
+    assert noise_percent(means, RULE) < 1
+    assert [point.demand.label for point in alternative_points(means, RULE)["Max IOPS"]] == ["T8Q8"]
 
 
 def test_a_point_on_the_limit_is_not_below_it() -> None:

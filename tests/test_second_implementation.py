@@ -11,13 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snia_pts.analysis.consistency import trend_percent
-from snia_pts.analysis.operating_points import DemandMean, alternative_points, operating_points
+from snia_pts.analysis.operating_points import DemandMean, alternative_points, noise_percent, operating_points
 from snia_pts.analysis.recovery import back_to_baseline, recovery
 from snia_pts.model.steps import Demand
 from snia_pts.model.time_series import TimeLine
 from snia_pts.spec import OperatingPoints
 from tests.recomputation import host
-from tests.recomputation.demand import Point, choose
+from tests.recomputation.demand import Point, choose, interval
 from tests.recomputation.record import Row, total
 from tests.recomputation.recoveries import means, return_time
 from tests.recomputation.saturation import trend
@@ -144,6 +144,8 @@ def test_the_operating_points_of_any_loop_agree(rounds: list[list[int]], art_ms:
     second.sort(key=lambda point: (point.threads * point.depth, point.threads))
     rule = OperatingPoints(maximum_art_ms=5.0, tolerance_percent=2.0, pre_write_seconds=1.0, histogram_seconds=1.0)
     choices, others = choose(second, 5.0, 2.0), alternative_points(first, rule)
+    compared = [point for point in second if point.figures["average_ms"] < 5.0]
+    assert noise_percent(first, rule) == pytest.approx(100 * interval(compared))
     for point in operating_points(first, rule):
         again = choices[point.name]
         assert again.target == pytest.approx(point.target_iops)

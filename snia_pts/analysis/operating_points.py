@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ..model.measurement import MeasuredRound, average_response_us, mean
 from ..model.steps import Demand
@@ -84,44 +83,52 @@ def alternative_points(
     within the tolerance here, or outside by no more than the noise; but none after the first point that is within the
     tolerance by more than the noise, because another run chooses that one first.
     """
-    return {choice.name: tuple(choice.alternatives()) for choice in _choices(means, rule)} if means else {}
+    noise = noise_percent(means, rule)
+    return {choice.name: tuple(choice.alternatives(noise)) for choice in _choices(means, rule)} if means else {}
 
 
-class _References(NamedTuple):
-    """The IOPS that points are compared with: the highest, those at the lowest Total OIO, those nearest the middle."""
+def noise_percent(means: Sequence[DemandMean], rule: OperatingPoints) -> float:
+    """Return by how much the difference between two points may change from run to run, in percent of their IOPS.
 
-    best: float
-    lightest: float
-    nearest: float
+    This is the confidence interval (``confidence_percent``, Student's t) for runs with the same number of rounds.  The
+    noise of a point in a round is its IOPS, divided by the point's mean, less the mean of this quotient for all points
+    of the round: drift that all points have in common is not noise.  The variance is that of all points with an ART
+    below the limit, or of all points if there is none.  0 if there are fewer than two points or rounds.
+    """
+    points = [point for point in _allowed(means, rule) or means if point.iops > 0]
+    count = min((len(point.rounds) for point in points), default=0)
+    if count < 2 or len(points) < 2:
+        return 0.0
+    from scipy.special import stdtrit
 
-    @property
-    def middle(self) -> float:
-        return (self.best + self.lightest) / 2
+    relative = [[iops / point.iops for iops in point.rounds] for point in points]
+    drift = [mean(quotients) for quotients in zip(*relative, strict=True)]
+    noise = [quotient - common for quotients in relative for quotient, common in zip(quotients, drift, strict=True)]
+    degrees_of_freedom = (len(points) - 1) * (count - 1)
+    variance = math.fsum(value**2 for value in noise) / degrees_of_freedom
+    quantile = 0.5 + definitions().operating_points.confidence_percent / 200
+    means_compared = 4  # of two points in two runs
+    return 100 * float(stdtrit(degrees_of_freedom, quantile)) * math.sqrt(means_compared * variance / count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
     """How one operating point is chosen from ``means``, which are ordered by Total OIO.
 
-    ``margin`` returns by how many IOPS a point is within the tolerance (negative: outside), given the IOPS of the point
-    and those of ``reference_means``.  The point ``certain`` is within the tolerance by definition.
+    ``margin`` returns by how many IOPS a point with these IOPS is within the tolerance (negative: outside).  The point
+    ``certain`` is within the tolerance by definition.
     """
 
     name: PointName
     means: Sequence[DemandMean]
     target_iops: float
-    margin: Callable[[float, _References], float]
-    reference_means: tuple[DemandMean, DemandMean, DemandMean]
+    margin: Callable[[float], float]
     certain: DemandMean
-
-    @property
-    def references(self) -> _References:
-        return _References(*(reference.iops for reference in self.reference_means))
 
     @property
     def point(self) -> OperatingPoint:
         """The chosen operating point."""
-        candidates = tuple(point for point in self.means if self.margin(point.iops, self.references) >= 0)
+        candidates = tuple(point for point in self.means if self.margin(point.iops) >= 0)
         return OperatingPoint(
             name=self.name,
             demand=candidates[0].demand,
@@ -131,74 +138,53 @@ class _Choice:
             candidates=candidates,
         )
 
-    def alternatives(self) -> Iterator[DemandMean]:
+    def alternatives(self, noise_percent: float) -> Iterator[DemandMean]:
         """Yield the points that another run may choose instead of this one."""
         chosen = self.point.demand
         for point in self.means:
-            margin, uncertainty = self.margin(point.iops, self.references), self._uncertainty(point)
+            margin = self.margin(point.iops)
+            uncertainty = 0.0 if point == self.certain else noise_percent / 100 * point.iops
             if margin + uncertainty >= 0 and point.demand != chosen:
                 yield point
             if margin - uncertainty >= 0:
                 return
 
-    def _uncertainty(self, point: DemandMean) -> float:
-        """Return by how many IOPS the margin may differ in another run with the same number of rounds.
 
-        It is the confidence interval (``confidence_percent``) of the difference between two means of ``count`` values
-        each, by Student's t.  The variance is that of the point's rounds plus that of the rounds of the reference
-        means.
-        """
-        count = min(len(demand_mean.rounds) for demand_mean in (point, *self.reference_means))
-        if count < 2 or point == self.certain:
-            return 0.0
-        from scipy.special import stdtrit
-
-        point_margins = [self.margin(iops, self.references) for iops in point.rounds]
-        rounds = zip(*(reference.rounds for reference in self.reference_means), strict=True)
-        reference_margins = [self.margin(point.iops, _References(*values)) for values in rounds]
-        variance = statistics.variance(point_margins) + statistics.variance(reference_margins)
-        quantile = 0.5 + definitions().operating_points.confidence_percent / 200
-        return float(stdtrit(count - 1, quantile)) * math.sqrt(variance * 2 / count)
+def _allowed(means: Sequence[DemandMean], rule: OperatingPoints) -> list[DemandMean]:
+    """Return the points with an ART below the limit."""
+    return [point for point in means if point.art_ms < rule.maximum_art_ms]
 
 
 def _choices(means: Sequence[DemandMean], rule: OperatingPoints) -> Iterator[_Choice]:
     ordered = sorted(means, key=_load)
-    allowed = [point for point in ordered if point.art_ms < rule.maximum_art_ms]
+    allowed = _allowed(ordered, rule)
     lightest = ordered[0]
     best = max(allowed, key=lambda point: point.iops) if allowed else min(means, key=_art)
-    middle = _References(best.iops, lightest.iops, math.nan).middle
+    middle = (best.iops + lightest.iops) / 2
     nearest = min(allowed or ordered, key=lambda point: abs(point.iops - middle))
     tolerance = rule.tolerance_percent / 100
-    reference_means = (best, lightest, nearest)
+    max_distance = abs(nearest.iops - middle) + tolerance * middle
     yield _Choice(
         name="Max IOPS",
         means=allowed or [best],
         target_iops=best.iops,
-        margin=lambda iops, references: iops - (1 - tolerance) * references.best,
-        reference_means=reference_means,
+        margin=lambda iops: iops - (1 - tolerance) * best.iops,
         certain=best,
     )
     yield _Choice(
         name="Mid IOPS",
         means=allowed or ordered,
         target_iops=middle,
-        margin=lambda iops, references: _max_distance(references, tolerance) - abs(iops - references.middle),
-        reference_means=reference_means,
+        margin=lambda iops: max_distance - abs(iops - middle),
         certain=nearest,
     )
     yield _Choice(
         name="Min IOPS",
         means=[lightest],
         target_iops=lightest.iops,
-        margin=lambda iops, references: iops - references.lightest,
-        reference_means=reference_means,
+        margin=lambda iops: iops - lightest.iops,
         certain=lightest,
     )
-
-
-def _max_distance(references: _References, tolerance: float) -> float:
-    """Return the maximum distance from the middle: the distance of the nearest point plus the tolerance."""
-    return abs(references.nearest - references.middle) + tolerance * references.middle
 
 
 def exceeds_art_limit(points: Sequence[OperatingPoint], maximum_art_ms: float) -> bool:

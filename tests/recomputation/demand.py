@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from scipy import stats
 
 from tests.recomputation.matrices import over_window
 from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled
-from tests.recomputation.record import Array, answers, parameter, parameters, rate, rows, window_of
+from tests.recomputation.record import Array, answers, parameter, rate, rows, window_of
 
 _NAMES = ("Max IOPS", "Mid IOPS", "Min IOPS")
 
@@ -85,41 +85,42 @@ def choose(everything: Sequence[Point], limit: float, near: float) -> dict[str, 
     middle = (best.iops + least.iops) / 2
     nearest = min(allowed, key=lambda point: abs(point.iops - middle))
 
-    def max_margin(iops: Array, top: Array, low: Array, mid: Array) -> Array:
-        return iops - (1 - near / 100) * top
+    noise = interval(allowed)
 
-    def mid_margin(iops: Array, top: Array, low: Array, mid: Array) -> Array:
-        centre = (top + low) / 2
-        allowed_distance: Array = np.abs(mid - centre) + near / 100 * centre
-        return allowed_distance - np.abs(iops - centre)
+    def near_enough(point: Point, name: str) -> float:
+        """Return by how many IOPS a point is near enough."""
+        if name == "Max IOPS":
+            return point.iops - (1 - near / 100) * best.iops
+        return abs(nearest.iops - middle) + near / 100 * middle - abs(point.iops - middle)
 
-    references = (best, least, nearest)
+    def choice(name: str, target: float, among: Sequence[Point], certain: Point) -> Choice:
+        margins = [near_enough(point, name) for point in among]
+        doubts = [0.0 if point is certain else noise * point.iops for point in among]
+        candidates = [point for point, margin in zip(among, margins, strict=True) if margin >= 0]
+        last = next(at for at, (margin, doubt) in enumerate(zip(margins, doubts, strict=True)) if margin >= doubt)
+        possible = [among[at] for at in range(last + 1) if margins[at] + doubts[at] >= 0]
+        return Choice(target, candidates, [point for point in possible if point is not candidates[0]])
+
     return {
-        "Max IOPS": Choice(best.iops, *_near(fast, references, max_margin, best)),
-        "Mid IOPS": Choice(middle, *_near(allowed, references, mid_margin, nearest)),
+        "Max IOPS": choice("Max IOPS", best.iops, fast, best),
+        "Mid IOPS": choice("Mid IOPS", middle, allowed, nearest),
         "Min IOPS": Choice(least.iops, [least], []),
     }
 
 
-def _near(
-    allowed: Sequence[Point], references: Sequence[Point], margin: Callable[..., Array], certain: Point
-) -> tuple[list[Point], list[Point]]:
-    """Return the candidates, and the points that another run may choose instead of the first of them."""
-    at = [np.array(reference.iops) for reference in references]
-    margins = {point.label: float(margin(np.array(point.iops), *at)) for point in allowed}
-    candidates = [point for point in allowed if margins[point.label] >= 0]
-    alternatives: list[Point] = []
-    for point in allowed:
-        own = margin(point.rounds, *at)
-        others = margin(np.array(point.iops), *(reference.rounds for reference in references))
-        count = len(point.rounds)
-        spread = math.sqrt((float(np.var(own, ddof=1)) + float(np.var(others, ddof=1))) * 2 / count)
-        chance = 0.0 if point is certain else float(stats.t.ppf(0.975, count - 1)) * spread
-        if margins[point.label] + chance >= 0 and point is not candidates[0]:
-            alternatives.append(point)
-        if margins[point.label] - chance >= 0:
-            break
-    return candidates, alternatives
+def interval(compared: Sequence[Point]) -> float:
+    """Return the 95 % interval of the difference between two points, from run to run, as a part of their IOPS.
+
+    A part that all points of a round have in common is left out: what remains is the interaction of an analysis of
+    variance with the factors point and round.
+    """
+    table = np.array([point.rounds / np.mean(point.rounds) for point in compared if point.iops > 0])
+    if len(table) < 2 or table.shape[1] < 2:
+        return 0.0
+    remains = table - table.mean(axis=0, keepdims=True) - table.mean(axis=1, keepdims=True) + table.mean()
+    freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
+    variance = float(np.sum(remains**2)) / freedom
+    return float(stats.t.ppf(0.975, freedom)) * math.sqrt(2 * 2 * variance / table.shape[1])
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -139,29 +140,19 @@ def operating_points(run: Path, table: PrintedTable) -> list[list[Expected]]:
 
 def selection(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the alternatives to Max and Mid IOPS; no row for a point without any."""
-    depths = [int(depth) for depth in parameters(run, "demand.queue_depths")]
     expected: dict[str, Expected] = {
-        name: partial(_check_points, choice.alternatives, depths)
+        name: partial(_check_points, choice.alternatives)
         for name, choice in choices(run).items()
         if choice.alternatives
     }
     return labelled(table, expected)
 
 
-def _check_points(expected: Sequence[Point], depths: Sequence[int], cell: str) -> None:
-    """Compare ``T4Q32, T6Q16-32 (97 to 99 IOPS)`` with points."""
+def _check_points(expected: Sequence[Point], cell: str) -> None:
+    """Compare ``T6Q16, T4Q32 (97 to 99 IOPS)`` with points, in their order."""
     match = re.fullmatch(r"(.*) \((\S+?)(?: to (\S+))? IOPS\)", cell)
     assert match, cell
-    shown = [named for demand in match[1].split(", ") for named in _expanded(demand, depths)]
-    assert sorted(shown) == sorted(point.label for point in expected)
+    assert match[1].split(", ") == [point.label for point in expected]
     iops = [point.iops for point in expected]
     check_number(match[2], min(iops))
     check_number(match[3] or match[2], max(iops))
-
-
-def _expanded(demand: str, depths: Sequence[int]) -> list[str]:
-    """Return ``T6Q8``, ``T6Q16`` and ``T6Q32`` for ``T6Q8-32``."""
-    threads, _, text = demand.partition("Q")
-    numbers = [int(number) for number in re.split("[-/]", text)]
-    used = [depth for depth in depths if numbers[0] <= depth <= numbers[-1]] if "-" in text else numbers
-    return [f"{threads}Q{depth}" for depth in used]

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...analysis.operating_points import DemandMean, OperatingPoint, alternative_points, exceeds_art_limit
+from ...analysis.operating_points import (
+    DemandMean,
+    OperatingPoint,
+    alternative_points,
+    exceeds_art_limit,
+    noise_percent,
+)
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
 from ...results.result import TestResult
@@ -165,41 +171,34 @@ def _selection_rule(rule: OperatingPoints) -> str:
     near = f"{rule.tolerance_percent:g} %"
     return (
         f"Max IOPS: of the points within {near} of the best IOPS, the one with the lowest Total OIO, and of these the "
-        f"one with the fewest threads. Mid IOPS: the same choice of the points whose distance from the target, the "
-        f"middle between best and Min IOPS, is at most that of the nearest point plus {near} of the target. Min IOPS: "
-        f"the lowest Total OIO. Only points with an ART below {rule.maximum_art_ms:g} ms count. The {near} are this "
-        f"suite's tolerance."
+        "one with the fewest threads. Mid IOPS: the same choice of the points nearest to the target, which is the "
+        "middle between best and Min IOPS. All points count as nearest whose distance from the target exceeds the "
+        f"smallest one by at most {near} of the target. Min IOPS: the lowest Total OIO. Only points with an ART below "
+        f"{rule.maximum_art_ms:g} ms count. The {near} are this suite's tolerance."
     )
 
 
 def _alternatives(result: TestResult) -> Iterator[Block]:
     """Yield the points that another run may choose as Max and as Mid IOPS, with the reason; nothing without any."""
-    others, depths = alternative_points(window_means(result), demand_spec(result).operating_points), sides(result)[0]
-    percent = definitions().operating_points.confidence_percent
-    rows = [(name, _format_points(points, depths.keys)) for name, points in others.items() if points]
+    means, rule = window_means(result), demand_spec(result).operating_points
+    rows = [(name, _format_points(points)) for name, points in alternative_points(means, rule).items() if points]
     if rows:
+        percent = definitions().operating_points.confidence_percent
         yield facts(rows, title="Operating points that another run may choose instead", label_width=32)
         yield Prose(
-            text="These are the points that the noise of the rounds can bring within the tolerance "
-            f"({percent:g} % confidence), in the order of Total OIO, up to the first one that it cannot bring outside: "
-            "a run never chooses a point after that one, even if its IOPS are nearer."
+            text="The points are in the order of Total OIO (T4Q16: Thread Count 4, Queue Depth 16). Each is within the "
+            "tolerance, or outside it by at most the noise. The list ends at the first point that is within it by more "
+            f"than the noise. The noise is {noise_percent(means, rule):.1f} % of the IOPS: the difference between two "
+            f"points may change by this from run to run ({percent:g} % confidence). Drift that all points have in "
+            "common does not count."
         )
 
 
-def _format_points(means: Sequence[DemandMean], depths: Sequence[int]) -> str:
-    """Return the demands of points, and their IOPS: ``T4Q32, T6Q16/32 (97 to 99 IOPS)``."""
+def _format_points(means: Sequence[DemandMean]) -> str:
+    """Return the demands of points, and their IOPS: ``T6Q16, T4Q32 (97 to 99 IOPS)``."""
     iops = [thousands(value, 0) for value in sorted(mean.iops for mean in means)]
-    by_threads: dict[int, list[int]] = {}
-    for threads, depth in sorted((mean.demand.thread_count, mean.demand.queue_depth) for mean in means):
-        by_threads.setdefault(threads, []).append(depth)
-    shown = ", ".join(f"T{threads}Q{_format_depths(used, depths)}" for threads, used in by_threads.items())
-    return f"{shown} ({' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
-
-
-def _format_depths(used: Sequence[int], depths: Sequence[int]) -> str:
-    """Format ascending Queue Depths: ``32``, ``16/32``, and ``6-32`` for all of ``depths`` from 6 to 32."""
-    between = [depth for depth in depths if used[0] <= depth <= used[-1]]
-    return f"{used[0]}-{used[-1]}" if len(used) > 2 and list(used) == between else "/".join(map(str, used))
+    labels = ", ".join(mean.demand.label for mean in means)
+    return f"{labels} ({' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
 
 
 def _pattern_table(result: TestResult) -> Table:
