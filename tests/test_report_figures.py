@@ -432,7 +432,8 @@ def test_log_axes_enclose_their_values_closely_with_few_ticks(low: float, factor
     assert above <= max(low * factor, below * (1 + 1e-6)) * 2.6
     assert ticks == sorted(set(ticks))
     assert 3 <= len(ticks) <= 11
-    assert below * (1 - 1e-6) <= ticks[0]
+    assert below * (1 - 1e-6) <= ticks[0] <= 4.6 * below
+    assert above <= 4.6 * ticks[-1]
     assert ticks[-1] <= above * (1 + 1e-6)
 
 

@@ -20,6 +20,8 @@ NOT_FROM_ZERO = "Y axis does not start at zero."
 _LINEAR_RANGE = 10.0
 #: The most labels on a log axis.
 _MAX_LABELS = 9
+#: The least ratio of an end of a log axis to the nearest tick, or of the tick to the end, that gives the end a tick.
+_LEAST_RATIO = 4.5
 #: Units that keep the labels of large numbers short, on an axis that has at least this number.
 _UNITS = ((1e9, "G"), (1e6, "M"))
 _LEAST_WITH_UNIT = 1e7
@@ -63,8 +65,8 @@ def log_axis(low: float, high: float, *, most: int = _MAX_LABELS) -> tuple[tuple
     The ticks are all 1-2-5 steps between the ends, or the decades if the steps are more than ``most``; every second
     step if there are too few decades.
 
-    The ends are 1-2-5 steps too.  If only two such ticks are needed, the ticks are evenly spaced instead: two labels
-    are too few to read a scale.
+    The ends are 1-2-5 steps too, and have a tick if the nearest one is far from them.  If only two such ticks are
+    needed, the ticks are evenly spaced instead: two labels are too few to read a scale.
     """
     from matplotlib.ticker import LogLocator
 
@@ -77,7 +79,10 @@ def log_axis(low: float, high: float, *, most: int = _MAX_LABELS) -> tuple[tuple
         decades = LogLocator(subs=(1,), numticks=most).tick_values(10.0**first, 10.0**last)
         shown = [float(tick) for tick in decades if below * (1 - 1e-9) <= tick <= above * (1 + 1e-9)]
         within = shown if len(shown) > 2 else within[::2]
-    return (below, above), within if len(within) > 2 else linear_ticks(below, above)
+    if len(within) < 3:
+        return (below, above), linear_ticks(below, above)
+    ends = [end for end in (below, above) if not within[0] / _LEAST_RATIO < end < within[-1] * _LEAST_RATIO]
+    return (below, above), sorted([*within, *ends])
 
 
 def linear_ticks(low: float, high: float, *, steps: int = 5) -> list[float]:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: The height of the figure of percentiles in inches.
-TAIL_HEIGHT = 5.2
+TAIL_HEIGHT = 5.6
+#: The most Thread Counts beside each other in a legend below a figure.
+_LEGEND_COLUMNS = 8
 #: The least ratio of the end of an ART axis to the limit, or of the limit to the end.
 _LIMIT_SPACE = 1.25
 _ART = "Average response time (ms)"
@@ -84,7 +86,9 @@ def percentiles_over_iops(
     ``panels`` are the times by title and demand, row by row.
     """
     figure = canvas(height=TAIL_HEIGHT)
-    left, right, bottom, gap = 0.85, LEGEND_WIDTH, 0.55, 0.4
+    threads = {mean.demand.thread_count for mean in means}
+    left, right, gap = 0.85, 0.3, 0.4
+    bottom = 0.8 + 0.17 * math.ceil(len(threads) / _LEGEND_COLUMNS)
     wide = (FIGURE_WIDTH - left - right - gap * (columns - 1)) / columns
     rows = len(panels) // columns
     high = (TAIL_HEIGHT - bottom - (0.3 + gap) * rows + gap) / rows
@@ -100,8 +104,14 @@ def percentiles_over_iops(
         ax.set_log_y(axes, every)
         axes.set_ylabel("Response time (ms, log)" if across == 0 else "")
         axes.tick_params(labelbottom=down == rows - 1, labelleft=across == 0)
-        if place == columns - 1:
-            legend_beside(axes, "Thread Count")
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(),
+        title="Thread Count",
+        loc="lower center",
+        ncols=min(len(threads), _LEGEND_COLUMNS),
+        fontsize=8,
+        title_fontsize=8.5,
+    )
     return figure
 
 
