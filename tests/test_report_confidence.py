@@ -228,6 +228,7 @@ def test_the_caption_names_pattern_demand_rates_and_bins() -> None:
         "MRT = 4.000 ms. PTS-E 2.0.2, WCD"
     )
     bins_drawn = len(confidence.rebinned(confidence.confidence(line))[0])
+    assert "reads and writes together" not in figure.caption
     assert f"in {bins_drawn} bins, {confidence.BINS_PER_DECADE} per decade (recorded in 2 bins)" in figure.caption
 
 

@@ -16,15 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.analysis.operating_points import alternative_points, demand_means, operating_points
-from snia_pts.model.measurement import MeasuredRound
+from snia_pts.model.measurement import MeasuredRound, SampledRound
 from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from snia_pts.report.figures import columns_3d, demand_figures, surface_3d
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures.figure import Side
 from snia_pts.report.pages import Figure, Page, Prose, Report
 from snia_pts.report.registry import build
+from snia_pts.report.sections import confidence
 from snia_pts.report.tables import Table
-from snia_pts.results.result import TestResult
+from snia_pts.results.result import Sampling, TestResult
 from snia_pts.units import number
 from tests import samples
 from tests.procedure_runs import whole_runs
@@ -249,15 +250,23 @@ def test_a_single_sample_is_a_number_and_no_plot() -> None:
     assert "No plot" in text_of(shown["P9"][0])
 
 
-def test_the_preconditioning_plot_marks_the_samples_used_as_rounds() -> None:
-    """P1 has a dot on the curve at minutes 1, 31, 61, ..., for each evaluated round."""
+def in_window(sampling: Sampling) -> list[SampledRound]:
+    """Return the samples of the measurement window."""
+    assert sampling.window is not None
+    return [sampled for sampled in sampling.rounds if sampled.number in sampling.window.numbers]
+
+
+def test_the_preconditioning_plot_marks_the_measurement_window() -> None:
+    """P1 has a dot on the curve at each sample of the window, of minutes 1, 31, 61, ..."""
     result = result_of("dirth")
     line, sampling = result.time_line("PC"), result.sampling
     assert line is not None
     assert sampling is not None
     drawn = lines(figure_of(result, "pc-iops"))
-    dots = drawn["steady state samples"]
-    assert [x for x, _ in dots] == pytest.approx([measured_round.minute for measured_round in sampling.rounds], abs=0.1)
+    dots = drawn["measurement window"]
+    assert [x for x, _ in dots] == pytest.approx(
+        [measured_round.minute for measured_round in in_window(sampling)], abs=0.1
+    )
     assert set(dots) <= set(drawn["IOPS"])
     (plot,) = (figure for figure in build(result).figures if figure.name == "pc-iops")
     assert plot.caption.endswith("steady state is evaluated on samples 1, 31, 61 and so on.")
@@ -281,8 +290,10 @@ def test_samples_used_as_rounds_are_found_by_their_time(missing: int) -> None:
 
     drawn = lines(figure_of(facts, "pc-iops"))
 
-    dots = drawn["steady state samples"]
-    assert [x for x, _ in dots] == pytest.approx([measured_round.minute for measured_round in sampling.rounds], abs=0.1)
+    dots = drawn["measurement window"]
+    assert [x for x, _ in dots] == pytest.approx(
+        [measured_round.minute for measured_round in in_window(sampling)], abs=0.1
+    )
     assert set(dots) <= set(drawn["IOPS"])
 
 
@@ -297,9 +308,9 @@ def test_evaluated_samples_are_on_the_curve_s_clock() -> None:
 
     drawn = lines(figure_of(replace(result, time_lines=others), "pc-iops"))
 
-    dots = drawn["steady state samples"]
+    dots = drawn["measurement window"]
     assert [x for x, _ in dots] == pytest.approx(
-        [1.01 * measured_round.minute for measured_round in sampling.rounds], rel=1e-3
+        [1.01 * measured_round.minute for measured_round in in_window(sampling)], rel=1e-3
     )
     assert set(dots) <= set(drawn["IOPS"])
 
@@ -425,6 +436,28 @@ def test_the_summary_has_the_operating_points() -> None:
     assert [row[0].rpartition(" ")[0] for row in histograms.rows] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
 
 
+def test_captions_of_mixed_histograms_say_that_reads_and_writes_are_together() -> None:
+    """The two directions have different response times: without the words, two humps have no reason."""
+    histograms = [figure for figure in build(result_of("dirth")).figures if figure.name.startswith("histogram-")]
+    assert len(histograms) == 3
+    assert all("I/Os, reads and writes together, in 10 min 00 s" in figure.caption for figure in histograms)
+
+
+def test_a_histogram_with_other_iops_than_the_loop_is_noted() -> None:
+    """A difference of more than 10 % is stated below the table of histograms; a smaller one is not."""
+    result = result_of("dirth")
+    assert "compared with the loop" not in text_of(build(result).pages[1])
+    (line,) = (line for line in result.lines("histogram") if line.part == "Max IOPS")
+    (part,) = line.measurements
+    read, write = (replace(side, runtime_ms=2 * side.runtime_ms) for side in (part.read, part.write))
+    slow = replace(line, measurements=[replace(part, read=read, write=write)])
+    slower = replace(result, time_lines=tuple(slow if item is line else item for item in result.time_lines))
+    loop_iops = operating_points(demand_means(result.loops[0].window_rounds), RULE)[0].iops
+    percent = 100 - 100 * confidence.confidence(slow).iops / loop_iops
+    note = f"IOPS of the histograms, compared with the loop: Max IOPS {percent:.1f} % lower."
+    assert note in text_of(build(slower).pages[1])
+
+
 def test_the_summary_states_how_operating_points_are_chosen() -> None:
     """The rule is complete: tolerance, target, ART, and the choice of points with the same Total OIO."""
     rule = text_of(build(result_of("dirth")).pages[0])
@@ -432,6 +465,7 @@ def test_the_summary_states_how_operating_points_are_chosen() -> None:
     assert "and of these the one with the fewest threads" in rule
     assert "whose distance from the target exceeds the smallest one by at most 2 % of the target" in rule
     assert "Only points with an ART below 5 ms count" in rule
+    assert "Response times are those of reads and writes together." in rule
 
 
 def _with_noise(measured: MeasuredRound) -> MeasuredRound:
@@ -512,7 +546,8 @@ def test_the_pattern_is_the_one_that_was_run() -> None:
     assert "RND 4 - 64 KiB mix 40/60" in next(
         block.caption for page in plots(report)["P7"] for block in page.blocks if isinstance(block, Figure)
     )
-    (sizes,) = (row[1] for row in tables(report.pages[1])["Access pattern: composite"].rows if row[0] == "Block sizes")
+    assert any("Window - RND/4-64KiB RW40 T32Q32" in page.title for page in report.pages)
+    (sizes,) = (row[1] for row in tables(report.pages[1])["Access pattern: Composite"].rows if row[0] == "Block sizes")
     assert sizes.startswith("4 KiB 75 %, 8 KiB 11 %")
     assert "0.5 KiB" not in sizes
 

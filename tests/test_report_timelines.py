@@ -492,7 +492,7 @@ def test_cross_stimulus_recovery_has_the_plots_of_its_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("oltp", "OLTP"), ("vod", "vod"), ("meta-data", "meta-data"), ("composite", "composite")]
+    ("name", "shown"), [("oltp", "OLTP"), ("vod", "vod"), ("meta-data", "meta-data"), ("composite", "Composite")]
 )
 def test_write_saturation_names_its_stimulus(name: str, shown: str) -> None:
     """Titles and summary name the selected stimulus of the standard."""

@@ -292,7 +292,7 @@ def pattern_sizes(spec: PatternSpec) -> str:
 
 def pattern_title(spec: PatternSpec) -> str:
     """Return the name of the pattern as the standard writes it."""
-    return {"oltp": "OLTP"}.get(spec.pattern.name, spec.pattern.name)
+    return {"oltp": "OLTP", "composite": "Composite"}.get(spec.pattern.name, spec.pattern.name)
 
 
 def pattern_stimulus(spec: PatternSpec) -> str:

@@ -11,7 +11,7 @@ from ..analysis.window import Judged, Window
 from ..model.measurement import mean
 from ..model.steps import Stimulus
 from ..spec import SteadyStateRule, Tracked, loop_rule, settling_rule
-from ..units import SHORT_SECONDS
+from ..units import KIB, SHORT_SECONDS
 from .result import Loop, Sampling, TestResult
 
 
@@ -50,9 +50,11 @@ class TrackedSeries:
         return f"{stimulus.label} {stimulus.demand.label}" if tracked.thread_count else stimulus.label
 
     def code(self, tracked: Tracked) -> str:
-        """Return a tracked variable's name in the form used in titles: ``RND/4KiB RW0``."""
+        """Return a tracked variable's name in the form used in titles: ``RND/4KiB RW0``, ``RND/0.5-64KiB RW40``."""
         stimulus = self.stimuli[self.rule.tracked.index(tracked)]
-        code = f"{stimulus.access}/{stimulus.block_label.replace(' ', '')} RW{stimulus.read_percent}"
+        sizes = [share.size_bytes for share in stimulus.block_shares] or [stimulus.largest_block_bytes]
+        block = "-".join(f"{size / KIB:g}" for size in dict.fromkeys((min(sizes), max(sizes))))
+        code = f"{stimulus.access}/{block}KiB RW{stimulus.read_percent}"
         return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
 
     @property

@@ -68,6 +68,12 @@ def choices(run: Path) -> dict[str, Choice]:
     return choose(points(run), limit, near)
 
 
+def noise_percent(run: Path) -> float:
+    """Return the noise of a run's points, in percent of their IOPS."""
+    limit = parameter(run, "operating_points.maximum_art_ms")
+    return 100 * interval([point for point in points(run) if point.figures["average_ms"] < limit] or points(run))
+
+
 def choose(everything: Sequence[Point], limit: float, near: float) -> dict[str, Choice]:
     """Return the Max, Mid and Min IOPS points of all points, the fewest outstanding I/Os first.
 

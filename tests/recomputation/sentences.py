@@ -96,10 +96,11 @@ def _caption(run: Path, row: Row) -> Text:
     edges = sorted({int(edge) for part in parts for edge, count in part["lat_ns"]["bins"].items() if count})
     places = [math.floor(20 * math.log10(min(edge / 1e6, maximum_ms))) for edge in edges]
     rates = (1000 * ios / milliseconds, moved / milliseconds / 1000, maximum_ms)
+    together = "" if row["point"].endswith((" 0/100", " 100/0")) else ", reads and writes together,"
     counts = (ios, milliseconds / 1000, float(places[-1] - places[0] + 1), 20.0, float(len(edges)))
     return text(
         f"Confidence Level Plot (CLP). {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
-        "{} I/Os in {time}, drawn in {} bins, {} per decade (recorded in {} bins){any}",
+        f"{{}} I/Os{together} in {{time}}, drawn in {{}} bins, {{}} per decade (recorded in {{}} bins){{any}}",
         *rates,
         *counts,
     )
@@ -107,6 +108,28 @@ def _caption(run: Path, row: Row) -> Text:
 
 def _stimulus(row: Row) -> str:
     return f"{row['point']}, T{row['thread_count']}Q{row['queue_depth']}"
+
+
+def _noise(run: Path, match: re.Match[str]) -> Expected:
+    return text(f"{match[1]}{{}} % of the IOPS: {{any}}", demand.noise_percent(run))
+
+
+def _rate_differences(run: Path) -> dict[str, float]:
+    """Return by how many percent the IOPS of a histogram differ from those of its operating point, if by over 10."""
+    if facts(run)["test"] not in ("composite", "dirth"):
+        return {}
+    found = {}
+    for name, choice in demand.choices(run).items():
+        for row in measurements(run, "histogram", name):
+            iops = 1000 * total([row], "ios")[0] / max(values(row, "read_runtime_ms", "write_runtime_ms"))
+            found[name] = 100 * (iops / choice.candidates[0].iops - 1)
+    return {name: percent for name, percent in found.items() if abs(percent) > 10}
+
+
+def _rates_of_histograms(run: Path, match: re.Match[str]) -> Expected:
+    differences = _rate_differences(run)
+    texts = [f"{name} {{}} % {'lower' if percent < 0 else 'higher'}" for name, percent in differences.items()]
+    return text(f"{match[1]}{', '.join(texts)}.", *map(abs, differences.values()))
 
 
 def _title_of_histogram(run: Path, match: re.Match[str]) -> Expected:
@@ -189,6 +212,8 @@ def _zones(run: Path, match: re.Match[str]) -> Expected:
 SENTENCES: dict[str, Sentence] = {
     r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
+    r"(The points are in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
+    r"(IOPS of the histograms, compared with the loop: ).*": _rates_of_histograms,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
     r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\.": _transition,
@@ -221,7 +246,11 @@ def required_sentences(run: Path) -> int:
     alone = len(measurements(run, "histogram")) == 1
     steady = [name for name in windows(run) if is_sampled(run, name) and _is_steady(run, name)]
     early = sum(_fills(run, name) < 2 for name in steady) + sum(not achieved(run, name) for name in steady)
-    return FOUND[facts(run)["test"]] + alone + early
+    test = facts(run)["test"]
+    alternatives = test in ("composite", "dirth") and any(
+        choice.alternatives for choice in demand.choices(run).values()
+    )
+    return FOUND[test] + alone + early + alternatives + bool(_rate_differences(run))
 
 
 def _is_steady(run: Path, name: str) -> bool:

@@ -85,7 +85,8 @@ def _series_of(run: Path, table: PrintedTable) -> tuple[str, str]:
     code = re.search(r"Measurement Window - (\w+)/(\S+) RW(\d+)( T\d+Q\d+)?", table.page)
     assert code
     access, size, read_percent, at = code.groups()
-    label = f"{access} {size.replace('KiB', ' KiB')} {read_percent}/{100 - int(read_percent)}{at or ''}"
+    sizes = "composite" if "-" in size else size.replace("KiB", " KiB")
+    label = f"{access} {sizes} {read_percent}/{100 - int(read_percent)}{at or ''}"
     found = [
         (name, variable)
         for name, variables in series(run).items()

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...model.measurement import SampledRound
 from ...model.time_series import TimeLine
 from ...results.result import Sampling
 from ...units import SHORT_SECONDS
@@ -91,20 +90,15 @@ class Dots:
 
 
 def window_dots(sampling: Sampling | None, line: TimeLine) -> list[Dots]:
-    """Return the IOPS of the samples in the last window, at their times in ``line``; empty without a window."""
-    if sampling is None or sampling.window is None:
-        return []
-    judged = [sampled for sampled in sampling.rounds if sampled.number in sampling.window.numbers]
-    label = "measurement window" if sampling.steady else f"last window, {NOT_ACHIEVED}"
-    return [Dots(points=sample_places(judged, line), label=label)]
-
-
-def sample_places(rounds: Sequence[SampledRound], line: TimeLine) -> list[tuple[float, float]]:
-    """Return the end of each round's sample, in seconds on the clock of ``line``, and its IOPS.
+    """Return the IOPS of the samples in the last window, at their ends by the clock of ``line``; empty without one.
 
     A sample's minute is not used: it is nominal and excludes the times between continuous stimuli.
     """
-    return [(line.ended_seconds[sampled.row], sampled.sample.iops) for sampled in rounds if sampled.row is not None]
+    if sampling is None or sampling.window is None:
+        return []
+    judged = [sampled for sampled in sampling.rounds if sampled.number in sampling.window.numbers]
+    points = [(line.ended_seconds[sampled.row], sampled.sample.iops) for sampled in judged if sampled.row is not None]
+    return [Dots(points=points, label="measurement window" if sampling.steady else f"last window, {NOT_ACHIEVED}")]
 
 
 def page(

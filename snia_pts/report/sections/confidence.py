@@ -37,7 +37,7 @@ _MARKER_COLOURS = dict(zip(MARKERS, ("#009e73", "#a08a00", "#e69f00", "#d55e00",
 _BARS, _LINE = "#9ecae1", "#0072b2"
 #: The width of a marker's label, and the height of the strip of labels above the plot, in inches.
 _LABEL_WIDTH, _STRIP_HEIGHT = 0.82, 0.62
-#: The height of the figure, and of its plot with the axis of nines, in inches.
+#: The height of the figure, and of its plot with the scale of nines, in inches.
 HEIGHT, _NINES_HEIGHT = 5.0, 1.2
 #: From this many nines on, the axis has a label for every second one.
 _MAX_NINES = 7
@@ -116,15 +116,17 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
         )
     drawn, counted = len(rebinned(interval)[0]), len(interval.histogram.bins)
     seconds = sum(part.runtime_ms for part in line.measurements) / 1000
+    together = ", reads and writes together," if 0 < line.stimulus.read_percent < 100 else ""
     method = (
-        f"{thousands(interval.ios, 0)} I/Os in {duration(seconds)}, drawn in {drawn} bins, {BINS_PER_DECADE} per "
-        f"decade (recorded in {counted} bins); the line is their cumulative percentage, below on an axis of nines."
+        f"{thousands(interval.ios, 0)} I/Os{together} in {duration(seconds)}, drawn in {drawn} bins, {BINS_PER_DECADE} "
+        f"per decade (recorded in {counted} bins); the line is the cumulative percentage, which the lower plot repeats "
+        "on a scale of nines."
     )
     figure = Figure(
         name=name,
         caption=f"{caption} {method}",
         alt=f"Histogram of response times, both axes log, of {stimulus}, with their cumulative percentage, "
-        f"below it on an axis of nines, and marks at {', '.join(marker.name for marker in interval.known_markers)}.",
+        f"below it on a scale of nines, and marks at {', '.join(marker.name for marker in interval.known_markers)}.",
         draw=partial(histogram, interval),
         height=HEIGHT,
     )
@@ -198,7 +200,7 @@ def nines(intervals: Confidence) -> tuple[list[float], list[float]]:
 
 
 def histogram(intervals: Confidence) -> Drawing:
-    """Draw the histogram with the cumulative percentage on a second axis, and the latter on an axis of nines below.
+    """Draw the histogram with the cumulative percentage on a second axis, and the latter on a scale of nines below.
 
     The markers have their labels above.
     """
@@ -245,7 +247,7 @@ def _draw_nines(axes: Axes, intervals: Confidence, edges: Sequence[float]) -> No
     axes.set_ylim(0, last)
     ticks = range(0, last + 1, 1 + last // _MAX_NINES)
     labels = [f"{100 - 100 / 10**tick:.{max(0, tick - 2)}f}" for tick in ticks]
-    axes.set_yticks(ticks, labels, fontsize=7)
+    axes.set_yticks(ticks, labels, fontsize=7 if last < 11 else 5)
     axes.set_ylabel("Cumulative I/Os (%)", color=_LINE, fontsize=7.5, labelpad=1)
     axes.tick_params(axis="y", labelcolor=_LINE)
 
@@ -253,7 +255,8 @@ def _draw_nines(axes: Axes, intervals: Confidence, edges: Sequence[float]) -> No
 def _time_axis(axes: Axes, low: float, high: float) -> None:
     ends, ticks = ax.log_axis(low, high)
     axes.set_xscale("log")
-    axes.set_xlim(ends)
+    room = (ends[1] / ends[0]) ** 0.02  # for a line at either end
+    axes.set_xlim(ends[0] / room, ends[1] * room)
     axes.set_xticks(ticks, [ax.tick_label(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel("Response time (ms, log)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...analysis.operating_points import (
@@ -14,6 +14,7 @@ from ...analysis.operating_points import (
 )
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
+from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...spec import OperatingPoints
 from ...spec.reader import definitions
@@ -61,6 +62,8 @@ _ALL_POINTS_SOURCE = (
     "times are the maxima of these rounds"
 )
 _HOST_CPU = "Host CPU utilisation by all processes (%)"
+#: A larger difference between the IOPS of a histogram and those of the loop is noted.
+_NOTED_PERCENT = 10.0
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
 
@@ -134,7 +137,24 @@ def _details(result: TestResult) -> Iterator[Block]:
     }
     if histograms:
         yield confidence.table(histograms, title="Response time histograms")
+        yield from _rate_differences(result, lines)
     yield _pattern_table(result)
+
+
+def _rate_differences(result: TestResult, lines: Mapping[str, TimeLine | None]) -> Iterator[Block]:
+    """Yield a sentence on histograms whose IOPS differ from those of their operating point in the loop."""
+    differences = [
+        (point.name, 100 * (confidence.confidence(line).iops / point.iops - 1))
+        for point in chosen_points(result)
+        if (line := lines[point.name]) and line.measurements and line.stimulus.demand == point.demand and point.iops
+    ]
+    texts = [
+        f"{name} {abs(percent):.1f} % {'lower' if percent < 0 else 'higher'}"
+        for name, percent in differences
+        if abs(percent) > _NOTED_PERCENT
+    ]
+    if texts:
+        yield Prose(text=f"IOPS of the histograms, compared with the loop: {', '.join(texts)}.")
 
 
 def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
@@ -163,7 +183,9 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
     if limited:
         yield Prose(text=matrices.foot(limited))
-    yield Prose(text=_selection_rule(demand_spec(result).operating_points))
+    rule = _selection_rule(demand_spec(result).operating_points)
+    mixed = any(0 < measurement.stimulus.read_percent < 100 for repeats in measured for measurement in repeats)
+    yield Prose(text=f"{rule} Response times are those of reads and writes together." if mixed else rule)
 
 
 def _selection_rule(rule: OperatingPoints) -> str:

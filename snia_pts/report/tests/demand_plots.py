@@ -107,14 +107,13 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
     line, rule = result.time_line("PC"), demand_spec(result).settling
     if line is None or not len(line):
         return
-    judged = timeplots.sample_places(result.sampling.rounds if result.sampling else (), line)
     yield _time_page(
         [series(line, IOPS)],
         title="Preconditioning - IOPS vs Time",
         name="pc-iops",
         caption=f"{_stimulus_label(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state "
         f"is evaluated on {_evaluated_samples(rule)}.",
-        dots=[Dots(points=judged, label="steady state samples")] if judged else (),
+        dots=timeplots.window_dots(result.sampling, line),
     )
 
 
