@@ -300,7 +300,7 @@ def test_a_loop_device_from_purge_to_report(tmp_path: Path, capsys: pytest.Captu
 
     assert not (tmp_path / "no").exists()
     assert "purge: blkdiscard" in capsys.readouterr().out
-    assert "proof: 0 of 64 sample blocks survived" in (tmp_path / "run" / "report.rst").read_text()
+    assert "verified: 64 of 64 sample blocks were erased" in (tmp_path / "run" / "report.rst").read_text()
     assert (tmp_path / "run" / "evidence" / "00000-purge.process.json").exists()
 
 

@@ -52,10 +52,10 @@ def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
 @pytest.mark.parametrize(
     ("test", "limited", "count", "matrices_of_them"),
     [
-        ("iops", lambda item: item.read_percent == 100 and item.largest_block_bytes <= 4096, 2, 4 + 5),
+        ("iops", lambda item: item.read_percent == 100 and item.largest_block_bytes <= 4096, 2, 5 + 5),
         ("latency", lambda item: item.read_percent == 100, 3, 5 + 5),
         ("throughput", lambda item: item.read_percent == 100, 2, 1),
-        ("dirth", lambda item: item.total_oio >= 512, 3, 3 + 2 * 5),
+        ("dirth", lambda item: item.total_oio >= 512, 3, 4 + 2 * 5),
     ],
 )
 def test_host_limited_points_are_marked(

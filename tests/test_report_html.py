@@ -233,7 +233,7 @@ def test_commands_are_code_and_their_options_stay_whole() -> None:
     text = html.make(report, rst.parse(rst.render(report)), {}).decode()
     option = '<span class="whole">--seed</span>'
     assert f'<code class="command">snia-pts iops /dev/sdb {option} 7</code>' in text
-    assert 'the device: <code class="command">snia-pts report RUN</code></p>' in text
+    assert 'the device: <code class="command">snia-pts report RUN</code></' in text
     assert ".whole { white-space: nowrap; }" in text
     assert "code.command { display: block;" in text
 

@@ -143,15 +143,6 @@ def test_five_nines_need_100_000_ios(ios: int, shown: str) -> None:
     assert "n/a: fewer I/Os than 2 for 50 %, 100 for 99 %" in texts
 
 
-def test_each_percentile_has_three_digits() -> None:
-    """A bin is up to 1.6 % wide: 320.864 ms beside 0.061 ms would show digits that are not known."""
-    result = samples.iops_result()
-    for point, time_ns in (("RND 4 KiB 0/100", 61_184), ("RND 8 KiB 0/100", 320_864_256)):
-        result = with_point(result, point, {"write": {time_ns: 100}})
-    table = tables_of(page_of(result))["Writes: 50 % response time (ms)"]
-    assert [cell(table, row, "R/W 0/100") for row in ("4", "8")] == ["0.0612", "321"]
-
-
 def test_a_mix_without_reads_has_no_column_of_reads() -> None:
     """0/100 is no column of the reads, and 100/0 none of the writes."""
     tables = tables_of(page_of(samples.iops_result()))

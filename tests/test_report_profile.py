@@ -430,8 +430,8 @@ def test_the_axes_of_a_matrix() -> None:
     first, *_ = tables(page(result, "Matrix: Range x Block Size"))
 
     assert [column.heading for column in first.columns][1:] == ["4", "64"]
-    assert first.rows[0][1:] == ("64.0", "n/a")
-    assert first.rows[1][1:] == ("64.0", "1\u202f024.0")
+    assert first.rows[0][1:] == ("64.00", "n/a")
+    assert first.rows[1][1:] == ("64.00", "1\u202f024")
     assert figures(result)["matrix-1-1"].alt.startswith("Columns")
 
 

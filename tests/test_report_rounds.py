@@ -187,7 +187,7 @@ def test_throughput_is_in_decimal_megabytes_per_second() -> None:
     """Each cell is the window's mean in MB/s (1 000 000 bytes per second); the convergence plots have every round."""
     result = result_of("TP")
     (table,) = tables(result, "Tabular Data").values()
-    assert list(table) == ["128", "1024"]
+    assert list(table) == ["1024", "128"]
     for part, size in (("1024 KiB", "1024"), ("128 KiB", "128")):
         loop = loop_of(result, part)
         for column, share in enumerate((0, 100)):
@@ -217,7 +217,7 @@ def test_a_block_size_has_one_colour_in_the_whole_report() -> None:
     """Also where it is the only series of a figure; the legend has the order of the axis."""
     result = result_of("TP")
     colours = {part: colour for part, (colour, _) in bars(result).items()}
-    assert list(colours) == ["128 KiB", "1024 KiB"]
+    assert list(colours) == ["1024 KiB", "128 KiB"]
     assert len(set(colours.values())) == 2
     with drawing.settings():
         for figure in build(result).figures:
@@ -251,6 +251,19 @@ def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
     rows = build(result).header.blocks.rows
     assert [row[7] for row in rows if row[6] == "Steady State"] == ["5 - 9", "21 - 25 (NOT ACHIEVED)"]
     assert ("SS Rounds", "5 - 9 / 21 - 25 (NOT ACHIEVED)") in [row[4:6] for row in rows]
+    assert ("AR Segments", "1") in [row[4:6] for row in rows]
+
+
+def test_throughput_tables_keep_the_order_of_the_block_sizes() -> None:
+    """1024 KiB is first, as on all other pages; equal windows are named once; one size is not called separate."""
+    result = result_of("TP")
+    (matrix,) = (page for page in build(result).pages if page.title.endswith("Tabular Data"))
+    (table,) = (block for block in matrix.blocks if isinstance(block, Table))
+    single = samples.result_of("throughput", overrides=[("rounds.block_sizes_kib", [128])])
+    assert [row[0] for row in table.rows] == ["1024", "128"]
+    assert table.title.endswith("mean over rounds 5 - 9 of 1024 KiB and 128 KiB")
+    for one, text in ((result, "each a separate test"), (single, "128 KiB")):
+        assert ("Block Sizes", text) in [row[6:8] for row in build(one).header.blocks.rows]
 
 
 def test_a_run_stopped_in_its_second_part_reports_the_first() -> None:
@@ -507,12 +520,12 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
     """Each block size has its own purge and WIPC, and its own evidence."""
     rows = tables(result_of("TP"), "Provenance")["Procedure"]
     for part in ("1024 KiB", "128 KiB"):
-        assert "of 64 sample blocks survived" in rows[f"Purge, {part}"][0]
+        assert "verified: 64 of 64 sample blocks were erased" in rows[f"Purge, {part}"][0]
         assert f"SEQ {part} 0/100, 2 passes" in rows[f"WIPC, {part}"][0]
-        assert f"rounds, {part} " in rows["Evidence"][0]
-    assert rows["Evidence"][0].startswith("purge 00001-purge, ")
-    points = "rounds, 1024 KiB 18 points between 00003-point and 00020-point"
-    assert f"WIPC 00002-point, 00021-point; {points}; " in rows["Evidence"][0]
+        assert f"rounds, {part}: " in rows["Evidence"][0]
+    assert rows["Evidence"][0].startswith("purge: 00001-purge, ")
+    points = "rounds, 1024 KiB: 18 points between 00003-point and 00020-point"
+    assert f"WIPC: 00002-point, 00021-point; {points}; " in rows["Evidence"][0]
 
 
 def test_many_files_of_evidence_are_a_count_between_two_names() -> None:
@@ -522,8 +535,8 @@ def test_many_files_of_evidence_are_a_count_between_two_names() -> None:
     rounds = [point for measured in result.loops[0].rounds for point in measured.measurements]
     pre_writes = [part.evidence for line in result.lines("pre-write") for part in line.measurements]
 
-    assert f"; rounds {len(rounds)} points between {rounds[0].evidence} and {rounds[-1].evidence}" in evidence
-    assert f"; pre-write {', '.join(pre_writes)}; " in evidence
+    assert f"; rounds: {len(rounds)} points between {rounds[0].evidence} and {rounds[-1].evidence}" in evidence
+    assert f"; pre-write: {', '.join(pre_writes)}; " in evidence
 
 
 def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing(tmp_path: Path) -> None:
@@ -533,8 +546,8 @@ def test_a_simulated_run_has_virtual_dates_and_gaps_and_proves_nothing(tmp_path:
         shown, gaps = tables(result, "Provenance"), [gap for gap in result.gaps if gap.requested_seconds is None]
         procedure = {name: values[0] for name, values in shown["Procedure"].items()}
         marks = [
-            procedure["Purge"].endswith("survived"),
-            procedure["Idle gap between points"].startswith(f"{len(gaps)} gap"),
+            procedure["Purge"].endswith("erased"),
+            procedure["Idle gap between points"].startswith(f"{len(gaps)} gaps: median "),
         ]
         marks.append("s shortest" in procedure["Idle for 5 s"])
 
@@ -568,7 +581,7 @@ def test_warnings_and_evidence_count_the_same_measurements() -> None:
     points, everything = sum(len(one.measurements) for one in loop.rounds), len(list(result.measurements))
 
     assert everything == points + 1
-    assert f"rounds {points} points between {first.measurements[0].evidence} and " in evidence
+    assert f"rounds: {points} points between {first.measurements[0].evidence} and " in evidence
     assert evidence.endswith(f"; {everything} measurements in all")
     assert warning.detail.startswith(f"in 1 of {everything} measurements ")
 
@@ -586,9 +599,9 @@ def test_the_provenance_separates_requested_from_other_idle_times() -> None:
         figures = f"{shortest:.3f} s shortest, {median:.3f} s median, {longest:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
-    assert between.startswith(f"{len(result.gaps) - len(selected)} gaps: median ")
-    longest = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
-    assert f", longest {number(longest, digits=3)} ms (upper bounds); of that in the suite: " in between
+    assert between.startswith(f"{len(result.gaps) - len(selected)} gaps: ")
+    worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
+    assert f"longest {number(worst, digits=3)} ms (upper bounds)" in between
 
 
 @pytest.mark.long

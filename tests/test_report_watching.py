@@ -158,7 +158,7 @@ def test_the_rates_per_watt_are_shown_for_each_source() -> None:
     tables = {block.title: block for block in shown.blocks if isinstance(block, Table)}
 
     assert prose[:2] == ["Source: Bench meter.", "Source: RAPL, the energy counters of the host's CPU packages."]
-    for title, watts in (("Per watt of the power meter", 11.5), ("Per watt of the CPU packages", 96.5)):
+    for title, watts in (("Per watt (power meter)", 11.5), ("Per watt (CPU packages)", 96.5)):
         lines = {row[0]: [float(re.sub(r"\s", "", cell)) for cell in row[1:]] for row in tables[title].rows}
         window = result.loops[0].window_rounds
         points = [item for turn in window for item in turn.measurements if item.stimulus.label == "RND 4 KiB 0/100"]

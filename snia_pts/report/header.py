@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import re
 
 from ..model.description import Name, device_value, operator_value
 from ..model.dut import Dut
@@ -231,7 +232,7 @@ def _device(result: TestResult) -> Rows:
         ("NAND Type", result.facts.about.nand_type),
         (
             "PCIe/NVMe",
-            next((setting.value for setting in settings if setting.name == "PCIe link"), ""),
+            next((setting.value for setting in settings if setting.name == "PCIe link"), _link_in(dut.bus)),
         ),
         (
             "Purge Method",
@@ -239,6 +240,12 @@ def _device(result: TestResult) -> Rows:
         ),
         ("Write Cache", f"{cache}{source}"),
     )
+
+
+def _link_in(bus: str) -> str:
+    """Return the PCIe link that the interface of a simulated drive states; empty for all others."""
+    match = re.search(r"PCIe \S+ x\d+", bus)
+    return match[0] if match else ""
 
 
 def pattern(spec: Spec) -> str:
@@ -300,6 +307,11 @@ def pattern_stimulus(spec: PatternSpec) -> str:
     return f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"
 
 
+def segments(result: TestResult) -> str:
+    """Return the number of segments of the ActiveRange: it is always one range of addresses."""
+    return "not reported" if result.facts.imported else "1"
+
+
 def preconditions(
     result: TestResult,
     *,
@@ -315,7 +327,7 @@ def preconditions(
     return (
         ("Data Pattern", pattern(result.facts.spec)),
         ("AR", f"{setup.active_range_percent} %"),
-        ("AR Segments", NOT_APPLICABLE),
+        ("AR Segments", segments(result)),
         ("Pre Condition 1", first[0]),
         ("TOIO - TC/QD", first[1]),
         ("Duration", first[2]),

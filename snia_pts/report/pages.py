@@ -37,7 +37,7 @@ class Figure:
 #: In the header of a comparison, the value of a field that differs between its runs.
 DIFFERS = "differs"
 
-ProseKind = Literal["good", "bad", "lead", "note", "heading"]
+ProseKind = Literal["good", "bad", "neutral", "lead", "note", "heading"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

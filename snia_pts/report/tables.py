@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..units import NARROW_NBSP, in_decimal_unit
+from ..units import NARROW_NBSP, in_decimal_unit, number
 
 Align = Literal["left", "center", "right"]
 
@@ -108,10 +108,12 @@ def aligned(values: Sequence[float | None], *, digits: int = 3, most: int = 4) -
     return tuple(thousands(value, decimals) for value in numbers)
 
 
-def in_parts(cells: Sequence[str], count: int) -> list[Sequence[str]]:
-    """Return ``cells`` in ``count`` parts of equal length: several columns that were aligned together."""
-    length = len(cells) // count
-    return [cells[first : first + length] for first in range(0, count * length, length)]
+def significant(values: Iterable[float | None]) -> tuple[str, ...]:
+    """Return rates or response times with four significant digits each; None, nan and infinity are ``n/a``.
+
+    They differ by orders of magnitude, so that equal decimals would show digits that were not measured.
+    """
+    return tuple(NOT_APPLICABLE if value is None else number(value) for value in values)
 
 
 def aligned_capacities(sizes_bytes: Sequence[float]) -> tuple[str, ...]:

@@ -43,14 +43,15 @@ def _figures(run: Path, measured: list[Row], name: str, *, by_time: bool = False
 
 def per_watt(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of each continuous stimulus and of each point of the windows."""
-    name = "host_watts" if table.title.endswith("packages") else "watts"
+    name = "host_watts" if table.title.endswith("packages)") else "watts"
     expected: dict[str, list[Expected]] = {}
     kept: dict[tuple[str, str], list[Row]] = {}
     for row in rows(run, "measurements"):
         if row["phase"] != "round":
             kept.setdefault((row["phase"], row["part"]), []).append(row)
     for (phase, part), measured in kept.items():
-        label = f"{measured[0]['point']} {_demand(measured[0])} ({', '.join(filter(None, (phase, part)))})"
+        where = ", ".join(filter(None, ("whole stimulus" if phase == "stimulus" else phase, part)))
+        label = f"{measured[0]['point']} {_demand(measured[0])} ({where})"
         expected[label] = _figures(run, measured, name, by_time=True)
     for point in rows(run, "points"):
         expected[f"{point['point']} {_demand(point)}"] = _figures(run, window_of(run, point), name)

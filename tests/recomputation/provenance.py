@@ -87,9 +87,11 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     for label, _ in table.body:
         if label.startswith("Purge") and label not in expected:
             purge = next(purges)
-            keys = ("seconds",) if is_simulated(run) else ("seconds", "survivors", "samples")
-            proof = "" if is_simulated(run) else "; proof: {} of {} sample blocks survived"
-            expected[label] = text(f"{{any}}, {{time}}{proof}", *(float(purge[key]) for key in keys))
+            time, unit = (1000 * purge["seconds"], "{} ms") if purge["seconds"] < 0.1 else (purge["seconds"], "{time}")
+            erased, proof = [purge["samples"] - purge["survivors"], purge["samples"]], ""
+            if not is_simulated(run):
+                proof = "; verified: {} of {} sample blocks were erased"
+            expected[label] = text(f"{{any}}, {unit}{proof}", time, *map(float, erased if proof else ()))
         if label.startswith("Idle for"):
             expected[label] = _idle(run, float(label.split()[2]))
     return labelled(table, expected)
@@ -126,7 +128,7 @@ def _gaps(run: Path) -> Expected:
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
     gaps = f"gap{'s' * (len(kept) != 1)}"
     times = "median {} ms, longest {} ms"
-    return text(f"{{}} {gaps}: {times} (upper bounds); of that in the suite: {times}", float(len(kept)), *figures)
+    return text(f"{{}} {gaps}: {times} (upper bounds); of these in the suite: {times}", float(len(kept)), *figures)
 
 
 def _idle(run: Path, requested: float) -> Expected:

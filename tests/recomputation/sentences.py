@@ -137,6 +137,21 @@ def _title_of_histogram(run: Path, match: re.Match[str]) -> Expected:
     return text(f"{match[1]}{{}} ms", response_times(answers(run, [row]))["maximum_response_us"] / 1000)
 
 
+def _summary_of_histogram(run: Path, match: re.Match[str]) -> Expected:
+    (row,) = measurements(run, "histogram")
+    times = response_times(answers(run, [row]))
+    names = ("average", "three_nines", "four_nines", "five_nines", "maximum")
+    shown = {name: times[f"{name}_response_us"] / 1000 for name in names}
+    labels = ("ART", "99.9 %", "99.99 %", "99.999 %", "MRT")
+    known = [(label, value) for label, value in zip(labels, shown.values(), strict=True) if not math.isnan(value)]
+    milliseconds = max(values(row, "read_runtime_ms", "write_runtime_ms"))
+    return text(
+        f"Histogram of {_stimulus(row)}: {{}} IOPS, {', '.join(f'{label} {{}} ms' for label, _ in known)}. Its {{any}}",
+        1000 * float(total([row], "ios")[0]) / milliseconds,
+        *(value for _, value in known),
+    )
+
+
 def _baseline(run: Path, match: re.Match[str]) -> Expected:
     return text("{any} Baseline: {} IOPS{any}", recoveries.baseline(run))
 
@@ -214,6 +229,7 @@ SENTENCES: dict[str, Sentence] = {
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
     r"(The points are in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
     r"(IOPS of the histograms, compared with the loop: ).*": _rates_of_histograms,
+    r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
     r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\.": _transition,
@@ -240,17 +256,17 @@ FOUND = {
 def required_sentences(run: Path) -> int:
     """Return how many sentences with measured figures the report must have; each histogram of one point has a caption.
 
-    The captions of several operating points are in ``FOUND``.  A window before the range was written twice is named on
-    the summary, and one before it was full also on its page.
+    Of latency, the summary has a sentence on it, too.  The captions of several operating points are in ``FOUND``.  A
+    window before the range was written twice is named on the summary, and one before it was full also on its page.
     """
-    alone = len(measurements(run, "histogram")) == 1
+    test, alone = facts(run)["test"], len(measurements(run, "histogram")) == 1
     steady = [name for name in windows(run) if is_sampled(run, name) and _is_steady(run, name)]
     early = sum(_fills(run, name) < 2 for name in steady) + sum(not achieved(run, name) for name in steady)
-    test = facts(run)["test"]
     alternatives = test in ("composite", "dirth") and any(
         choice.alternatives for choice in demand.choices(run).values()
     )
-    return FOUND[test] + alone + early + alternatives + bool(_rate_differences(run))
+    histograms = (2 if test == "latency" else 1) * alone
+    return FOUND[test] + histograms + early + alternatives + bool(_rate_differences(run))
 
 
 def _is_steady(run: Path, name: str) -> bool:

@@ -107,6 +107,11 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
         unevaluable = "NOT ACHIEVED (not evaluable: the average is not a positive number)"
         return [["Measurement window (rounds)", text(span, *numbers)], ["Verdict", unevaluable]]
     verdict = "STEADY" if figures["steady"] else "NOT ACHIEVED"
+    if table.heading[1] == "\N{MICRO SIGN}s":
+        scaled = ("average", "data_excursion", "allowed_data_excursion", "slope_excursion", "allowed_slope_excursion")
+        figures |= {key: 1000 * figures[key] for key in (*scaled, "slope", "intercept")}
+        assert figures["average"] < 1000
+        average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
     sign = "-" if figures["intercept"] < 0 else "+"
     fitted = text(f"{{}} x R {sign} {{}}", figures["slope"], abs(figures["intercept"]))
     return [
@@ -258,11 +263,14 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
     if repeated := len(performed(run)) - len(rows(run, "measurements")):
         expected["Measurements too short for a rate"] = text("{}, repeated with more passes; {any}", float(repeated))
-    if about["dut.kind"] != "simulated" and not is_imported(run):
-        expected |= {
-            "Drive temperature, highest of each point": partial(_check_temperature, run),
-            "Host or drive?": provenance.verdicts(run),
-        }
+    if not is_imported(run):
+        real = about["dut.kind"] != "simulated"
+        if real or _sensed(run, "celsius"):
+            expected["Drive temperature, highest of each point"] = partial(_check_temperature, run)
+        if watts := _sensed(run, "watts"):
+            expected["Power, mean of each point"] = text("{} to {} W", min(watts), max(watts))
+        if real:
+            expected["Host or drive?"] = provenance.verdicts(run)
     if stops := [entry for entry in journal(run) if entry["kind"] == "resume"]:
         idle = float(sum(entry["idle_seconds"] for entry in stops))
         expected["Interrupted"] = text("{} interruption{any}, {time} of the duration", float(len(stops)), idle)
@@ -281,10 +289,16 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     return labelled(table, expected)
 
 
+def _sensed(run: Path, name: str) -> list[float]:
+    """Return a quantity of the telemetry of all measurements and samples that have it."""
+    tables = ("measurements", *(path.stem for path in (run / "tables").glob("samples-*.csv")))
+    kept = [row for table in tables for row in rows(run, table)]
+    return [float(row[name]) for row in kept if row.get(name)]
+
+
 def _check_temperature(run: Path, cell: str) -> None:
     """Compare the lowest and the highest temperature of all measurements and samples."""
-    kept = [row for name in ("measurements", "samples") for row in rows(run, name)]
-    found = [float(row["celsius"]) for row in kept if row.get("celsius")]
+    found = _sensed(run, "celsius")
     assert cell == (f"{min(found):.0f} to {max(found):.0f} \N{DEGREE SIGN}C" if found else "not reported")
 
 
@@ -376,7 +390,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "The run": run_facts,
     "Readings": drive_logs.readings,
     "Drive health counters": drive_logs.counters,
-    "Per watt of the (power meter|drive's model|CPU packages)": power.per_watt,
+    r"Per watt \((power meter|simulated power of the drive|CPU packages)\)": power.per_watt,
     "Response times": histogram,
     "Response time histograms": histograms,
     matrices.NAMES: matrices.matrix,

@@ -138,7 +138,7 @@ def _matrices(families: Mapping[str, Family], measure: Measure, number: int) -> 
             values = {(down, right): value for (right, down), value in changes.items()}
             title = f"{measure.heading}: run {label} against {first}, in percent"
             sides = side(deep, series.spots), side(across, series.spots)
-            blocks += matrix_tables(values, *sides, title=title, digits=3, most=1)
+            blocks += matrix_tables(values, *sides, title=title, decimals=1)
         yield Page(title=f"Matrix by Run: {name}", blocks=tuple(blocks), flows=True)
 
 

@@ -68,6 +68,11 @@ class Side:
         """Return the positions of the keys on an axis."""
         return tuple(math.log2(key) if self.log else place for place, key in enumerate(self.keys))
 
+    def in_order(self, keys: Sequence[int]) -> Side:
+        """Return this side with its keys in the order of ``keys``."""
+        labels = dict(zip(self.keys, self.labels, strict=True))
+        return replace(self, keys=tuple(keys), labels=tuple(labels[key] for key in keys))
+
     def only(self, keys: Container[int]) -> Side:
         """Return this side with those of its keys that are in ``keys``."""
         kept = [(key, label) for key, label in zip(self.keys, self.labels, strict=True) if key in keys]

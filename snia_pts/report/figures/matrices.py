@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from ...model.measurement import (
+    FIVE_NINES,
     METRICS,
     MeasuredRound,
     Measurement,
@@ -23,8 +23,8 @@ from ...model.measurement import (
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
 from ...spec import DemandLoop, Rounds
-from ...units import KIB, block_size, number
-from ..tables import NOT_APPLICABLE, Column, Kind, Table, aligned
+from ...units import KIB, block_size
+from ..tables import NOT_APPLICABLE, Column, Kind, Table, significant, thousands
 from .figure import Grid, Side
 
 #: The most columns in a table; also the most rows that leave room for three tables on a page.
@@ -42,6 +42,8 @@ Reduction = Callable[[Sequence[Measurement]], float]
 
 WEIGHTED = "Average response time (ms), weighted by I/O count"
 WEIGHTED_ART = "ART, weighted by I/O (ms)"
+#: Why a cell of a matrix of this percentile has no number.
+FIVE_NINES_MISSING = f"A percentile is n/a if the window has too few I/Os ({FIVE_NINES:g} % needs 100 000)."
 MAXIMUM_RESPONSE = Metric(
     label="Maximum response time", unit="ms", read=lambda measured: measured.maximum_response_us / 1000
 )
@@ -172,6 +174,12 @@ def host_limited(result: TestResult, loops: Iterable[Loop], place: Place = size_
     return frozenset(place(stimulus) for stimulus, limited in points if limited)
 
 
+def mixed_times(stimuli: Iterable[Stimulus]) -> str:
+    """Return the sentence on response times of mixed points; empty if none of ``stimuli`` is mixed."""
+    mixed = any(0 < stimulus.read_percent < 100 for stimulus in stimuli)
+    return "Response times of a mixed point are those of reads and writes together." if mixed else ""
+
+
 def foot(marked: Collection[object]) -> str:
     """Return the footnote for the marks in a page's tables; empty if nothing is marked."""
     return f"{MARK} Limited by the host; the drive may be faster." if marked else ""
@@ -221,22 +229,19 @@ def matrix_tables(
     across: Side,
     *,
     title: str,
-    digits: int = 3,
-    most: int = 4,
+    decimals: int | None = None,
     marked: Marked = frozenset(),
     kind: Kind = "numbers",
-    from_bins: bool = False,
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
-    The numbers have equal decimals, unless they are ``from_bins``, whose width of 1.6 % leaves three digits to each.
-    Places in ``marked``, by row and column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into
+    Numbers have ``decimals`` places; if that is None, four significant digits.  Places in ``marked``, by row and
+    column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into
     further tables.
     """
     columns = list(zip(across.keys, across.labels, strict=True))
     groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
-    texts_of = _three_digits if from_bins else partial(aligned, digits=digits, most=most)
-    cells = (_cells(values, marked, down, group, texts_of) for group in groups)
+    cells = (_cells(values, marked, down, group, decimals) for group in groups)
     return tuple(
         _matrix_table(texts, down, across.prefix, group, title, kind)
         for texts, group in zip(cells, groups, strict=True)
@@ -248,20 +253,13 @@ def fits_a_page(down: Side, across: Side) -> bool:
     return len(down.keys) <= MAX_TABLE_COLUMNS and len(across.keys) <= MAX_TABLE_COLUMNS
 
 
-def _three_digits(values: Sequence[float | None]) -> tuple[str, ...]:
-    return tuple(NOT_APPLICABLE if value is None else number(value, digits=3) for value in values)
-
-
 def _cells(
-    values: Grid,
-    marked: Marked,
-    down: Side,
-    group: Sequence[tuple[int, str]],
-    texts_of: Callable[[Sequence[float | None]], tuple[str, ...]],
+    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], decimals: int | None
 ) -> Iterator[str]:
     """Yield the cells of a table, row by row; a mark precedes the number, so that digits stay aligned."""
     places = [(row, column) for row in down.keys for column, _ in group]
-    texts = texts_of([values.get(place) for place in places])
+    numbers = [values.get(place, math.nan) for place in places]
+    texts = significant(numbers) if decimals is None else [thousands(value, decimals) for value in numbers]
     for place, text in zip(places, texts, strict=True):
         yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
 

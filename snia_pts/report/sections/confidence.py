@@ -23,7 +23,7 @@ from ..figures.figure import canvas, plot
 from ..figures.matrices import WEIGHTED_ART
 from ..figures.style import INK
 from ..pages import Figure, Page, Prose
-from ..tables import Column, Table, aligned, thousands
+from ..tables import Column, Table, significant, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,9 +147,9 @@ def table(intervals: Mapping[str, Confidence], *, title: str = "Response times")
     cells = (
         tuple(intervals),
         [thousands(values.ios, 0) for values in plots],
-        aligned([values.iops for values in plots], digits=4),
-        aligned([values.mb_per_second for values in plots], digits=4),
-        *(aligned(values, digits=4) for values in times.values()),
+        significant(values.iops for values in plots),
+        significant(values.mb_per_second for values in plots),
+        *map(significant, times.values()),
     )
     return Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)), title=title)
 

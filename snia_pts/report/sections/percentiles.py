@@ -83,14 +83,19 @@ def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
     for matrix in _beside(found):
         down, across = matrix.down, matrix.across
         marked = frozenset(place for place, (_, tail) in matrix.points.items() if tail.stimulus in limited)
-        blocks += matrices.matrix_tables(matrix.ios, down, across, title=f"{matrix.title}: I/Os", kind="matrix")
+        blocks += matrices.matrix_tables(
+            matrix.ios, down, across, title=f"{matrix.title}: I/Os", decimals=0, kind="matrix"
+        )
         for column, percent in PERCENTS.items():
             title = f"{matrix.title}: {percent:g} % response time (ms)"
             blocks += matrices.matrix_tables(
-                matrix.times_ms(column), down, across, title=title, marked=marked, kind="matrix", from_bins=True
+                matrix.times_ms(column), down, across, title=title, marked=marked, kind="matrix"
             )
-    source = f"All I/Os of {spans([loop])}, from their merged bins. {TOO_FEW_IOS}"
-    blocks.append(Prose(text=" ".join(filter(None, (source, matrices.foot(limited))))))
+    shown = (tail for matrix in found for _, tail in matrix.points.values())
+    is_missing = any(time_us is None for tail in shown for time_us in tail.percentiles_us.values())
+    source = f"All I/Os of {spans([loop])}, from their merged bins, reads and writes apart."
+    notes = (source, TOO_FEW_IOS * is_missing, matrices.foot(limited))
+    blocks.append(Prose(text=" ".join(filter(None, notes))))
     yield Page(title="Response Time Percentiles - Tabular Data", blocks=tuple(blocks), flows=True, brief=True)
 
 

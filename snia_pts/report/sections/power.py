@@ -8,14 +8,14 @@ from ...model.measurement import Measurement, mean
 from ...results.attributes import power_figures, repeated_points, window_points
 from ...results.result import TestResult
 from ..pages import Block, Page, Prose
-from ..tables import Column, Table, aligned
+from ..tables import Column, Table, significant
 
 _HOST = "RAPL, the energy counters of the host's CPU packages"
 _NOTE = (
-    "Watts: the mean over the same measurements as the rates, so over the measurement window for its points, and over "
-    "the whole time of a continuous stimulus. They are those of all that the source measures, idle power included."
+    "Rates and watts are means of the same measurements. For a point they are means over the measurement window. For a "
+    "continuous stimulus they are means over its whole time, for write saturation from FOB to the end. The watts "
+    "include the idle power of everything that the source measures."
 )
-_SIMULATED_NOTE = "The power is that of the model of the simulated drive."
 
 Figures = Mapping[str, float | None]
 
@@ -30,24 +30,26 @@ def power_page(result: TestResult) -> Iterator[Page]:
     """Yield a page with a table for each source of power; none if no point has a power."""
     points = list(_points(result))
     blocks: list[Block] = []
-    meter = "drive's model" if result.facts.dut.simulated else "power meter"
+    meter = "simulated power of the drive" if result.facts.dut.simulated else "power meter"
     for title, source, unit in (
-        (f"Per watt of the {meter}", ", ".join(sources(result)), "watt"),
-        ("Per watt of the CPU packages", _HOST, "host_watt"),
+        (f"Per watt ({meter})", ", ".join(sources(result)), "watt"),
+        ("Per watt (CPU packages)", _HOST, "host_watt"),
     ):
         powered = [(label, figures) for label, figures in points if figures[f"{unit}s"] is not None]
         if powered:
-            blocks += [Prose(text=f"Source: {source}."), _table(title, powered, unit)]
+            if not result.facts.dut.simulated:
+                blocks.append(Prose(text=f"Source: {source}."))
+            blocks.append(_table(title, powered, unit))
     if blocks:
-        note = _SIMULATED_NOTE if result.facts.dut.simulated else _NOTE
-        yield Page(title="IOPS per Watt", blocks=(*blocks, Prose(text=note)), flows=True)
+        yield Page(title="IOPS per Watt", blocks=(*blocks, Prose(text=_NOTE)), flows=True)
 
 
 def _points(result: TestResult) -> Iterator[tuple[str, Figures]]:
     """Yield the label and the figures of each point over its window, and of each continuous stimulus."""
     for line in result.separate_lines:
         if line.measurements:
-            where = ", ".join(filter(None, (line.phase, line.part)))
+            phase = "whole stimulus" if line.phase == "stimulus" else line.phase
+            where = ", ".join(filter(None, (phase, line.part)))
             yield f"{line.stimulus.label} {line.stimulus.demand.label} ({where})", _figures(line.measurements)
     if result.facts.spec.rounds_are_repeats:
         yield from ((point.name, point.figures) for point in repeated_points(result))
@@ -81,10 +83,10 @@ def _table(title: str, points: list[tuple[str, Figures]], unit: str) -> Table:
         Column(heading="MB/s/W", align="right", width=14),
     )
     cells = (
-        *(aligned([figures[name] for _, figures in points]) for name in ("iops", "mb_per_second")),
-        aligned([figures[f"{unit}s"] for _, figures in points], digits=4),
+        *(significant([figures[name] for _, figures in points]) for name in ("iops", "mb_per_second")),
+        significant([figures[f"{unit}s"] for _, figures in points]),
         *(
-            aligned([_as_precise_as_watts(figures[f"{name}_per_{unit}"]) for _, figures in points])
+            significant([_as_precise_as_watts(figures[f"{name}_per_{unit}"]) for _, figures in points])
             for name in ("iops", "mb_per_second")
         ),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 import statistics
@@ -30,8 +29,6 @@ from .host_share import host_tables
 _MAX_PURGES = 6
 #: The most evidence files of one kind that are listed.
 _MAX_FILES = 8
-#: Purges that took less are in milliseconds.
-_MAX_MS = 100.0
 #: The most I/O engines that are listed.
 _MAX_ENGINES = 4
 #: The text for registered buffers in the name of the run's I/O engine.
@@ -45,7 +42,7 @@ _BUFFERS = {
 #: Options of the command line that the stored options of a run do not have, but that belong to its report.
 _ANNOTATIONS = ("--limits", "--about")
 _REPEATED = (*_ANNOTATIONS, "--plugin")
-_AGAIN = "To write this report again from the stored run, without the device: snia-pts report RUN."
+_AGAIN = "To write this report again from the stored run, without the device: snia-pts report RUN"
 
 
 def provenance(result: TestResult) -> Page:
@@ -233,11 +230,13 @@ def _purges(purges: Sequence[tuple[str, PurgeOutcome]], *, simulated: bool) -> I
 
 def _purge(purge: PurgeOutcome, *, simulated: bool) -> str:
     """Return a purge with its proof; a model has no data, and proves nothing."""
-    survivors = f"{purge.survivors} of {purge.samples} sample blocks survived"
-    proof = f"proof: {survivors}" if purge.samples else "not proven"
-    milliseconds = 1000 * purge.seconds
-    time = f"{number(milliseconds, digits=3)} ms" if 0 < milliseconds < _MAX_MS else duration(purge.seconds)
-    return f"{purge.method}, {time}{'' if simulated else f'; {proof}'}"
+    seconds = f"{1000 * purge.seconds:.2g} ms" if purge.seconds < 0.1 else duration(purge.seconds)
+    if simulated:
+        return f"{purge.method}, {seconds}"
+    if not purge.samples:
+        return f"{purge.method}, {seconds}; not verified"
+    erased = f"{purge.samples - purge.survivors} of {purge.samples} sample blocks were erased"
+    return f"{purge.method}, {seconds}; verified: {erased}"
 
 
 def _preconditioning(line: TimeLine) -> str:
@@ -261,7 +260,7 @@ def _gaps(gaps: Sequence[Gap], *, simulated: bool) -> str:
         return "none (virtual time)"
     count = f"{thousands(len(gaps), 0)} gap{'s' * (len(gaps) != 1)}"
     return (
-        f"{count}: {_median_and_longest([gap.idle_ms for gap in gaps])} (upper bounds); of that in the suite: "
+        f"{count}: {_median_and_longest([gap.idle_ms for gap in gaps])} (upper bounds); of these in the suite: "
         f"{_median_and_longest([gap.suite_us / 1000 for gap in gaps])}"
     )
 
@@ -288,10 +287,8 @@ def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
 
 
 def _median_and_longest(milliseconds: list[float]) -> str:
-    middle, longest = statistics.median(milliseconds), max(milliseconds)
-    if not all(map(math.isfinite, (middle, longest))):
-        return NOT_APPLICABLE
-    return f"median {number(middle, digits=3)} ms, longest {number(longest, digits=3)} ms"
+    middle, longest = (number(value, digits=3) for value in (statistics.median(milliseconds), max(milliseconds)))
+    return NOT_APPLICABLE if NOT_APPLICABLE in (middle, longest) else f"median {middle} ms, longest {longest} ms"
 
 
 def _evidence(result: TestResult) -> Iterator[str]:
@@ -316,9 +313,9 @@ def _evidence(result: TestResult) -> Iterator[str]:
 def _files(name: str, files: Sequence[str], unit: str) -> Iterator[str]:
     """Yield a list of few files; of many the first and the last, which others may lie between."""
     if len(files) > _MAX_FILES:
-        yield f"{name} {thousands(len(files), 0)} {unit} between {files[0]} and {files[-1]}"
+        yield f"{name}: {thousands(len(files), 0)} {unit} between {files[0]} and {files[-1]}"
     elif files:
-        yield f"{name} {', '.join(files)}"
+        yield f"{name}: {', '.join(files)}"
 
 
 def _settings(result: TestResult) -> Iterator[Table]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -32,6 +33,7 @@ from ...spec import (
     SteadyStateRule,
     Tracked,
     WriteSaturationSpec,
+    loop_rule,
     max_rounds,
 )
 from ...units import counted, distinct_decimals, duration
@@ -45,10 +47,14 @@ from ..figures.dashboard import draw as draw_dashboard
 from ..figures.style import SeriesStyle, overlaid, overlay_styles, series_styles
 from ..header import ALTERED, NOT_ACHIEVED, window_rounds
 from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, number_columns, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, number_columns, significant, thousands
 
 #: The maximum number of tracked variables side by side in one table.
 _MAX_PER_TABLE = 3
+#: The digits of the smallest value of a tracked variable: excursions are printed in hundredths of a percent.
+_TRACKED_DIGITS = 5
+#: The most decimals of a tracked variable.
+_MOST_DECIMALS = 6
 #: Heights of the two figures of a page in inches: all stimuli, and the tracked variables.
 _UPPER_HEIGHT, _TRACKED_HEIGHT = 3.5, 2.9
 
@@ -271,7 +277,7 @@ def _sizes_table(
     data, slope = zip(*map(_round_percents, states), strict=True)
     rows = zip(
         series,
-        aligned([state.average for state in states], digits=4),
+        aligned([state.average for state in states], digits=_TRACKED_DIGITS, most=_MOST_DECIMALS),
         data,
         slope,
         map(_steady, states),
@@ -328,6 +334,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         reason = "not evaluable: the average is not a positive number"
         return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
     data_percent, slope_percent = determination.percent_texts(decimals=3)
+    determination, unit = _readable(determination, metric)
     data_pair = (determination.data_excursion, determination.allowed_data_excursion)
     slope_pair = (determination.slope_excursion, determination.allowed_slope_excursion)
     values = (determination.average, *data_pair, *slope_pair)
@@ -349,16 +356,25 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     )
     headings = (
         Column(heading="Quantity", width=40),
-        Column(heading=metric.unit, align="right", width=30),
+        Column(heading=unit, align="right", width=30),
         Column(heading="% of average", align="right", width=15),
         Column(heading="Rule", align="center", width=15),
     )
     return Table(kind="numbers", columns=headings, rows=rows, title=title)
 
 
+def _readable(determination: SteadyState, metric: Metric) -> tuple[SteadyState, str]:
+    """Return a determination and its unit: response times below 1 ms are in microseconds."""
+    if metric.unit != "ms" or determination.average >= 1:
+        return determination, metric.unit
+    names = ("average", "allowed_data_excursion", "data_excursion", "allowed_slope_excursion", "slope_excursion")
+    values = {name: 1000 * getattr(determination, name) for name in (*names, "slope", "intercept")}
+    return replace(determination, **values), "\N{MICRO SIGN}s"
+
+
 def _decimals(determination: SteadyState) -> int:
     """Return the number of decimals that shows a millionth of the average."""
-    return decimals_for([determination.average], digits=6, most=6)
+    return decimals_for([determination.average], digits=6, most=_MOST_DECIMALS)
 
 
 def _passes(passed: bool) -> str:
@@ -454,7 +470,12 @@ def _variable_cells(tracked: TrackedSeries, variable: Tracked) -> tuple[Sequence
         complete = len(last) == rule.window_rounds
         states.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if complete else None)
     data, slope = zip(*map(_round_percents, states), strict=True)
-    return aligned(values, digits=4), data, slope, [_steady(state) for state in states]
+    return (
+        aligned(values, digits=_TRACKED_DIGITS, most=_MOST_DECIMALS),
+        data,
+        slope,
+        [_steady(state) for state in states],
+    )
 
 
 def _round_percents(determination: SteadyState | None) -> tuple[str, str]:
@@ -489,11 +510,11 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     points = [measured for _, _, measured, _ in rows]
     limited = frozenset(index for index, measured in enumerate(points) if result.host_limited(measured))
     values = (
-        aligned([matrices.iops(measured) for measured in points]),
-        aligned([matrices.mb_per_second(measured) for measured in points]),
-        aligned([matrices.average_response_ms(measured) for measured in points]),
-        aligned([matrices.percentile_response_ms(measured, FIVE_NINES) for measured in points]),
-        aligned([matrices.maximum_response_ms(measured) for measured in points]),
+        significant(map(matrices.iops, points)),
+        significant(map(matrices.mb_per_second, points)),
+        significant(map(matrices.average_response_ms, points)),
+        significant(matrices.percentile_response_ms(measured, FIVE_NINES) for measured in points),
+        significant(map(matrices.maximum_response_ms, points)),
     )
     headings = {"IOPS": 9, "MB/s": 8, matrices.art_heading(result): 22, f"{FIVE_NINES:g} % (ms)": 13, "MRT (ms)": 10}
     columns = (
@@ -506,51 +527,65 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     marked = [f"{matrices.MARK} {name}" if index in limited else name for index, name in enumerate(names)]
     table_rows = tuple(zip(marked, window_spans, *values, verdicts, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
-    mixed = any(0 < measured.stimulus.read_percent < 100 for point in points for measured in point)
-    notes = ("Response times of a mixed point are those of reads and writes together." * mixed, matrices.foot(limited))
+    notes = (
+        matrices.mixed_times(measured.stimulus for point in points for measured in point),
+        _unsteady_points(result, loops)[0],
+        matrices.foot(limited),
+    )
     if any(notes):
         yield Prose(text=" ".join(filter(None, notes)))
 
 
-def unsteady_points_note(loops: Sequence[Loop], metric: Metric, rule: SteadyStateRule) -> str:
-    """Return a sentence on the points that are not steady in the loops' windows; empty if all are, or no window is.
+def unsteady_points_note(result: TestResult, loops: Sequence[Loop]) -> str:
+    """Return sentences on the points that are not steady in the loops' windows; empty if there are none."""
+    text, unsteady = _unsteady_points(result, loops)
+    return f"{text} {_largest(unsteady)} Only tracked variables decide steady state." if unsteady else ""
 
-    ``rule`` is that of the tracked variables; ``metric`` is what a matrix shows of each point.
+
+def _unsteady_points(result: TestResult, loops: Sequence[Loop]) -> tuple[str, Sequence[tuple[str, SteadyState]]]:
+    """Return a sentence on the number of points that are not steady in the loops' windows, and these points.
+
+    Both are empty if all are steady, or if a window is not: then the verdict says it.  Each point is evaluated for the
+    metric of the tracked variables.
     """
+    rule = loop_rule(result.facts.spec)
+    if rule is None or not all(loop.steady for loop in loops):
+        return "", ()
     states: list[tuple[str, SteadyState]] = []
-    for loop in loops if all(loop.steady for loop in loops) else ():
-        points = [measured.keyed_by(matrices.size_and_mix) for measured in loop.window_rounds]
-        first = loop.window_rounds[0].number
-        for key, point in points[0].items():
-            values = [metric.read(measured[key]) for measured in points]
+    for loop in loops:
+        metric, first = METRICS[rule.tracked[0].metric], loop.window_rounds[0].number
+        rounds = [measured.keyed_by(matrices.size_and_mix) for measured in loop.window_rounds]
+        for key, point in rounds[0].items():
+            values = [metric.read(points[key]) for points in rounds]
             states.append((point.stimulus.label, determine(values, rule, first_round=first)))
     unsteady = [(label, state) for label, state in states if state.evaluable and not state.steady]
-    if not unsteady:
-        return ""
-    label, worst = max(unsteady, key=lambda entry: _excursion_ratio(entry[1]))
-    data, slope = worst.percent_texts(decimals=1)
+    exceed = f"{len(unsteady)} of {counted(len(states), 'point')} exceed{'s' * (len(unsteady) == 1)} the limits of the"
+    return (f"{exceed} tracked variables in the window." if unsteady else ""), unsteady
+
+
+def _largest(unsteady: Sequence[tuple[str, SteadyState]]) -> str:
+    """Return a sentence on the largest data excursion and the largest slope excursion of these points."""
+    data_label, data = max(unsteady, key=lambda entry: entry[1].data_excursion_percent)
+    slope_label, slope = max(unsteady, key=lambda entry: entry[1].slope_excursion_percent)
+    data_percent, slope_percent = data.percent_texts(decimals=1)[0], slope.percent_texts(decimals=1)[1]
+    if len(unsteady) == 1:
+        return f"It is {data_label} (data excursion {data_percent} %, slope excursion {slope_percent} %)."
     return (
-        f"{len(unsteady)} of {counted(len(states), 'point')} exceed{'s' * (len(unsteady) == 1)} the limits of the "
-        f"tracked variables in the window, most of all {label} (data excursion {data} %, slope excursion {slope} %). "
-        "Only tracked variables decide steady state."
-    )
-
-
-def _excursion_ratio(state: SteadyState) -> float:
-    """Return the greater ratio of an excursion to what is allowed."""
-    return max(
-        state.data_excursion / state.allowed_data_excursion, state.slope_excursion / state.allowed_slope_excursion
+        f"The largest data excursion is {data_percent} % ({data_label}), "
+        f"the largest slope excursion {slope_percent} % ({slope_label})."
     )
 
 
 def spans(loops: Sequence[Loop]) -> str:
-    """Return the windows of the loops as text: ``rounds 5 - 9``, with the parts' names if they have any."""
-    texts = []
+    """Return the windows of the loops as text: ``rounds 5 - 9``; of several parts, each with its parts' names."""
+    parts: dict[str, list[str]] = {}
     for loop in loops:
         first, last = (loop.window.numbers[0], loop.window.numbers[-1]) if loop.window else (0, 0)
-        part = f" of {loop.part}" if loop.part else ""
-        texts.append(f"rounds {first} - {last}{part}{'' if loop.steady else f', {NOT_ACHIEVED}'}")
-    return "; ".join(texts)
+        window = f"rounds {first} - {last}{'' if loop.steady else f', {NOT_ACHIEVED}'}"
+        parts.setdefault(window, []).append(loop.part)
+    if len(loops) == 1:
+        return next(iter(parts))
+    return "; ".join(f"{window} of {' and '.join(names)}" for window, names in parts.items())
 
 
 def too_few(rounds: Sequence[MeasuredRound], rule: SteadyStateRule, *, part: str = "") -> str:

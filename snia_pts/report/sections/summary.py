@@ -45,10 +45,8 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
         text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its {files}."
         yield Prose(text=text, kind="lead")
     yield Prose(text=verdict(result), kind=verdict_kind(achieved=result.achieved, steady=result.steady_so_far))
-    evaluated = list(_evaluated(result))
-    if len(evaluated) > 1:
-        spans = (f"{name}: {_span(part)}{_not_achieved_mark(part.window)}" for name, part in evaluated)
-        yield Prose(text="; ".join(spans), kind="lead")
+    if windows := window_spans(result):
+        yield Prose(text=windows, kind="lead")
     yield _conformance(result)
     yield from limit_blocks(judgements(result))
     if result.ending != "finished":
@@ -169,11 +167,19 @@ def verdict(result: TestResult) -> str:
     return f"{result.verdict} in {'preconditioning ' * (name == 'Preconditioning')}{_span(part)}"
 
 
+def window_spans(result: TestResult) -> str:
+    """Return the windows of a test that has several, with their parts; empty if the verdict has the only one."""
+    evaluated = list(_evaluated(result))
+    if len(evaluated) < 2:
+        return ""
+    return "; ".join(f"{name}: {_span(part)}{_not_achieved_mark(part.window)}" for name, part in evaluated)
+
+
 def verdict_kind(*, achieved: bool, steady: bool) -> ProseKind:
     """Return the style of a verdict: neutral for a complete test that does not require the steady state it missed."""
     if not achieved:
         return "bad"
-    return "good" if steady else "lead"
+    return "good" if steady else "neutral"
 
 
 def _evaluated(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
@@ -267,17 +273,29 @@ def _run_facts(result: TestResult) -> Table:
 
 
 def conditions(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield the range of the drive's temperatures, and how many points the host limited; none without telemetry."""
-    if result.facts.dut.simulated or result.facts.imported:
+    """Yield the range of the drive's temperatures and power, and how many points the host limited.
+
+    A simulated run has only those that its model has; an imported run has none.
+    """
+    if result.facts.imported:
         return
-    points = (point.telemetry.celsius for point in result.measurements if point.telemetry)
-    samples = (value for line in result.time_lines for value in line.celsius)
-    known = [value for value in (*points, *samples) if value is not None and math.isfinite(value)]
-    yield (
-        "Drive temperature, highest of each point",
-        f"{min(known):.0f} to {max(known):.0f} \N{DEGREE SIGN}C" if known else "not reported",
-    )
-    yield "Host or drive?", verdict_counts(result)
+    points = [point.telemetry for point in result.measurements if point.telemetry]
+    celsius = [*(point.celsius for point in points), *(value for line in result.time_lines for value in line.celsius)]
+    watts = [*(point.watts for point in points), *(value for line in result.time_lines for value in line.watts)]
+    real = not result.facts.dut.simulated
+    if (temperatures := _range(celsius, 0)) or real:
+        unit = " \N{DEGREE SIGN}C" if temperatures else ""
+        yield "Drive temperature, highest of each point", f"{temperatures or 'not reported'}{unit}"
+    if power := _range(watts, 1):
+        yield "Power, mean of each point", f"{power} W"
+    if real:
+        yield "Host or drive?", verdict_counts(result)
+
+
+def _range(values: Iterable[float | None], decimals: int) -> str:
+    """Return the lowest and the highest known value; empty if none is known."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return f"{min(known):.{decimals}f} to {max(known):.{decimals}f}" if known else ""
 
 
 def _repeated(result: TestResult) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from ...units import capacity
 from ..figures import timelines, timeplots
 from ..figures.timelines import BUSIEST, CELSIUS, CPU, HOST_POWER, IOPS, POWER, QUEUE, Quantity, Series
 from ..figures.timeplots import Mark, Panel
-from ..header import when
+from ..header import date
 from ..pages import Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned_capacities, facts, thousands
 from .power import power_page
@@ -43,8 +43,8 @@ _NOTE = (
     "omitted."
 )
 _SIMULATED_NOTE = (
-    "Temperature and power are those of the model: the temperature at the end of each sample, and the maximum of each "
-    "point; the mean power."
+    "Temperature and power are those of the model. The figure shows the temperature at the end of each sample, the "
+    "highest temperature of each point, and the mean power of both."
 )
 
 
@@ -224,9 +224,9 @@ def _health(result: TestResult) -> Iterator[Block]:
 
 
 def _readings(result: TestResult, before: Health | None, after: Health | None) -> Iterator[tuple[str, str]]:
-    yield "Before the test", when(before.read_at) if before else "not read"
+    yield "Before the test", date(result, before.read_at) if before else "not read"
     missing = "not read: the run did not end" if result.ending == "unfinished" else "not read"
-    yield "After the test", when(after.read_at) if after else missing
+    yield "After the test", date(result, after.read_at) if after else missing
     yield "Write amplification", _amplification(result)
     yield "Written by the test", f"{lower_bound_prefix(result)}{capacity(result.written_bytes)}, as counted by the test"
     for name, versions in _texts(before, after).items():

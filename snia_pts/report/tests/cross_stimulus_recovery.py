@@ -23,7 +23,7 @@ from ..pages import Block, Page, Prose
 from ..sections.provenance import provenance
 from ..sections.steady_state import dashboard
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, in_parts, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, facts, significant, thousands
 
 Result = TestResult[CrossStimulusSpec]
 
@@ -243,19 +243,13 @@ def _definitions() -> str:
 def group_table(result: Result, groups: list[_Group]) -> Table:
     """Return throughput and response times by access group."""
     lines = [group.line for group in groups]
-    throughputs = [
-        *map(recovery.mean_at_end, lines),
-        *(timelines.mean(line, THROUGHPUT) for line in lines),
-        *(timelines.lowest(line, THROUGHPUT) for line in lines),
-    ]
-    ends, means, lowest = in_parts(aligned(throughputs), 3)
     figures = (
-        ("MB/s at the end", ends),
-        ("MB/s, mean", means),
-        ("MB/s, lowest sample", lowest),
-        (matrices.art_heading(result), aligned([timelines.mean(line, ART) for line in lines])),
-        ("Peak ART (ms)", aligned([timelines.highest(line, ART) for line in lines])),
-        ("Peak MRT (ms)", aligned([timelines.highest(line, MRT) for line in lines])),
+        ("MB/s at the end", [recovery.mean_at_end(line) for line in lines]),
+        ("MB/s, mean", [timelines.mean(line, THROUGHPUT) for line in lines]),
+        ("MB/s, lowest sample", [timelines.lowest(line, THROUGHPUT) for line in lines]),
+        (matrices.art_heading(result), [timelines.mean(line, ART) for line in lines]),
+        ("Peak ART (ms)", [timelines.highest(line, ART) for line in lines]),
+        ("Peak MRT (ms)", [timelines.highest(line, MRT) for line in lines]),
     )
     columns = (
         Column(heading="Access group", width=34),
@@ -265,7 +259,7 @@ def group_table(result: Result, groups: list[_Group]) -> Table:
         f"{group.name}, {group.line.stimulus.demand.label}{'' if group.line.complete else ' (incomplete)'}"
         for group in groups
     ]
-    rows = tuple(zip(names, *(cells for _, cells in figures), strict=True))
+    rows = tuple(zip(names, *(significant(values) for _, values in figures), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Access groups")
 
 
@@ -281,7 +275,7 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
     time, group = measured_recovery.time, measured_recovery.group
     lowest, recovered = measured_recovery.lowest_percent, 100 - definitions().recovery.tolerance_percent
     shown_lowest = thousands(lowest, distinct_decimals(lowest, recovered, least=1))
-    baseline, threshold = aligned([measured_recovery.baseline, measured_recovery.threshold], digits=4)
+    baseline, threshold = significant([measured_recovery.baseline, measured_recovery.threshold])
     measured = f"within {duration(time.measured_seconds)} of {group}"
     reached = f"never {measured}" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
     first = () if time.reached_seconds == time.seconds is not None else (("First recovered sample", reached),)

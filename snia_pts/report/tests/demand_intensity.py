@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...analysis.operating_points import (
     DemandMean,
@@ -32,6 +33,7 @@ from ..header import (
     pattern_sizes,
     pattern_title,
     range_and_amount,
+    segments,
     window_rounds,
 )
 from ..pages import Block, Page, Prose
@@ -40,7 +42,7 @@ from ..sections import steady_state as steady
 from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, facts, significant, thousands
 from .demand_plots import (
     AT_POINTS,
     chosen_points,
@@ -58,8 +60,9 @@ from .demand_plots import (
 )
 
 _ALL_POINTS_SOURCE = (
-    "are means of rounds {}; average response times are weighted by I/O count over all their I/Os; maximum response "
-    "times are the maxima of these rounds"
+    "are means of rounds {}; average response times are weighted by I/O count over all their I/Os; percentiles are "
+    "those of all their I/Os, reads and writes together (n/a: fewer than 100 000); maximum response times are the "
+    "maxima of these rounds"
 )
 _HOST_CPU = "Host CPU utilisation by all processes (%)"
 #: A larger difference between the IOPS of a histogram and those of the loop is noted.
@@ -167,11 +170,11 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     cells = (
         [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
-        aligned([point.target_iops for point in points]),
-        aligned([point.iops for point in points]),
-        aligned([point.art_ms for point in points]),
-        aligned([matrices.percentile_response_ms(repeats, FIVE_NINES) for repeats in measured]),
-        aligned([matrices.maximum_response_ms(repeats) for repeats in measured]),
+        significant(point.target_iops for point in points),
+        significant(point.iops for point in points),
+        significant(point.art_ms for point in points),
+        significant(matrices.percentile_response_ms(repeats, FIVE_NINES) for repeats in measured),
+        significant(map(matrices.maximum_response_ms, measured)),
     )
     headings = ("Best or target IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     table_columns = (
@@ -252,21 +255,25 @@ def _tables(result: TestResult) -> Iterator[Page]:
     cpu = host_cpu(result)
     averaged = "IOPS and CPU utilisation" if cpu else "IOPS"
     grids = (
-        ("IOPS", grid(result, matrices.iops), 4),
-        (matrices.heading(result, matrices.WEIGHTED), grid(result, matrices.average_response_ms), 3),
-        ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms), 3),
-        (_HOST_CPU, cpu, 3),
+        ("IOPS", grid(result, matrices.iops)),
+        (matrices.heading(result, matrices.WEIGHTED), grid(result, matrices.average_response_ms)),
+        (
+            f"{FIVE_NINES:g} % response time (ms)",
+            grid(result, partial(matrices.percentile_response_ms, percent=FIVE_NINES)),
+        ),
+        ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms)),
+        (_HOST_CPU, cpu),
     )
     tables = [
         table
-        for title, values, digits in grids
+        for title, values in grids
         if values
         for table in matrices.matrix_tables(
             _transposed(values),
             threads,
             depths,
             title=title,
-            digits=digits,
+            decimals=1 if title == _HOST_CPU else None,
             marked=frozenset() if title == _HOST_CPU else limited,
         )
     ]
@@ -294,7 +301,7 @@ def setup(result: TestResult) -> Rows:
     return (
         ("Data Pattern", pattern(spec)),
         ("AR", f"{spec.setup.active_range_percent} %"),
-        ("AR Segments", NOT_APPLICABLE),
+        ("AR Segments", segments(result)),
         ("Pre Condition 1", pattern_name(result, conditioning.read_percent)),
         ("TOIO - TC/QD", heaviest),
         ("SS Rounds", window_rounds(result, result.sampling)),

@@ -35,7 +35,7 @@ from ..sections import confidence
 from ..sections.provenance import provenance
 from ..sections.steady_state import dashboard, rounds_page, slug, window_pages
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, in_parts, number_columns, thousands
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, significant, thousands
 
 Result = TestResult[HostIdleSpec]
 
@@ -294,18 +294,12 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
 
 def response_table(shown: Sequence[State]) -> Table:
     """Return ART, 99.999 % and MRT of all I/Os of Access A and of Access C by wait state."""
-    accesses = [state.a for state in shown], [state.c for state in shown]
-    markers = [confidence.confidence(line).markers if line else () for lines in accesses for line in lines]
-    names = ("ART", f"{FIVE_NINES:g} %", "MRT")
-    values = [
-        in_parts(aligned([next((one.ms for one in times if one.name == name), None) for times in markers]), 2)
-        for name in names
-    ]
-    figures = {
-        f"{access}: {name} (ms)": of_name[place]
-        for place, access in enumerate("AC")
-        for name, of_name in zip(names, values, strict=True)
-    }
+    figures: dict[str, tuple[str, ...]] = {}
+    for access, lines in (("A", [state.a for state in shown]), ("C", [state.c for state in shown])):
+        times = [confidence.confidence(line).markers if line else () for line in lines]
+        for name in ("ART", f"{FIVE_NINES:g} %", "MRT"):
+            values = [next((marker.ms for marker in markers if marker.name == name), None) for markers in times]
+            figures[f"{access}: {name} (ms)"] = significant(values)
     widths = {heading: 19 if "%" in heading else 14 for heading in figures}
     columns = (Column(heading="Wait state", width=16), *number_columns(widths))
     rows = tuple(zip((state.name for state in shown), *figures.values(), strict=True))

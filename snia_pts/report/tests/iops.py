@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-from ...model.measurement import METRICS
+from ...model.measurement import FIVE_NINES, METRICS
 from ...model.steps import mix
 from ...results.result import Loop, TestResult
 from ...spec import IopsSpec
@@ -112,14 +112,14 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
     explanation = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
     limited = matrices.host_limited(result, [loop])
     tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marked=limited)
-    unsteady = unsteady_points_note([loop], METRICS["iops"], spec.steady_state)
+    unsteady = unsteady_points_note(result, [loop])
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(
         title=f"{name} - Tabular Data",
         blocks=(*tables, _notes(explanation, missing_sizes, unsteady, matrices.foot(limited))),
         flows=flows,
     )
-    yield _times_page(result, loop, sizes, mixes)
+    yield _times_page(result, loop, sizes, mixes, unsteady)
     yield Page(
         title=f"{name} - 2D Plot",
         blocks=(
@@ -149,9 +149,11 @@ def _notes(*sentences: str) -> Prose:
     return Prose(text=" ".join(filter(None, sentences)))
 
 
-def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
+def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.Side, unsteady: str) -> Page:
+    five_nines = partial(matrices.percentile_response_ms, percent=FIVE_NINES)
     reductions = (
         (matrices.WEIGHTED, matrices.average_response_ms),
+        (f"{FIVE_NINES:g} % response time (ms)", five_nines),
         ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
         ("Throughput (MB/s, decimal)", matrices.mb_per_second),
     )
@@ -163,6 +165,12 @@ def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.
         if not result.facts.imported or any(map(math.isfinite, values.values()))
         for table in matrices.matrix_tables(values, sizes, mixes, title=title, marked=limited)
     )
-    notes = (_notes(matrices.foot(limited)),) if limited else ()
-    flows = not matrices.fits_a_page(sizes, mixes)
-    return Page(title="Response Time and Throughput - Tabular Data", blocks=(*tables, *notes), flows=flows)
+    has_missing = any(map(math.isnan, matrices.reduced([loop], five_nines).values()))
+    notes = _notes(
+        matrices.mixed_times(point.stimulus for point in loop.window_rounds[0].measurements),
+        matrices.FIVE_NINES_MISSING * (has_missing and not result.facts.imported),
+        unsteady,
+        matrices.foot(limited),
+    )
+    shown_notes = (notes,) if notes.text else ()
+    return Page(title="Response Time and Throughput - Tabular Data", blocks=(*tables, *shown_notes), flows=True)

@@ -11,7 +11,7 @@ from ...model.steps import mix
 from ...model.time_series import TimeLine
 from ...results.result import Loop, TestResult
 from ...spec import LatencySpec
-from ...units import block_size, duration
+from ...units import block_size, duration, number
 from ..figures import columns_3d, matrices
 from ..figures.dashboard import heat_map
 from ..figures.figure import Side
@@ -68,7 +68,7 @@ def pages(result: Result) -> tuple[Page, ...]:
         *percentile_pages(result, loop),
         *_histogram(result),
     )
-    first_figures = (*_dashboard(result, loop), *key_figures(result, [loop]))
+    first_figures = (*_dashboard(result, loop), *key_figures(result, [loop]), *_histogram_figures(result))
     first = summary(result, omitted=_omitted(result, loop), figures=first_figures)
     return (first, *measured, provenance(result))
 
@@ -171,7 +171,10 @@ def _tables(
         heading = matrices.heading(result, title)
         yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marked=limited)
     sentences = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
-    sentences.append(unsteady_points_note([loop], _AVERAGE, result.facts.spec.steady_state))
+    sentences += [
+        matrices.mixed_times(point.stimulus for point in loop.window_rounds[0].measurements),
+        unsteady_points_note(result, [loop]),
+    ]
     if not result.facts.imported:
         sentences.append(
             "Averages here are weighted by I/O count; steady state is determined from the mean of the rounds' averages."
@@ -179,13 +182,27 @@ def _tables(
     if reductions is not _TABLES_1_1:
         sentences.append("Percentiles come from the merged bins of the window's rounds.")
     if too_few_ios:
-        sentences.append(f"A percentile is n/a if the window has too few I/Os ({FIVE_NINES:g} % needs 100 000).")
+        sentences.append(matrices.FIVE_NINES_MISSING)
     yield Prose(text=" ".join(filter(None, (*sentences, matrices.foot(limited)))))
 
 
 def _histogram_line(result: Result) -> TimeLine | None:
     line = result.time_line("histogram")
     return line if line is not None and line.measurements else None
+
+
+def _histogram_figures(result: Result) -> Iterator[Prose]:
+    """Yield a sentence with the response times of the histogram, and why they can differ from those of the window."""
+    line, spec = _histogram_line(result), result.facts.spec
+    if line is None or spec.histogram is None:
+        return
+    interval = confidence.confidence(line)
+    times = (f"{marker.name} {number(marker.ms)} ms" for marker in interval.markers if marker.ms is not None)
+    yield Prose(
+        text=f"Histogram of {line.stimulus.label}, {line.stimulus.demand.label}: {number(interval.iops)} IOPS, "
+        f"{', '.join(times)}. Its {duration(spec.histogram.seconds)} have no break; a point of the loop takes "
+        f"{duration(spec.rounds.point_seconds)}, so their response times can differ."
+    )
 
 
 def _histogram(result: Result) -> Iterator[Page]:

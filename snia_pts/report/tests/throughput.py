@@ -64,7 +64,7 @@ def parameters(result: Result) -> Rows:
         ("AR & Amount", range_and_amount(result)),
         ("Test Stimulus 1", f"SEQ {first}"),
         ("RW Mix", ", ".join(map(mix, spec.rounds.read_percents))),
-        ("Block Sizes", "each a separate test"),
+        ("Block Sizes", "each a separate test" if others else first),
         ("TOIO - TC/QD", toio),
         ("Steady State", _window(result, first)),
         ("Test Stimulus 2", f"SEQ {', '.join(others)}" if others else NOT_APPLICABLE),
@@ -126,7 +126,8 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
     if not judged:
         return
     values = matrices.reduced(judged, matrices.mb_per_second)
-    sizes, _ = matrices.measured_sizes(matrices.sizes(spec.rounds), values)
+    in_order = matrices.sizes(spec.rounds).in_order(spec.rounds.block_sizes_bytes)
+    sizes, _ = matrices.measured_sizes(in_order, values)
     mixes, window = matrices.mixes(spec.rounds), spans(judged)
     name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
     limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
@@ -135,7 +136,7 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
     sentences = (
         "1 MB/s is 1 000 000 bytes per second.",
         "Throughput of a mixed point includes reads and writes." * has_mixes,
-        unsteady_points_note(judged, _METRIC, spec.steady_state),
+        unsteady_points_note(result, judged),
         matrices.foot(limited),
     )
     explanation = " ".join(filter(None, sentences))

@@ -39,7 +39,7 @@ from ..sections import confidence, consistency
 from ..sections.provenance import provenance
 from ..sections.steady_state import dashboard, rounds_page, window_pages
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, significant, thousands
 
 Result = TestResult[WriteSaturationSpec]
 
@@ -183,7 +183,7 @@ def key_figures(result: Result, line: TimeLine) -> Table:
         Column(heading="Period", width=35),
         *(Column(heading=heading, align="right", width=13) for heading in headings),
     )
-    cells = [aligned(values) for values in zip(*figures, strict=True)]
+    cells = map(significant, zip(*figures, strict=True))
     return Table(kind="numbers", columns=columns, rows=tuple(zip(names, *cells, strict=True)), title="Key figures")
 
 
@@ -360,7 +360,7 @@ def _data(result: Result, line: TimeLine) -> Page:
     figures = [_sample_figures(line, row) for row in rows]
     cells = (
         [thousands(line.ended_seconds[row] / 60, 0 if line.ended_seconds[-1] >= 600 else 2) for row in rows],
-        *(aligned(values) for values in zip(*figures, strict=True)),
+        *map(significant, zip(*figures, strict=True)),
         aligned([written[row] / GB for row in rows]),
         aligned([result.facts.dut.fills(written[row]) for row in rows]),
     )
