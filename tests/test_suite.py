@@ -24,12 +24,13 @@ from snia_pts.report import registry as building
 from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Prose
-from snia_pts.report.sections.summary import conditions
+from snia_pts.report.sections.summary import conditions, window_spans
 from snia_pts.report.suite import build, key_figures, overview, write
 from snia_pts.report.tables import Link, Table
 from snia_pts.results.key_figures import key_figures as numbers
 from snia_pts.results.result import TestResult
 from snia_pts.results.tracked_series import convergence, shown_series
+from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.options import derive_seed
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit
@@ -221,14 +222,14 @@ def test_a_saturation_that_ended_by_time_is_achieved() -> None:
     ("test", "steady"), [("latency", True), ("latency", False), ("hir", False), ("wsat", True), ("xsr", True)]
 )
 def test_the_header_has_the_steady_state_of_each_report(test: str, steady: bool) -> None:
-    """NOT ACHIEVED in a report is NOT STEADY here, also for a write saturation, which need not be steady."""
+    """NOT ACHIEVED in a report is NOT ACHIEVED here, also for a write saturation, which need not be steady."""
     result = samples.result_of(test, steady=steady)
     own = building.build(result).header.blocks.rows
     stated = any("NOT ACHIEVED" in cell for row in own for cell in row)
     rows = build(overview([(test, result)])).header.blocks.rows
     (state,) = (row[-1] for row in rows if row[-2] == test.upper())
 
-    assert state == ("NOT STEADY" if stated else "complete" if test == "xsr" else "steady state")
+    assert state == ("NOT ACHIEVED" if stated else "complete" if test == "xsr" else "steady state")
 
 
 def test_a_saturation_without_steady_state_has_the_figure_of_its_end() -> None:
@@ -387,10 +388,11 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
         "Test",
         "Drive temperature, highest of each point",
         "Host or drive?",
+        "Warnings",
     ]
     assert [row[1:] for row in tables["Conditions and reports"].rows] == [
-        tuple(text for _, text in conditions(result)),
-        ("\N{EN DASH}", "\N{EN DASH}"),
+        (*(text for _, text in conditions(result)), "none"),
+        ("\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}"),
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
     (figure,) = (block for block in blocks if isinstance(block, Figure))
@@ -401,6 +403,27 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     assert tracked is not None
     (percents,) = tracked.series.values()
     assert np.array_equal(axes.lines[0].get_ydata(), list(percents.values()))
+
+
+def test_the_summary_names_the_warnings_of_each_test() -> None:
+    """A reader of the summary alone learns which reports have warnings."""
+    result = samples.result_of("wsat", overrides=[("saturation.capacities", 0.5)])
+    expected = ", ".join(dict.fromkeys(warning.what for warning in run_warnings(result)))
+    (line,) = overview([("wsat", result)]).lines
+    assert "end of the stimulus" in expected
+    assert line.conditions["Warnings"] == expected
+
+
+def test_windows_and_long_times_are_in_the_summary() -> None:
+    """A test with several windows has them beside its verdict; times above 100 hours remain hours and minutes."""
+    result = samples.result_of("throughput")
+    long = replace(result, facts=replace(result.facts, started="2026-11-01T00:00:00+00:00"))
+    long = replace(long, finished="2026-11-05T15:50:00+00:00")
+    (page,) = build(overview([("throughput", long)])).pages
+    (row,) = next(block.rows for block in page.blocks if isinstance(block, Table) and block.title == "Tests")
+    assert row[1] == f"{result.verdict} ({window_spans(result)})"
+    assert "128 KiB: rounds " in row[1]
+    assert row[4] == "111 h 50 min"
 
 
 def test_the_figure_of_an_unsteady_test_says_that_its_last_window_is_shaded() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +19,7 @@ from ..model.measurement import METRICS, average_response_us, rate_per_second
 from ..results.limit_checks import Judgement, judgements, untested_judgements
 from ..results.result import Loop, TestResult
 from ..results.tracked_series import Convergence, convergence, shown_series
+from ..results.warnings import run_warnings
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import title_of
 from ..units import capacity, duration, number
@@ -34,8 +36,9 @@ from .sections.summary import (
     sign_off_table,
     verdict,
     verdict_kind,
+    window_spans,
 )
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, aligned_capacities, facts, thousands
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 from .writing import DEFAULT_FORMATS, OUTPUTS, render, replace_files
 
 if TYPE_CHECKING:
@@ -52,12 +55,14 @@ class TestLine:
     """A test's line in the summary; for a test that was not run, only that.
 
     ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.  ``reports`` are the
-    paths of its reports, ``conditions`` the drive's temperature and whether the host limited it.
+    paths of its reports, ``conditions`` the drive's temperature, whether the host limited it, and the warnings.
+    ``windows`` are the measurement windows of the parts, if the verdict has none.
     """
 
     test: str
     title: str
     verdict: str = NOT_RUN
+    windows: str = ""
     achieved: bool = False
     steady: bool = False
     ending: str = NOT_RUN
@@ -81,7 +86,7 @@ class TestLine:
 
     @property
     def duration(self) -> str:
-        return UNKNOWN if self.seconds is None else duration(self.seconds)
+        return UNKNOWN if self.seconds is None else _hours(self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +185,7 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         test=test,
         title=result.facts.spec.title,
         verdict=verdict(result),
+        windows=window_spans(result),
         achieved=result.achieved,
         steady=result.steady_so_far,
         ending=result.ending,
@@ -192,10 +198,16 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         lower_bound_prefix=lower_bound_prefix(result),
         reports=tuple(f"{test}/{report}" for report in reports),
         requires_steady_state=result.facts.spec.is_standard and not isinstance(result.facts.spec, CrossStimulusSpec),
-        conditions=dict(conditions(result)),
+        conditions=dict(conditions(result)) | {"Warnings": ", ".join(_warnings(result)) or "none"},
         convergence=convergence(shown),
         styles=tracked_styles(result, shown),
     )
+
+
+def _warnings(result: TestResult) -> Iterator[str]:
+    """Yield each kind of warning of a run, with its count if there are several."""
+    for what, count in Counter(warning.what for warning in run_warnings(result)).items():
+        yield what if count == 1 else f"{what} ({count} times)"
 
 
 def key_figures(result: TestResult) -> Iterator[str]:
@@ -302,7 +314,7 @@ def _state(line: TestLine) -> str:
         return NOT_RUN if line.ending == NOT_RUN else f"INCOMPLETE ({line.ending})"
     if not line.requires_steady_state:
         return "complete"
-    return "steady state" if line.steady else "NOT STEADY"
+    return "steady state" if line.steady else NOT_ACHIEVED
 
 
 def build(summary: Overview) -> Report:
@@ -341,9 +353,10 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         Column(heading="Written", align="right", width=10),
         Column(heading="Drive fills", align="right", width=7),
     )
-    amounts = aligned_capacities([line.written_bytes for line in summary.lines])
-    lines = tuple(_row(summary, line, amount) for line, amount in zip(summary.lines, amounts, strict=True))
+    lines = tuple(_row(summary, line) for line in summary.lines)
     yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
+    if any("ART " in figure for line in summary.lines for figure in line.key_figures):
+        yield Prose(text="ART: average response time of all I/Os of the measurement window.")
     yield from _figures(summary)
     yield from _conditions_and_reports(summary)
     written = sum(line.written_bytes for line in summary.lines)
@@ -352,7 +365,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     amount = f"{prefix}{capacity(written)}, {fills} x user capacity"
     seconds = [line.seconds for line in summary.lines if line.seconds is not None]
     rows = (
-        ("Duration", f"{duration(sum(seconds))}{virtual}" if seconds else UNKNOWN),
+        ("Duration", f"{_hours(sum(seconds))}{virtual}" if seconds else UNKNOWN),
         ("Data written, all tests", amount if math.isfinite(written) else "not reported"),
         ("User capacity", _capacity(summary)),
     )
@@ -395,7 +408,7 @@ def _conditions_and_reports(summary: Overview) -> Iterator[Table]:
         return
     columns = (
         Column(heading="Test", width=20),
-        *(Column(heading=name, width=20) for name in shown),
+        *(Column(heading=name, width=15) for name in shown),
         *(Column(heading=f"Report ({name.upper()})", width=20) for name in linked),
     )
     rows = tuple(
@@ -419,14 +432,20 @@ def _capacity(summary: Overview) -> str:
     return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
 
 
-def _row(summary: Overview, line: TestLine, amount: str) -> tuple[str, ...]:
-    """Return the row of a test that wrote ``amount``."""
+def _hours(seconds: float) -> str:
+    """Return a time in hours and minutes, also above 100 hours, so that it can be compared with others."""
+    return duration(seconds) if seconds < 3600 else "{} h {:02} min".format(*divmod(round(seconds / 60), 60))
+
+
+def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
+    """Return the row of a test."""
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
-        written = line.lower_bound_prefix + amount
+        written = line.lower_bound_prefix + capacity(line.written_bytes)
         fills = thousands(summary.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
-    return line.title, line.verdict, figures, line.conformance, line.duration, written, fills
+    outcome = f"{line.verdict} ({line.windows})" if line.windows else line.verdict
+    return line.title, outcome, figures, line.conformance, line.duration, written, fills
 
 
 def write(summary: Overview, folder: Path, formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, Path]:
