@@ -33,6 +33,7 @@ from snia_pts.report.formats import xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.writing import remove_report, replace_files
 from snia_pts.results.key_figures import key_figures
+from snia_pts.results.limit_checks import judgements
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
 from snia_pts.spec.limits import Limit
@@ -268,13 +269,16 @@ def test_the_summary_calculates_the_limits() -> None:
     """A changed count in the sheet of measurements changes the measured value and the verdict on the limit."""
     content = xlsx.make(with_limits())
     before, after = Book(content), Book(content)
-    assert before.value("Summary", "B4") == 1
-    assert [before.value("Summary", f"J{row}") for row in (8, 9, 10)] == [1, 0, 0]
+    assert before.value("Summary", "B5") == 1
+    assert [before.value("Summary", f"K{row}") for row in (9, 10, 11)] == [1, 0, 0]
+    margins = [check.margin_percent for check in judgements(with_limits())]
+    assert [before.value("Summary", f"J{row}") for row in (9, 10)] == pytest.approx(margins[:2])
+    assert before.texts("Summary")["J11"] == "n/a"
     for cell, value in before.formulas():
         if cell[0] == "Measurements":
             after._known[cell] = 1e6 * value
-    assert [after.value("Summary", f"J{row}") for row in (8, 9, 10)] == [0, 1, 0]
-    assert after.value("Summary", "B4") == 1
+    assert [after.value("Summary", f"K{row}") for row in (9, 10, 11)] == [0, 1, 0]
+    assert after.value("Summary", "B5") == 1
 
 
 def test_a_figure_without_steady_state_has_no_steady_and_may_meet_a_limit() -> None:
@@ -285,7 +289,7 @@ def test_a_figure_without_steady_state_has_no_steady_and_may_meet_a_limit() -> N
     book = Book(xlsx.make(result))
     assert not any(book.value("Key figures", f"E{row}") for row in range(3, book.last_row("Key figures") + 1))
     row = next(place[1:] for place, text in book.texts("Summary").items() if text == end.at)
-    assert book.value("Summary", f"J{row}") == 1
+    assert book.value("Summary", f"K{row}") == 1
 
 
 @pytest.mark.long
@@ -300,9 +304,9 @@ def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
     listed = list(texts.values())
     assert texts["A2"] == "STEADY STATE in rounds 3 - 7"
     assert texts["A3"].startswith(("PTS conformant", "NOT PTS conformant"))
-    assert texts["A4"] == "Limits met, of 3:"
+    assert [texts[cell] for cell in ("A4", "A5")] == ["Limits: 2 of 3 NOT MET", "Limits met, of 3:"]
     start = listed.index("Key figures")
-    assert [at for at in listed[start:] if at in tracked] == sorted(tracked, key=listed[start:].index)
+    assert [at for at in listed[start:] if at in tracked] == tracked
     values = {(figure.at, figure.metric): figure.value for figure in key_figures(result)}
     first = next(int(cell[1:]) for cell, text in texts.items() if cell and text == "Key figures") + 2
     for row in range(first, first + len(tracked)):
@@ -317,6 +321,54 @@ def test_headings_precede_the_names_of_result_xml() -> None:
     assert names["average_response_us"] == "Average response time (\N{MICRO SIGN}s)"
     assert names["five_nines_response_us"] == "99.999 % response time (\N{MICRO SIGN}s)"
     assert names["mb_per_second"] == "Throughput (MB/s)"
+
+
+@pytest.mark.parametrize("model", ["A & B", "&" * 200])
+def test_every_printed_page_says_what_it_is_on(model: str) -> None:
+    """The head of each page names test and drive, and that it is simulated; its end names the sheet and the run.
+
+    No letter of a drive is a code, such as that of the page number.
+    """
+    result = samples.result_of("wsat", device=samples.dut(kind="simulated", model=model, serial="S1"))
+    result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, run_id="run"))
+    book = Book(xlsx.make(result))
+    for number in range(1, len(book.names) + 1):
+        sheet = book.part(f"xl/worksheets/sheet{number}.xml")
+        header, footer = (sheet.findtext(f".//m:odd{place}", "", NS) for place in ("Header", "Footer"))
+        assert header.startswith(f"&L&8 Write Saturation Test, {model.replace('&', '+')[:20]}")
+        assert header.endswith(", S1&R&8 SIMULATED, NO DRIVE WAS TESTED")
+        assert footer.startswith("&L&8 &A&C&8 run, ")
+        assert footer.endswith("&R&8 Page &P of &N")
+
+
+def test_headings_tell_virtual_times_and_requested_durations() -> None:
+    """The clock of a simulated drive may be in the future; a limit of capacity ends a stimulus before its time."""
+    book = Book(xlsx.make(samples.result_of("wsat", device=samples.dut(kind="simulated"))))
+    assert {"Started (virtual)", "Finished (virtual)"} < set(book.texts("Summary").values())
+    assert {"Started (virtual)", "Requested duration (s)"} < set(book.texts("Measurements").values())
+    assert "Started" in Book(xlsx.make(samples.result_of("wsat"))).texts("Summary").values()
+
+
+def test_measurements_are_in_the_order_of_time() -> None:
+    """The histogram of a latency test is after its rounds."""
+    (table,) = (one for one in data_tables(samples.result_of("latency")) if one.name == "measurements")
+    starts = [str(row[table.column("started")]) for row in table.rows]
+    assert table.rows[-1][table.column("phase")] == "histogram"
+    assert starts == sorted(starts)
+
+
+def test_a_falling_line_has_a_minus_sign() -> None:
+    """A format with conditions shows the absolute value of a negative number."""
+    book = Book(xlsx.make(samples.result_of("wsat")))
+    styles = book.part("xl/styles.xml")
+    codes = {one.get("numFmtId"): one.get("formatCode") for one in styles.iter(f"{{{NS['m']}}}numFmt")}
+    shown = [codes.get(one.get("numFmtId")) for one in styles.iterfind("m:cellXfs/m:xf", NS)]
+    labels = {text.partition(" ")[0]: place for place, text in book.texts("Steady state").items()}
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Steady state') + 1}.xml")
+    cells = {cell.get("r"): cell for cell in sheet.iter(f"{{{NS['m']}}}c")}
+    for label in ("slope", "intercept"):
+        cell = cells[labels[label].replace("A", "B")]
+        assert shown[int(cell.get("s", ""))] == "#,##0.000000_m;-#,##0.000000_m"
 
 
 def test_the_chart_of_a_window_has_its_lines_and_says_what_it_draws() -> None:
@@ -389,7 +441,7 @@ def test_bytes_are_shown_with_all_their_digits() -> None:
     sheet = book.part(f"xl/worksheets/sheet{book.names.index('Measurements') + 1}.xml")
     (cell,) = (cell for cell in sheet.iter(f"{{{NS['m']}}}c") if cell.get("r") == f"{at}3")
     widths = {int(one.get("min", "")): float(one.get("width", "")) for one in sheet.iter(f"{{{NS['m']}}}col")}
-    assert shown[int(cell.get("s", ""))] == "#,##0"
+    assert shown[int(cell.get("s", ""))] == "#,##0_m"
     rows = sheet.findall(".//m:row", NS)[2:]
     texts = [cell for row in rows for cell in row if cell.get("t") == "s"]
     assert texts

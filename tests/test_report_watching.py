@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from snia_pts.model.health import Health, HealthText
+from snia_pts.model.health import Health, HealthText, changes
 from snia_pts.model.health import HealthValue as Told
 from snia_pts.model.measurement import NO_TRANSFERS, Measurement
 from snia_pts.model.telemetry import PowerReadings
 from snia_pts.model.time_series import TELEMETRY_COLUMNS, TimeLine
 from snia_pts.report.figures import render as drawing
+from snia_pts.report.formats import xlsx
 from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
@@ -26,6 +27,7 @@ from snia_pts.results.result import TestResult
 from snia_pts.results.warnings import run_warnings
 from tests import profiles, samples
 from tests.strategies import block_statistics, vitals
+from tests.test_report_data import NS, Book
 from tests.test_report_figures import check
 
 COURSE, HEALTH = "Drive and Host vs Time", "Drive Health"
@@ -167,6 +169,29 @@ def test_the_rates_per_watt_are_shown_for_each_source() -> None:
         assert shown_iops == pytest.approx(iops, abs=1)
         assert shown_watts == watts
         assert per_watt == pytest.approx(iops / watts, rel=1e-2)
+
+
+def test_a_workbook_has_power_and_drive_health() -> None:
+    """They have the numbers of the pages: watts of each point, and counters with their difference."""
+    result = watched(samples.result_of("iops", rounds=7))
+    result = replace(result, facts=replace(result.facts, health=AFTER), health_after=BEFORE)
+    book = Book(xlsx.make(result))
+    power, counters = book.texts("Power"), book.texts("Drive health")
+    figures = {stimulus: values for loop in result.loops for stimulus, values in window_points(result, loop)}
+    columns = {text: place[:-1] for place, text in power.items() if place.endswith("2") and len(place) == 2}
+    for row, values in enumerate(figures.values(), start=3):
+        for name in ("watts", "iops_per_watt", "host_watts"):
+            assert book.value("Power", f"{columns[name]}{row}") == pytest.approx(values[name])
+    for row, change in enumerate(changes(AFTER, BEFORE), start=3):
+        assert counters[f"A{row}"] == change.name
+        assert book.value("Drive health", f"E{row}") == pytest.approx(change.difference or 0)
+    styles = book.part("xl/styles.xml")
+    codes = {one.get("numFmtId"): one.get("formatCode") for one in styles.iter(f"{{{NS['m']}}}numFmt")}
+    shown = [codes.get(one.get("numFmtId"), "") for one in styles.iterfind("m:cellXfs/m:xf", NS)]
+    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Drive health') + 1}.xml")
+    (cooler,) = (cell for cell in sheet.iter(f"{{{NS['m']}}}c") if cell.get("r") == "E4")
+    assert ";-" in (shown[int(cooler.get("s", ""))] or "")  # a format with conditions shows no minus sign
+    assert "Power" not in Book(xlsx.make(samples.result_of("iops", rounds=7))).names
 
 
 def test_a_continuous_stimulus_counts_each_engine_start_by_its_time() -> None:

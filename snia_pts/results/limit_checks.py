@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,6 +26,18 @@ class Judgement:
     value: float | None
     met: bool
     reason: str
+
+    @property
+    def margin_percent(self) -> float | None:
+        """How far the measured value is within its limit, in percent of the nearest bound with its tolerance.
+
+        Negative outside; None without a value, and for a bound of zero.
+        """
+        bounds = ((1, self.limit.lower_bound), (-1, self.limit.upper_bound))
+        finite = [(sign, bound) for sign, bound in bounds if math.isfinite(bound)]
+        if self.value is None or not all(bound for _, bound in finite):
+            return None
+        return min(sign * 100 * (self.value - bound) / abs(bound) for sign, bound in finite) or 0.0  # not -0.0
 
     @property
     def attributes(self) -> dict[str, str | float | bool | None]:

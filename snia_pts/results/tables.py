@@ -342,7 +342,16 @@ def _iostat(result: TestResult) -> Iterator[Row]:
 
 
 def placed_measurements(result: TestResult) -> Iterator[tuple[Row, Measurement]]:
-    """Yield every measurement with its part, phase and round, in the order of the table ``measurements``."""
+    """Yield every measurement with its part, phase and round, in the order of their starts.
+
+    It is the order of the table ``measurements``.
+    """
+    timings = ((placed, placed[1].timing) for placed in _placed(result))
+    ordered = sorted(timings, key=lambda item: (item[1].interruptions, item[1].started_monotonic_ns))
+    yield from (placed for placed, _ in ordered)
+
+
+def _placed(result: TestResult) -> Iterator[tuple[Row, Measurement]]:
     for line in result.separate_lines:
         for measurement in line.measurements:
             yield {"part": line.part, "phase": line.phase, "round": None, "in_window": None}, measurement

@@ -28,7 +28,7 @@ def sources(result: TestResult) -> list[str]:
 
 def power_page(result: TestResult) -> Iterator[Page]:
     """Yield a page with a table for each source of power; none if no point has a power."""
-    points = list(_points(result))
+    points = list(rates_and_watts(result))
     blocks: list[Block] = []
     meter = "simulated power of the drive" if result.facts.dut.simulated else "power meter"
     for title, source, unit in (
@@ -44,8 +44,11 @@ def power_page(result: TestResult) -> Iterator[Page]:
         yield Page(title="IOPS per Watt", blocks=(*blocks, Prose(text=_NOTE)), flows=True)
 
 
-def _points(result: TestResult) -> Iterator[tuple[str, Figures]]:
-    """Yield the label and the figures of each point over its window, and of each continuous stimulus."""
+def rates_and_watts(result: TestResult) -> Iterator[tuple[str, Figures]]:
+    """Yield the label and the figures of each point over its window, and of each continuous stimulus.
+
+    The figures are rates, watts and rates per watt with the names of result.xml; None without a power.
+    """
     for line in result.separate_lines:
         if line.measurements:
             phase = "whole stimulus" if line.phase == "stimulus" else line.phase

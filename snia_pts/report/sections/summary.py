@@ -84,12 +84,7 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     """Yield the verdict on all limits, and the table of them; with a column for the test if ``tests``."""
     if not limits:
         return
-    met = sum(judgement.met for judgement in limits)
-    good = met == len(limits)
-    yield Prose(
-        text=f"Limits: all {met} met" if good else f"Limits: {len(limits) - met} of {len(limits)} NOT MET",
-        kind="good" if good else "bad",
-    )
+    yield limits_verdict(limits)
     columns = (
         *((Column(heading="Test", width=12),) if tests else ()),
         Column(heading="Limit on", width=32),
@@ -116,18 +111,18 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     )
 
 
-def margin_text(judgement: Judgement) -> str:
-    """Return how far the measured value is within its limit, in percent of the nearest bound with its tolerance.
+def limits_verdict(limits: Sequence[Judgement]) -> Prose:
+    """Return the verdict on all limits."""
+    missed = sum(not judgement.met for judgement in limits)
+    if missed:
+        return Prose(text=f"Limits: {missed} of {len(limits)} NOT MET", kind="bad")
+    return Prose(text=f"Limits: all {len(limits)} met", kind="good")
 
-    Negative outside; ``n/a`` without a value, and for a bound of zero.
-    """
-    limit, value = judgement.limit, judgement.value
-    bounds = ((1, limit.lower_bound), (-1, limit.upper_bound))
-    finite = [(sign, bound) for sign, bound in bounds if math.isfinite(bound)]
-    if value is None or not all(bound for _, bound in finite):
-        return NOT_APPLICABLE
-    margin = min(sign * 100 * (value - bound) / abs(bound) for sign, bound in finite) or 0.0  # not -0.0
-    return f"{margin:+.{distinct_decimals(abs(margin), 0.0, least=1)}f}"
+
+def margin_text(judgement: Judgement) -> str:
+    """Return the margin of a measured value within its limit, in percent; ``n/a`` if it has none."""
+    margin = judgement.margin_percent
+    return NOT_APPLICABLE if margin is None else f"{margin:+.{distinct_decimals(abs(margin), 0.0, least=1)}f}"
 
 
 def limit_text(limit: Limit, value: float | None = None) -> str:

@@ -13,6 +13,8 @@ from xlsxwriter.workbook import Workbook
 
 from ....results.result import TestResult
 from ....text import one_line
+from ...checksums import checksums, report_id
+from ...header import short, simulated
 from .data_sheets import ResultData, write_key_figures, write_measurements, write_points, write_samples
 from .matrices import write_percentile_matrices, write_point_matrices
 from .sheet import Sheet
@@ -33,7 +35,26 @@ def make(result: TestResult) -> bytes:
             }
         )
         _write_sheets(workbook, ResultData(result))
+        _identify_pages(workbook, result)
     return output.getvalue()
+
+
+def _identify_pages(workbook: Workbook, result: TestResult) -> None:
+    """Print at the head of every page what the workbook is on, and at its end the sheet, run and page."""
+    facts, identity = result.facts, report_id([checksums(result)])
+    drive = ", ".join(
+        (f"{facts.spec.title} Test", *(short(text) for text in (facts.dut.model, facts.dut.serial) if text))
+    )
+    run = ", ".join(short(text) for text in (facts.run_id, identity) if text)
+    for worksheet in workbook.worksheets():
+        header = f"&L&8 {_plain(drive)}&R&8 {_plain(simulated(result).strip(' -'))}"
+        worksheet.set_header(header, {"scale_with_doc": False})
+        worksheet.set_footer(f"&L&8 &A&C&8 {_plain(run)}&R&8 Page &P of &N", {"scale_with_doc": False})
+
+
+def _plain(text: str) -> str:
+    """Return a text for the head or the end of a page, without codes; all its parts have at most 255 letters."""
+    return one_line(text)[:90].replace("&", "+")
 
 
 def _creation_time(result: TestResult) -> datetime.datetime:
@@ -65,4 +86,6 @@ def _write_sheets(workbook: Workbook, data: ResultData) -> None:
     for table in data.tables.values():
         if table.data.name.startswith("samples-"):
             write_samples(workbook, table.data)
-    data.tables["specification"].write(workbook)
+    for name in ("power", "drive health", "specification"):
+        if name in data.tables:
+            data.tables[name].write(workbook)

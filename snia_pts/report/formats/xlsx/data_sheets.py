@@ -6,14 +6,17 @@ import re
 
 from xlsxwriter.workbook import Workbook
 
+from ....model.health import changes
 from ....model.measurement import SHORTEST_RATED_MS, Measurement
-from ....results.attributes import METRIC_COLUMNS
+from ....results.attributes import METRIC_COLUMNS, Value
 from ....results.key_figures import key_figures, loop_points
 from ....results.result import TestResult
-from ....results.tables import RATES, DataTable, data_tables, placed_measurements
+from ....results.tables import RATES, DataTable, data_tables, heading, placed_measurements
 from ....text import one_line
 from ...figures.style import COLOURS
-from .charts import CHART_HEIGHT, FROM_ZERO, add_chart, line
+from ...header import VIRTUAL
+from ...sections.power import rates_and_watts
+from .charts import CHART_HEIGHT, CHART_PLACE, FROM_ZERO, add_chart, line
 from .sheet import FIRST_ROW, SheetTable
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
@@ -35,13 +38,45 @@ class ResultData:
         fields = ("metric", "at", "unit", "value", "steady")
         rows = tuple((one.metric, one.at, one.unit, one.value, one.steady) for one in self.figures)
         figures = DataTable(name="key figures", title="Key figures", fields=fields, rows=rows)
-        tables = (figures, *data_tables(result, max_samples=_MAX_SAMPLES))
-        self.tables = {data.name: SheetTable(sheet=data.name.capitalize(), data=data) for data in tables}
+        tables = (figures, *data_tables(result, max_samples=_MAX_SAMPLES), _power(result), _drive_health(result))
+        #: The headings that say more than the names of result.xml.
+        self.headings = {"seconds": "Requested duration (s)"}
+        if result.facts.dut.simulated:
+            self.headings |= {name: f"{heading(name)}{VIRTUAL}" for name in ("started", "finished")}
+        self.tables = {
+            data.name: SheetTable(sheet=data.name.capitalize(), data=data, headings=self.headings)
+            for data in tables
+            if data.rows
+        }
         self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result))}
 
     def measurement(self, measurement: Measurement, field: str, divisor: int = 1) -> str:
         """Return the reference of a measurement's cell, divided by ``divisor``."""
         return self.tables["measurements"].reference(self._rows[id(measurement)], field, divisor)
+
+
+def _power(result: TestResult) -> DataTable:
+    """Return the rates per watt of each point over its window, and of each whole continuous stimulus."""
+    points = [
+        (at, figures) for at, figures in rates_and_watts(result) if any(map(figures.get, ("watts", "host_watts")))
+    ]
+    names = [
+        name for name in (points[0][1] if points else ()) if any(figures[name] is not None for _, figures in points)
+    ]
+    rows = tuple((at, *(figures[name] for name in names)) for at, figures in points)
+    return DataTable(name="power", title="Rates per watt", fields=("point", *names), rows=rows)
+
+
+def _drive_health(result: TestResult) -> DataTable:
+    """Return the values of the drive's logs before and after the test, and the write amplification between them."""
+    rows: list[tuple[Value, ...]] = [
+        (change.name, change.unit, change.before, change.after, change.difference, change.source)
+        for change in changes(result.facts.health, result.health_after)
+    ]
+    if amplification := result.write_amplification:
+        rows.append(("Write amplification", "", None, None, amplification.factor, "differences: media / host writes"))
+    fields = ("counter", "unit", "before", "after", "difference", "source")
+    return DataTable(name="drive health", title="Drive health", fields=fields, rows=tuple(rows))
 
 
 def write_key_figures(workbook: Workbook, data: ResultData) -> None:
@@ -90,7 +125,7 @@ def write_samples(workbook: Workbook, data: DataTable) -> None:
     title = data.title.removeprefix("Samples: ")
     name = f"Samples {re.sub(_FORBIDDEN, '-', one_line(title))}"[:_MAX_NAME_LENGTH].rstrip("'")
     used = name.lower() in {sheet.get_name().lower() for sheet in workbook.worksheets()}
-    sheet = SheetTable(sheet=None if used else name, data=data).write(workbook)
+    sheet = SheetTable(sheet=None if used else name, data=data, headings={}).write(workbook)
     if len(data.rows) < 2:
         return
     x = {"name": "Seconds", "num_format": "#,##0", **FROM_ZERO}
@@ -102,5 +137,5 @@ def write_samples(workbook: Workbook, data: DataTable) -> None:
     )
     chart.add_series({"categories": times, "values": rates, **line(COLOURS[0], width=1)})
     chart.set_size({"width": 900, "height": CHART_HEIGHT})
-    sheet.worksheet.insert_chart(FIRST_ROW, len(data.fields) + 1, chart, {"object_position": 2})
+    sheet.worksheet.insert_chart(FIRST_ROW, len(data.fields) + 1, chart, CHART_PLACE)
     sheet.worksheet.fit_to_pages(1, 0)

@@ -15,6 +15,7 @@ from ....model.steps import Stimulus
 from ....results.attributes import METRIC_COLUMNS, PERCENTS, window_points
 from ....results.tables import RATES
 from ....spec import MetricName
+from ...figures.axes import logarithmic
 from ...figures.figure import Side
 from ...figures.matrices import Parameter, varying_parameters
 from ...figures.style import COLOURS
@@ -37,6 +38,8 @@ _LOG_RATIO = 30.0
 _PAGE_WIDTH, _PAGE_HEIGHT = 100, 480
 #: The width of the first column, and of the columns of numbers.
 _FIRST_WIDTH, _WIDTH = 20, 13
+#: The first column in which a chart covers no title.
+_LEAST_CHART_COLUMN = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,28 +113,27 @@ def _side(parameter: Parameter, stimuli: Iterable[Stimulus]) -> Side:
 
 def _write_metric(sheet: Sheet, matrices: Sequence[_Matrix], metric: MetricName) -> None:
     (field, divisor), title = METRIC_COLUMNS[metric], METRICS[metric].heading
+    mean = f"{title}, weighted by I/O count" if metric == "average_response_ms" else title
     sheet.worksheet.set_column(0, 0, _FIRST_WIDTH + 2)
     sheet.worksheet.set_column(1, 40, _WIDTH)
     scale = _scale([number for matrix in matrices for number in matrix.numbers(field, divisor)])
     tops, top = [], 0
     for matrix in matrices:
-        matrix.write(sheet, top, title, field, divisor, metric)
+        matrix.write(sheet, top, mean, field, divisor, metric)
         if len(matrix.across.keys) > 1 and matrix.numbers(field, divisor):
-            chart = _chart(sheet, top, matrix, title, scale)
-            sheet.worksheet.insert_chart(top, len(matrix.across.keys) + 2, chart, CHART_PLACE)
+            chart = _chart(sheet, top, matrix, f"{matrix.title}: {mean}; lines: {matrix.down.title}", title, scale)
+            column = max(len(matrix.across.keys) + 2, _LEAST_CHART_COLUMN)
+            sheet.worksheet.insert_chart(top, column, chart, CHART_PLACE)
         tops.append(top)
         top += max(CHART_ROWS, len(matrix.down.keys) + 4)
     sheet.worksheet.set_h_pagebreaks(tops[2::2])
 
 
-def _chart(sheet: Sheet, top: int, matrix: _Matrix, title: str, scale: Mapping[str, Any]) -> Any:
+def _chart(sheet: Sheet, top: int, matrix: _Matrix, title: str, quantity: str, scale: Mapping[str, Any]) -> Any:
     """Return a chart of a matrix: a line for each of its rows."""
     x = {"name": matrix.across.title, "label_position": "low"}
-    y = {"name": title, "num_format": "#,##0.##", **scale}
-    chart, last = (
-        add_chart(sheet.workbook, {"type": "line"}, f"{matrix.title}: {title}", x, y, "right"),
-        len(matrix.across.keys),
-    )
+    y = {"name": logarithmic(quantity) if "log_base" in scale else quantity, "num_format": "#,##0.##", **scale}
+    chart, last = add_chart(sheet.workbook, {"type": "line"}, title, x, y, "right"), len(matrix.across.keys)
     for number, row in enumerate(range(top + 2, top + 2 + len(matrix.down.keys))):
         categories, values = ([sheet.name, at, 1, at, last] for at in (top + 1, row))
         style = dotted_line(COLOURS[number % len(COLOURS)])

@@ -25,26 +25,34 @@ _A4 = 9
 _MAX_PRINTED_WIDTH = 160
 
 _TOP = {"valign": "top"}
-_RIGHT = {"align": "right", "indent": 1}
+_RIGHT = {"align": "right"}
+#: A number ends before the right border of its cell, by the width of a letter: an indent of numbers is not printed.
+_SPACE = "_m"
+_INDENTED = {"indent": 1, **_RIGHT}
 _HEAD = {"bold": True, "text_wrap": True, "bottom": 1, **_TOP}
 _NAME = {"font_size": 8, "font_color": "#666666", "text_wrap": True, **_TOP}
 _NUMBERS = {
-    "whole": "#,##0",
-    "number": "[=0]0;[<1]0.000000;#,##0.000",  # below 1 with more digits, so that a short time is not shown as 0
-    "iops": "#,##0.0",
-    "mb_per_second": "#,##0.000",
-    "average_response_ms": "#,##0.0000",
+    "whole": f"#,##0{_SPACE}",
+    # below 1 with more digits, so that a short time is not shown as 0
+    "number": f"[=0]0{_SPACE};[<1]0.000000{_SPACE};#,##0.000{_SPACE}",
+    # a format with conditions loses the minus sign
+    "signed": f"#,##0.000000{_SPACE};-#,##0.000000{_SPACE}",
+    "percent": f"+0.0{_SPACE};-0.0{_SPACE};0.0{_SPACE}",
+    "iops": f"#,##0.0{_SPACE}",
+    "mb_per_second": f"#,##0.000{_SPACE}",
+    "average_response_ms": f"#,##0.0000{_SPACE}",
 }
 #: The properties of each style: ``name`` is for names in result.xml, ``top`` for numbers beside texts of several lines.
 _STYLES: Mapping[str, Mapping[str, Any]] = {
     "bold": {"bold": True},
     "head": _HEAD,
-    "right head": _HEAD | _RIGHT,
+    "right head": _HEAD | _INDENTED,
     "name": _NAME,
-    "right name": _NAME | _RIGHT,
-    "right": _RIGHT,
+    "right name": _NAME | _INDENTED,
+    "right": _INDENTED,
+    "top right": _INDENTED | _TOP,
     "wrapped": {"text_wrap": True, "align": "left", **_TOP},
-    "boolean": {"num_format": '"TRUE";"TRUE";"FALSE"', "align": "left", "indent": 1, **_TOP},
+    "boolean": {"num_format": '"TRUE";"TRUE";"FALSE"', "align": "left", **_TOP},
     **{name: {"num_format": text, **_RIGHT} for name, text in _NUMBERS.items()},
     **{f"top {name}": {"num_format": text, **_RIGHT, **_TOP} for name, text in _NUMBERS.items()},
 }
@@ -73,7 +81,8 @@ class Sheet:
         elif isinstance(value, str):
             self.worksheet.write_string(row, column, one_line(value), self.styles[style])
         elif value is not None and math.isfinite(value):
-            self.worksheet.write_number(row, column, value, self.styles[style])
+            signed = style.replace("number", "signed") if value < 0 else style
+            self.worksheet.write_number(row, column, value, self.styles[signed])
 
     def write_formula(self, row: int, column: int, formula: str, value: float | None, style: str = "") -> None:
         """Write a formula without its ``=``, and the value that programs show until they recalculate it."""
@@ -92,10 +101,11 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetTable:
-    """A table of data, and the name of its sheet."""
+    """A table of data, and the name of its sheet; ``headings`` are those that differ from the usual."""
 
     sheet: str | None
     data: DataTable
+    headings: Mapping[str, str]
 
     def cell(self, index: int, field: str) -> str:
         """Return the reference of the cell of a row of the data, for formulas of the same sheet."""
@@ -118,9 +128,10 @@ class SheetTable:
         A wide table is printed on several pages beside one another, with the columns up to the point on each.
         """
         data, sheet = self.data, Sheet(workbook, self.sheet)
-        columns = [_write_column(sheet, data, field) for field in data.fields]
+        headings = [self.headings.get(name, heading(name)) for name in data.fields]
+        columns = [_write_column(sheet, data, *names) for names in zip(data.fields, headings, strict=True)]
         widths, sides = [width for width, _ in columns], [side for _, side in columns]
-        sheet.write_row(0, map(heading, data.fields), [f"{side}head" for side in sides], widths)
+        sheet.write_row(0, headings, [f"{side}head" for side in sides], widths)
         sheet.write_row(1, data.fields, [f"{side}name" for side in sides], widths)
         sheet.worksheet.freeze_panes(FIRST_ROW, 0)
         sheet.worksheet.repeat_rows(0, 1)
@@ -135,12 +146,16 @@ class SheetTable:
         sheet.write_formula(FIRST_ROW + index, self.data.column(field), formula, self.number(index, field), style)
 
 
-def _write_column(sheet: Sheet, data: DataTable, field: str) -> tuple[int, str]:
-    """Write the values of a column; return its width, and ``right `` if its head is aligned right, or nothing."""
+def _write_column(sheet: Sheet, data: DataTable, field: str, heading: str) -> tuple[int, str]:
+    """Write the values of a column; return its width, and ``right `` if its head is aligned right, or nothing.
+
+    The width is enough for each word of the bold ``heading``, so that none is broken.
+    """
     column = data.column(field)
     values = [row[column] for row in data.rows]
     texts = any(isinstance(value, str) for value in values)
-    width = min(60, max(11, len(field) + 2, max((len(_shown(value)) for value in values), default=0) + 3))
+    longest = max((len(_shown(value)) for value in values), default=0)
+    width = min(60, max(11, len(field) + 2, longest + 3, max(map(len, heading.split())) + 4))
     sheet.worksheet.set_column(column, column, width)
     whole = not texts and _are_whole(values)
     for row, value in enumerate(values, FIRST_ROW):

@@ -23,6 +23,8 @@ from .sheet import Sheet
 
 #: The sheets.
 _ROUNDS, _STEADY = "Rounds", "Steady state"
+#: The styles of the rows that are no amounts, by the first words of their labels.
+_ROW_STYLES = {"steady": "", "slope": "signed", "intercept": "signed"}
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
 _CELL_NAMES = ("average", "data", "data allowed", "slope", "intercept", "slope excursion", "slope allowed", "steady")
 
@@ -116,7 +118,7 @@ def write_determinations(workbook: Workbook, determined: Sequence[Determination]
     """Write each tracked variable's determination, calculated from the window's rounds, and its chart."""
     sheet = Sheet(workbook, _STEADY)
     sheet.worksheet.set_column(0, 0, 40)
-    sheet.worksheet.set_column(1, 6, 14)
+    sheet.worksheet.set_column(1, 6, 18)
     for item in determined:
         _write_determination(sheet, item)
     sheet.worksheet.set_h_pagebreaks([item.top for item in determined[2::2]])
@@ -129,7 +131,7 @@ def _write_determination(sheet: Sheet, item: Determination) -> None:
     for row, (label, formula, value) in enumerate(_determination_rows(item), start=top + 1):
         sheet.write(row, 0, label)
         if state.evaluable:
-            sheet.write_formula(row, 1, formula, value, "" if label == "steady" else "number")
+            sheet.write_formula(row, 1, formula, value, _ROW_STYLES.get(label.partition(" ")[0], "number"))
         else:
             sheet.write(row, 1, "not evaluable")
     if len(block.series.rounds) < 2:

@@ -10,7 +10,8 @@ from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
 from ....results.attributes import Value
 from ....results.limit_checks import Judgement, judgements
 from ....results.tables import heading
-from ...sections.summary import SIMULATED, shortcomings, verdict
+from ...sections.summary import SIMULATED, limits_verdict, shortcomings, verdict
+from ...tables import NOT_APPLICABLE
 from .data_sheets import ResultData
 from .sheet import Sheet, rate_style
 from .steady_state import Determination
@@ -18,8 +19,18 @@ from .steady_state import Determination
 #: The most points of a profile whose key figures are shown.
 _MAX_POINTS = 24
 #: The widths of the columns, and those headings of the limits that are above numbers.
-_WIDTHS = (34, 28, 24, 16, 13, 13, 13, 13, 13, 13, 22)
-_BOUNDS = ("Minimum", "Maximum", "Tolerance (%)", "Minimum with tolerance", "Maximum with tolerance", "Measured")
+_WIDTHS = (34, 28, 24, 16, 13, 13, 13, 13, 13, 13, 13, 22)
+_BOUNDS = (
+    "Minimum",
+    "Maximum",
+    "Tolerance (%)",
+    "Minimum with tolerance",
+    "Maximum with tolerance",
+    "Measured",
+    "Margin (%)",
+)
+#: The columns of the limits, from the minimum to the verdict.
+_MINIMUM, _MET = 3, 10
 
 
 def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determination]) -> None:
@@ -29,6 +40,7 @@ def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determina
         sheet.worksheet.set_column(column, column, width, sheet.styles["wrapped"])
     conformance = "PTS conformant" if result.conformant else f"NOT PTS conformant: {shortcomings(result)}"
     lines = [f"{facts.spec.title} Test, {facts.spec.revision}", verdict(result), conformance]
+    lines += [limits_verdict(checks).text] if (checks := judgements(result)) else []
     lines += [SIMULATED.text] if facts.dut.simulated else []
     for row, text in enumerate(lines):
         sheet.write(row, 0, text, "bold")
@@ -41,7 +53,8 @@ def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determina
             headings: Sequence[str] = tuple(map(heading, table.fields))
             rows: Iterable[Sequence[Value]] = table.rows
             if table.fields == ("key", "value"):
-                headings, rows = ("Property", "Value", "Name"), [(heading(str(key)), value, key) for key, value in rows]
+                headings = ("Property", "Value", "Name")
+                rows = [(data.headings.get(str(key), heading(str(key))), value, key) for key, value in rows]
             row = _write_section(sheet, row, table.title, headings, rows)
 
 
@@ -75,7 +88,7 @@ def _write_limits(sheet: Sheet, row: int, data: ResultData) -> int:
     first, last = row + 4, row + 3 + len(checks)
     sheet.write(row, 0, f"Limits met, of {len(checks)}:", "bold")
     met = sum(check.met for check in checks)
-    sheet.write_formula(row, 1, f"COUNTIF({xl_range_abs(first, 9, last, 9)},TRUE)", met, "wrapped")
+    sheet.write_formula(row, 1, f"COUNTIF({xl_range_abs(first, _MET, last, _MET)},TRUE)", met, "wrapped")
     limits = [check.limit for check in checks]
     rows = [(one.at, heading(one.metric), one.unit, one.minimum, one.maximum, one.tolerance_percent) for one in limits]
     headings = ("Point or phase", "Metric", "Unit", *_BOUNDS, "Met", "Reason")
@@ -86,24 +99,31 @@ def _write_limits(sheet: Sheet, row: int, data: ResultData) -> int:
 
 
 def _write_limit(sheet: Sheet, row: int, check: Judgement, data: ResultData) -> None:
-    minimum, maximum, tolerance, lower, upper, measured = (xl_rowcol_to_cell(row, column) for column in range(3, 9))
-    limit, conditions = check.limit, []
+    cells = (xl_rowcol_to_cell(row, column) for column in range(_MINIMUM, _MET - 1))
+    minimum, maximum, tolerance, lower, upper, measured = cells
+    limit, conditions, margins = check.limit, [], []
     if limit.minimum is not None:
         sheet.write_formula(row, 6, f"{minimum}-ABS({minimum})*{tolerance}/100", limit.lower_bound, "top number")
         conditions.append(f"{measured}>={lower}")
+        margins.append(f"100*({measured}-{lower})/ABS({lower})")
     if limit.maximum is not None:
         sheet.write_formula(row, 7, f"{maximum}+ABS({maximum})*{tolerance}/100", limit.upper_bound, "top number")
         conditions.append(f"{measured}<={upper}")
+        margins.append(f"100*({upper}-{measured})/ABS({upper})")
     if check.value is None:
-        sheet.write(row, 9, False)
+        sheet.write(row, _MET, False)
     else:
         index, figure = next(item for item in enumerate(data.figures) if item[1].name == limit.name)
         figures = data.tables["key figures"]
         sheet.write_formula(row, 8, figures.reference(index, "value"), check.value, "top number")
         conditions += [] if figure.steady is None else [figures.reference(index, "steady")]
         conditions.append("TRUE()" if data.result.ending == "finished" else "FALSE()")
-        sheet.write_formula(row, 9, f"AND({','.join(conditions)})", check.met, "boolean")
-    sheet.write(row, 10, check.reason, "wrapped")
+        sheet.write_formula(row, _MET, f"AND({','.join(conditions)})", check.met, "boolean")
+    if check.margin_percent is None:
+        sheet.write(row, _MET - 1, NOT_APPLICABLE, "top right")
+    else:
+        sheet.write_formula(row, _MET - 1, f"MIN({','.join(margins)})", check.margin_percent, "top percent")
+    sheet.write(row, _MET + 1, check.reason, "wrapped")
 
 
 def _write_steady_state(sheet: Sheet, row: int, determined: Sequence[Determination]) -> int:
@@ -140,13 +160,13 @@ def _write_figures(sheet: Sheet, row: int, data: ResultData) -> int:
 
 
 def _shown_points(data: ResultData) -> list[str]:
-    """Return the names of the points and phases whose key figures the summary shows."""
-    tracked = {
-        id(loop.window_rounds[-1].point(variable))
+    """Return the names of the points and phases whose key figures the summary shows, in the order of the report."""
+    names = {id(measured[-1]): at for at, measured in data.points}
+    tracked = [
+        loop.window_rounds[-1].point(variable)
         for loop in data.result.loops
         for variable, _ in (loop.window.determinations if loop.window else ())
-    }
-    names = [at for at, _ in data.points]
-    shown = [at for at, measured in data.points if id(measured[-1]) in tracked] or names[:_MAX_POINTS]
-    phases = [one.at for one in data.figures if one.at not in names and one.metric != "written_gb"]
+    ]
+    shown = [names[id(point)] for point in tracked] or list(names.values())[:_MAX_POINTS]
+    phases = [one.at for one in data.figures if one.at not in names.values() and one.metric != "written_gb"]
     return list(dict.fromkeys((*shown, *phases)))
