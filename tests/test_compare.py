@@ -515,6 +515,7 @@ def test_rows_are_in_the_order_of_the_axes_with_four_digits() -> None:
     runs = entries(samples.iops_result(), samples.result_of("iops", scale=1.013))
     rows = [row for row in compare_figures([entry.result for entry in runs]) if row.metric == "iops"]
     (table,) = _tables(runs, rows)
+    assert [column.heading for column in table.columns] == ["IOPS", "A", "B", "B - A (%)", "Interval (%)"]
     points = [row[0] for row in table.rows]
     assert points[:2] == ["RND 0.5 KiB 0/100", "RND 4 KiB 0/100"]
     assert points[-1] == "RND 1024 KiB 100/0"

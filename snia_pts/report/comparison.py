@@ -394,7 +394,10 @@ def _missing(rows: Sequence[ComparedFigure]) -> Iterator[Prose]:
 
 
 def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Table]:
-    """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs."""
+    """Yield tables of a few runs each, all of them with run A, and the last with the spread of all runs.
+
+    The head, which is repeated on each page, names the metric.
+    """
     runs = [[figure and figure.value for figure in run] for run in zip(*(row.figures for row in rows), strict=True)]
     medians = [statistics.median(row.values) if row.values else None for row in rows]
     every = [*itertools.chain(*runs), *medians]
@@ -403,7 +406,7 @@ def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterato
     others = range(1, len(entries))
     for start in range(0, len(others), RUNS_PER_TABLE):
         shown = others[start : start + RUNS_PER_TABLE]
-        columns = {"Point": [row.at for row in rows], entries[0].label: values[0]}
+        columns = {entries[0].label: values[0]}
         for index in shown:
             label, changes = entries[index].label, [row.differences[index] for row in rows]
             columns |= {label: values[index], f"{label} - {entries[0].label} (%)": _changes(changes)}
@@ -411,9 +414,10 @@ def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterato
                 columns["Interval (%)"] = [_interval(change, round_noun(entries)) for change in changes]
         if shown[-1] == others[-1] and len(entries) >= SPREAD_RUNS:
             columns |= {"Median": median_texts, "Spread (%)": [_spread(row) for row in rows]}
-        width = 76 // (len(columns) - 1)
-        headings = (Column(heading="Point", width=24), *number_columns(dict.fromkeys(list(columns)[1:], width)))
-        yield Table(kind="numbers", columns=headings, rows=tuple(zip(*columns.values(), strict=True)))
+        points = Column(heading=heading(rows[0].metric), width=24)
+        headings = (points, *number_columns(dict.fromkeys(columns, 76 // len(columns))))
+        lines = zip((row.at for row in rows), *columns.values(), strict=True)
+        yield Table(kind="numbers", columns=headings, rows=tuple(lines))
 
 
 def _changes(changes: Sequence[Difference | None]) -> list[str]:
