@@ -195,6 +195,17 @@ def test_drift_that_all_points_have_in_common_is_not_noise() -> None:
     assert [point.demand.label for point in alternative_points(means, RULE)["Max IOPS"]] == ["T8Q8"]
 
 
+def test_noise_above_the_tolerance_lets_points_behind_the_best_be_chosen() -> None:
+    """The best point of one run may be outside the tolerance in another, which chooses a point behind it."""
+    up, down = [0.97, 1.03, 0.97, 1.03, 1.0], [1.03, 0.97, 1.03, 0.97, 1.0]
+    iops = {(8, 8): (10_000, up), (16, 16): (9_900, down), (1, 1): (1_000, up), (2, 2): (2_000, down)}
+    noisy = _rounds_of({demand: [most * part for part in parts] for demand, (most, parts) in iops.items()})
+    quiet = _rounds_of({demand: [most] * 5 for demand, (most, _) in iops.items()})
+    assert noise_percent(noisy, RULE) > RULE.tolerance_percent
+    assert [point.demand.label for point in alternative_points(noisy, RULE)["Max IOPS"]] == ["T16Q16"]
+    assert alternative_points(quiet, RULE)["Max IOPS"] == ()
+
+
 def test_a_point_on_the_limit_is_not_below_it() -> None:
     """The ART must be below the limit: 5 ms itself is not, and the next lower point is Max."""
     means = [mean_of(32, 32, 9000, LIMIT_MS), mean_of(8, 8, 8000, 4.999), mean_of(1, 1, 1000, 0.5)]

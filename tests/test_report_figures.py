@@ -350,7 +350,7 @@ def test_few_columns_have_their_values_on_top() -> None:
     with drawing.settings():
         few = check(columns_3d.columns(values, sides[0], sides[1], heading="IOPS", marked=[(2, 3)]))
         many = check(columns_3d.columns(matrix(), *SIDES, heading="IOPS"))
-    expected = {f"{value:.1f}" for value in values.values()} - {"32.0"} | {f"{matrices.MARK} 32.0"}
+    expected = {f"{value:.2f}" for value in values.values()} - {"32.00"} | {f"{matrices.MARK} 32.00"}
     assert expected <= set(few)
     assert not {f"{value:,.0f}" for value in matrix().values()} & set(many)
 

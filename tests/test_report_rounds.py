@@ -109,13 +109,13 @@ def plot(result: TestResult, name: str) -> dict[str, list[float]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_of_any_figure_overlap(kind: str) -> None:
     """In every figure no texts overlap, all are inside, and the unit is that of the test, or its share in %."""
-    unit = "MB/s" if KINDS[kind][0] == "throughput" else "ms"
+    units = {"MB/s"} if KINDS[kind][0] == "throughput" else {"ms", "\N{MICRO SIGN}s"}
     with drawing.settings():
         for figure in build(result_of(kind)).figures:
             drawn = figure.draw()
             words = check(drawn)
-            shown = "% of average" if figure.name == "dashboard" and len(drawn.axes) == 1 else unit
-            assert any(shown in word for word in words), figure.name
+            shown = {"% of average"} if figure.name == "dashboard" and len(drawn.axes) == 1 else units
+            assert any(unit in word for word in words for unit in shown), figure.name
             assert not any("IOPS" in word for word in words)
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
 
@@ -501,7 +501,9 @@ def test_all_ends_of_the_rounds_are_named(test: str, overrides: dict[str, object
     expected = sentence.format(first=first, tracked="the tracked variable is", limit=limit)
     fills = str(overrides.get("settling.minimum_fills", 0 if test == "iops" else 1))
     if times := {"1": "once", "1.5": "1.5 times", "0": ""}[fills]:
-        expected += f" A window counts only after the ActiveRange was written {times}; this rule is of this suite."
+        expected += (
+            f" A window counts only if the ActiveRange was written {times} by its end; this rule is of this suite."
+        )
 
     assert page.blocks[-1].text.endswith(f" {expected}")  # type: ignore[union-attr]
 

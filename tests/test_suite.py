@@ -386,7 +386,7 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     tables = {block.title: block for block in blocks if isinstance(block, Table)}
     assert [column.heading for column in tables["Conditions and reports"].columns] == [
         "Test",
-        "Drive temperature, highest of each point",
+        "Drive temperature, points and samples",
         "Host or drive?",
         "Warnings",
     ]

@@ -115,15 +115,13 @@ def noise_percent(means: Sequence[DemandMean], rule: OperatingPoints) -> float:
 class _Choice:
     """How one operating point is chosen from ``means``, which are ordered by Total OIO.
 
-    ``margin`` returns by how many IOPS a point with these IOPS is within the tolerance (negative: outside).  The point
-    ``certain`` is within the tolerance by definition.
+    ``margin`` returns by how many IOPS a point with these IOPS is within the tolerance (negative: outside).
     """
 
     name: PointName
     means: Sequence[DemandMean]
     target_iops: float
     margin: Callable[[float], float]
-    certain: DemandMean
 
     @property
     def point(self) -> OperatingPoint:
@@ -142,8 +140,7 @@ class _Choice:
         """Yield the points that another run may choose instead of this one."""
         chosen = self.point.demand
         for point in self.means:
-            margin = self.margin(point.iops)
-            uncertainty = 0.0 if point == self.certain else noise_percent / 100 * point.iops
+            margin, uncertainty = self.margin(point.iops), noise_percent / 100 * point.iops
             if margin + uncertainty >= 0 and point.demand != chosen:
                 yield point
             if margin - uncertainty >= 0:
@@ -169,21 +166,18 @@ def _choices(means: Sequence[DemandMean], rule: OperatingPoints) -> Iterator[_Ch
         means=allowed or [best],
         target_iops=best.iops,
         margin=lambda iops: iops - (1 - tolerance) * best.iops,
-        certain=best,
     )
     yield _Choice(
         name="Mid IOPS",
         means=allowed or ordered,
         target_iops=middle,
         margin=lambda iops: max_distance - abs(iops - middle),
-        certain=nearest,
     )
     yield _Choice(
         name="Min IOPS",
         means=[lightest],
         target_iops=lightest.iops,
         margin=lambda iops: iops - lightest.iops,
-        certain=lightest,
     )
 
 

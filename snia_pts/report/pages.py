@@ -111,14 +111,15 @@ class Header:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Test, model, serial number and report id: what the short header of a continuation page shows.
+        """Version and test, model, serial number and report id: what the short header of a continuation page shows.
 
         Those that differ between the runs of a comparison are empty.
         """
         serial = next((row[3] for row in self.blocks.rows if row[2] == "S/N"), "")
         model, report_id = self.names.rows[0][3], self.dates.rows[0][-1]
         known = ("" if text == DIFFERS else text for text in (model, serial, report_id))
-        return (self.test.rows[0][0], *known)
+        test, version = self.test.rows[0][0].replace(" - Report Page", ""), self.standard.rows[0][4]
+        return (f"{version} - {test}", *known)
 
 
 _NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)

@@ -63,6 +63,7 @@ class TestLine:
     title: str
     verdict: str = NOT_RUN
     windows: str = ""
+    deviations: tuple[str, ...] = ()
     achieved: bool = False
     steady: bool = False
     ending: str = NOT_RUN
@@ -186,6 +187,7 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         title=result.facts.spec.title,
         verdict=verdict(result),
         windows=window_spans(result),
+        deviations=tuple(deviation.what for deviation in result.deviations),
         achieved=result.achieved,
         steady=result.steady_so_far,
         ending=result.ending,
@@ -242,7 +244,7 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
     for line in result.lines("access A"):
         seconds = sum(line.seconds)
         if seconds:
-            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS"
+            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS without idle time"
 
 
 def _at_end(result: TestResult) -> Iterator[str]:
@@ -355,6 +357,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     )
     lines = tuple(_row(summary, line) for line in summary.lines)
     yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
+    yield from _deviations(summary)
     if any("ART " in figure for line in summary.lines for figure in line.key_figures):
         yield Prose(text="ART: average response time of all I/Os of the measurement window.")
     yield from _figures(summary)
@@ -385,7 +388,7 @@ def _figures(summary: Overview) -> Iterator[Figure]:
     ]
     if shown:
         without = [line.title for line in summary.lines if not line.convergence and line.ending == "finished"]
-        text = "Tracked variables over the rounds of each test, in percent of their averages"
+        text = "Tracked variables over the rounds of each test, in percent of the average of the shaded window"
         text += f" (none in {' and '.join(without)})" if without else ""
         bounds = "; ".join(dict.fromkeys(" and ".join(reversed(panel.lines.bounds)) for panel in shown))
         unsteady = [panel.heading for panel in shown if not panel.lines.steady]
@@ -430,6 +433,21 @@ def _report_in(line: TestLine, page_format: str) -> Link | None:
 def _capacity(summary: Overview) -> str:
     size = summary.capacity_bytes
     return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
+
+
+def _deviations(summary: Overview) -> Iterator[Prose]:
+    """Yield a sentence with the name of each deviation, and the tests that have it; none without deviations."""
+    measured = [line for line in summary.lines if line.ending != NOT_RUN]
+    tests: dict[str, list[str]] = {}
+    for line in measured:
+        for what in dict.fromkeys(line.deviations):
+            tests.setdefault(what, []).append(line.title)
+    if tests:
+        texts = "; ".join(
+            f"{what} ({'all tests' if len(found) == len(measured) > 1 else ', '.join(found)})"
+            for what, found in tests.items()
+        )
+        yield Prose(text=f"Deviations, with the tests that have them: {texts}. The reports of the tests say more.")
 
 
 def _hours(seconds: float) -> str:

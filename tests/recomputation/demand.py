@@ -99,17 +99,18 @@ def choose(everything: Sequence[Point], limit: float, near: float) -> dict[str, 
             return point.iops - (1 - near / 100) * best.iops
         return abs(nearest.iops - middle) + near / 100 * middle - abs(point.iops - middle)
 
-    def choice(name: str, target: float, among: Sequence[Point], certain: Point) -> Choice:
+    def choice(name: str, target: float, among: Sequence[Point]) -> Choice:
         margins = [near_enough(point, name) for point in among]
-        doubts = [0.0 if point is certain else noise * point.iops for point in among]
+        doubts = [noise * point.iops for point in among]
         candidates = [point for point, margin in zip(among, margins, strict=True) if margin >= 0]
-        last = next(at for at, (margin, doubt) in enumerate(zip(margins, doubts, strict=True)) if margin >= doubt)
+        sure = (at for at, (margin, doubt) in enumerate(zip(margins, doubts, strict=True)) if margin >= doubt)
+        last = next(sure, len(among) - 1)
         possible = [among[at] for at in range(last + 1) if margins[at] + doubts[at] >= 0]
         return Choice(target, candidates, [point for point in possible if point is not candidates[0]])
 
     return {
-        "Max IOPS": choice("Max IOPS", best.iops, fast, best),
-        "Mid IOPS": choice("Mid IOPS", middle, allowed, nearest),
+        "Max IOPS": choice("Max IOPS", best.iops, fast),
+        "Mid IOPS": choice("Mid IOPS", middle, allowed),
         "Min IOPS": Choice(least.iops, [least], []),
     }
 

@@ -108,7 +108,7 @@ def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 after[0][2],
                 after[-1][2],
                 100 * after[-1][2] / base,
-                _return_text(returned),
+                _return_text(run, returned),
             ]
         )
     return cells
@@ -125,9 +125,9 @@ def response_times_of_states(run: Path, table: PrintedTable) -> list[list[Expect
     return cells
 
 
-def _return_text(returned: dict[str, float]) -> Expected:
+def _return_text(run: Path, returned: dict[str, float]) -> Expected:
     if returned["for_good"] == 0:
-        return "immediately"
+        return text("within {time}", parameter(run, "settling.sample_seconds"))
     if returned["for_good"] > 0:
         return text("{time}", returned["for_good"])
     if returned["in_band"] > 0:
@@ -214,7 +214,7 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
         [
             "Recovery threshold",
             text(
-                f"at least {{}} MB/s until the end of {last}, for at least {{time}}",
+                f"{{}} MB/s, for at least the last {{time}} of {last}",
                 (1 - _TOLERANCE) * base,
                 returned["dwell"],
             ),

@@ -145,8 +145,9 @@ def _summary_of_histogram(run: Path, match: re.Match[str]) -> Expected:
     labels = ("ART", "99.9 %", "99.99 %", "99.999 %", "MRT")
     known = [(label, value) for label, value in zip(labels, shown.values(), strict=True) if not math.isnan(value)]
     milliseconds = max(values(row, "read_runtime_ms", "write_runtime_ms"))
+    figures = ", ".join(f"{label} {{}} ms" for label, _ in known)
     return text(
-        f"Histogram of {_stimulus(row)}: {{}} IOPS, {', '.join(f'{label} {{}} ms' for label, _ in known)}. Its {{any}}",
+        f"Histogram of {_stimulus(row)}: {{}} IOPS, {figures}. It was {{any}}",
         1000 * float(total([row], "ios")[0]) / milliseconds,
         *(value for _, value in known),
     )
@@ -228,7 +229,7 @@ SENTENCES: dict[str, Sentence] = {
     r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
     r"(The points are in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
-    r"(IOPS of the histograms, compared with the loop: ).*": _rates_of_histograms,
+    r"(IOPS of histograms that differ from the loop by more than 10 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,

@@ -186,7 +186,8 @@ def logarithmic(heading: str) -> str:
 def set_rounds(axes: Axes, first: int, last: int, times: SampleTimes | None = None, *, most: int = 25) -> None:
     """Give ``axes`` an x axis of whole rounds, at most ``most`` labelled, or of the ``times`` of their samples."""
     ticks = round_ticks(first, last, most=most)
-    axes.set_xlim(first - 0.4, last + 0.4)
+    room = max(0.4, 0.03 * (last - first))  # for a marker at either end
+    axes.set_xlim(first - room, last + room)
     axes.set_xticks(ticks, [f"{times.ends[tick]:.4g}" if times else str(tick) for tick in ticks])
     axes.set_xlabel(times.unit.capitalize() if times else "Round")
 

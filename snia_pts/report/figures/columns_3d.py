@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_HEIGHT
-from ..tables import aligned
+from ..tables import significant
 from . import axes as ax
 from .figure import Grid, Side, canvas
 from .matrices import MARK
@@ -75,7 +75,7 @@ def columns(
     }
     tops = {at: _visible_top(projection, places, at) for at in places}
     limited = {at for at in places if (across.keys[at[0]], deep.keys[at[1]]) in marked}
-    numbers = zip(places, aligned(list(places.values())), strict=True)
+    numbers = zip(places, significant(places.values()), strict=True)
     texts = [f"{MARK} {number}" if at in limited else number for at, number in numbers]
     width = _LETTER_WIDTH * max(map(len, texts), default=0)
     readable = all(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.steady_state import SteadyState
 from ...model.measurement import Metric
+from ...units import number
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
-from ..tables import thousands
 from . import axes as ax
 from .style import BAD, BAND, INK, QUIET, SeriesStyle, series_styles
 
@@ -350,7 +350,7 @@ def matrix_bars(values: Grid, across: Side, bars: Side, *, heading: str, styles:
         heights = [values.get((at, key), math.nan) for at in across.keys]
         drawn = axes.bar(places, heights, 0.92 * width, label=label, color=styles[key].colour)
         if labelled:
-            texts = [thousands(height, 0) if math.isfinite(height) else "" for height in heights]
+            texts = [number(height) if math.isfinite(height) else "" for height in heights]
             axes.bar_label(drawn, texts, padding=2, fontsize=7)
     axes.set_xticks(range(len(across.keys)), across.labels)
     axes.tick_params(axis="x", length=0)

@@ -105,7 +105,9 @@ def _consistency(iops: Sequence[float]) -> str:
     if rise is not None:
         direction = "rises" if rise > 0 else "falls"
         percent = number(abs(rise), digits=2)
-        return f"{NOT_APPLICABLE}: the least squares line of the IOPS {direction} by {percent} % of their mean"
+        return (
+            f"{NOT_APPLICABLE}: the IOPS have a trend; their least squares line {direction} by {percent} % of the mean"
+        )
     return thousands(mean / deviation, 1)
 
 

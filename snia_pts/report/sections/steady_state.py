@@ -36,7 +36,7 @@ from ...spec import (
     loop_rule,
     max_rounds,
 )
-from ...units import counted, distinct_decimals, duration
+from ...units import counted, distinct_decimals, duration, number
 from ..figures import figure as figures
 from ..figures import matrices
 from ..figures.axes import NOT_FROM_ZERO, is_wide
@@ -277,7 +277,7 @@ def _sizes_table(
     data, slope = zip(*map(_round_percents, states), strict=True)
     rows = zip(
         series,
-        aligned([state.average for state in states], digits=_TRACKED_DIGITS, most=_MOST_DECIMALS),
+        [number(state.average, digits=_TRACKED_DIGITS) for state in states],
         data,
         slope,
         map(_steady, states),
@@ -294,10 +294,11 @@ def _sizes_table(
 
 
 def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
-    metric, label = METRICS[variable.metric], tracked.label(variable)
+    shown, metric = _readable(determination, METRICS[variable.metric])
+    label = tracked.label(variable)
     rounds = span(determination.rounds, tracked.times)
     half = tracked.rule.data_excursion_percent / 2
-    low, _ = figures.window_limits(determination, tracked.rule.data_excursion_percent)
+    low, _ = figures.window_limits(shown, tracked.rule.data_excursion_percent)
     if tracked.window is not None and not tracked.window.steady:
         yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
@@ -307,7 +308,7 @@ def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: Ste
         "below it, and the least squares line.",
         draw=partial(
             figures.measurement_window,
-            determination,
+            shown,
             tracked.rule.data_excursion_percent,
             metric=metric,
             times=tracked.times,
@@ -334,7 +335,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         reason = "not evaluable: the average is not a positive number"
         return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
     data_percent, slope_percent = determination.percent_texts(decimals=3)
-    determination, unit = _readable(determination, metric)
+    determination, metric = _readable(determination, metric)
     data_pair = (determination.data_excursion, determination.allowed_data_excursion)
     slope_pair = (determination.slope_excursion, determination.allowed_slope_excursion)
     values = (determination.average, *data_pair, *slope_pair)
@@ -356,20 +357,21 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     )
     headings = (
         Column(heading="Quantity", width=40),
-        Column(heading=unit, align="right", width=30),
+        Column(heading=metric.unit, align="right", width=30),
         Column(heading="% of average", align="right", width=15),
         Column(heading="Rule", align="center", width=15),
     )
     return Table(kind="numbers", columns=headings, rows=rows, title=title)
 
 
-def _readable(determination: SteadyState, metric: Metric) -> tuple[SteadyState, str]:
-    """Return a determination and its unit: response times below 1 ms are in microseconds."""
-    if metric.unit != "ms" or determination.average >= 1:
-        return determination, metric.unit
+def _readable(determination: SteadyState, metric: Metric) -> tuple[SteadyState, Metric]:
+    """Return a determination and its metric: response times below 1 ms in microseconds."""
+    if metric.unit != "ms" or not determination.average < 1:
+        return determination, metric
     names = ("average", "allowed_data_excursion", "data_excursion", "allowed_slope_excursion", "slope_excursion")
-    values = {name: 1000 * getattr(determination, name) for name in (*names, "slope", "intercept")}
-    return replace(determination, **values), "\N{MICRO SIGN}s"
+    scaled = {name: 1000 * getattr(determination, name) for name in (*names, "slope", "intercept")}
+    values = tuple(1000 * value for value in determination.values)
+    return replace(determination, values=values, **scaled), replace(metric, unit="\N{MICRO SIGN}s")
 
 
 def _decimals(determination: SteadyState) -> int:
@@ -431,7 +433,7 @@ def _minimum_fills(rule: SteadyStateRule) -> str:
     if not fills:
         return ""
     times = "once" if fills == 1 else f"{fills:g} times"
-    return f" A window counts only after the ActiveRange was written {times}; this rule is of this suite."
+    return f" A window counts only if the ActiveRange was written {times} by its end; this rule is of this suite."
 
 
 def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
@@ -527,8 +529,10 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     marked = [f"{matrices.MARK} {name}" if index in limited else name for index, name in enumerate(names)]
     table_rows = tuple(zip(marked, window_spans, *values, verdicts, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
+    no_tail = NOT_APPLICABLE in values[3] and not result.facts.imported
     notes = (
         matrices.mixed_times(measured.stimulus for point in points for measured in point),
+        f"{FIVE_NINES:g} % is n/a: it needs 100 000 I/Os." if no_tail else "",
         _unsteady_points(result, loops)[0],
         matrices.foot(limited),
     )

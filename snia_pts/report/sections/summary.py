@@ -106,7 +106,7 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
     yield Prose(
-        text="Measured: a point has the value of all rounds of the measurement window (profile: of all repeats). "
+        text="Measured: over all rounds of the measurement window, or all repeats of a profile. "
         "Margin: the distance to the nearest limit, tolerance included, in percent of that limit; negative if not met."
     )
 
@@ -280,9 +280,9 @@ def conditions(result: TestResult) -> Iterator[tuple[str, str]]:
     real = not result.facts.dut.simulated
     if (temperatures := _range(celsius, 0)) or real:
         unit = " \N{DEGREE SIGN}C" if temperatures else ""
-        yield "Drive temperature, highest of each point", f"{temperatures or 'not reported'}{unit}"
+        yield "Drive temperature, points and samples", f"{temperatures or 'not reported'}{unit}"
     if power := _range(watts, 1):
-        yield "Power, mean of each point", f"{power} W"
+        yield "Power, points and samples", f"{power} W"
     if real:
         yield "Host or drive?", verdict_counts(result)
 

@@ -180,7 +180,8 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
         name=f"transition-{number}",
         caption=f"{THROUGHPUT.heading}{_LOG * log}, {duration(after.start - span[0])} before and "
         f"{duration(span[1] - after.start)} after the transition from {before.line.part} "
-        f"({before.line.stimulus.label}) to {after.line.part} ({after.line.stimulus.label}).",
+        f"({before.line.stimulus.label}) to {after.line.part} ({after.line.stimulus.label}). A sample is drawn at its "
+        "end.",
         alt=f"Line plot: throughput in MB/s{_LOG * log}, against time around the transition from {name}.",
         ylabel=THROUGHPUT.heading,
         log=log,
@@ -232,10 +233,10 @@ def _definitions() -> str:
     return (
         f"End of an access group: its last {last.percent:g} %, at most {duration(last.seconds)}. MB/s at the end and "
         "mean MB/s: total bytes divided by total time. Baseline: MB/s at the end of the first group. A sample is "
-        f"recovered if it has at least {100 - rule.tolerance_percent:g} % of the baseline. Recovery time: from the "
-        "start of the last group, which repeats the stimulus of the first, to the first sample from which on all are "
-        f"recovered. These samples must cover the last {duration(rule.dwell_seconds)} of the group, or its last "
-        f"{rule.dwell_percent:g} % if that is less. The standard does not define recovery: these numbers are of this "
+        f"recovered if it has at least {100 - rule.tolerance_percent:g} % of the baseline. Recovery time: the time "
+        "from the start of the last group, which repeats the stimulus of the first, after which every sample is "
+        f"recovered. At least the last {duration(rule.dwell_seconds)} of the group must be so (the last "
+        f"{rule.dwell_percent:g} % if that is less). The standard does not define recovery: these numbers are of this "
         "suite."
     )
 
@@ -287,7 +288,7 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
         (
             "Recovery threshold",
-            f"at least {threshold} MB/s until the end of {group}, for at least {duration(time.dwell_seconds)}",
+            f"{threshold} MB/s, for at least the last {duration(time.dwell_seconds)} of {group}",
         ),
     )
     return facts(rows, title=f"Recovery of {group}")

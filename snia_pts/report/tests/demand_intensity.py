@@ -157,7 +157,8 @@ def _rate_differences(result: TestResult, lines: Mapping[str, TimeLine | None]) 
         if abs(percent) > _NOTED_PERCENT
     ]
     if texts:
-        yield Prose(text=f"IOPS of the histograms, compared with the loop: {', '.join(texts)}.")
+        limit = f"{_NOTED_PERCENT:g} %"
+        yield Prose(text=f"IOPS of histograms that differ from the loop by more than {limit}: {', '.join(texts)}.")
 
 
 def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
@@ -196,10 +197,10 @@ def _selection_rule(rule: OperatingPoints) -> str:
     near = f"{rule.tolerance_percent:g} %"
     return (
         f"Max IOPS: of the points within {near} of the best IOPS, the one with the lowest Total OIO, and of these the "
-        "one with the fewest threads. Mid IOPS: the same choice of the points nearest to the target, which is the "
-        "middle between best and Min IOPS. All points count as nearest whose distance from the target exceeds the "
-        f"smallest one by at most {near} of the target. Min IOPS: the lowest Total OIO. Only points with an ART below "
-        f"{rule.maximum_art_ms:g} ms count. The {near} are this suite's tolerance."
+        "one with the fewest threads. Mid IOPS: the target is the middle between best and Min IOPS; of the point "
+        f"nearest to it and those that are at most {near} of the target farther away, the same choice. Min IOPS: the "
+        f"lowest Total OIO. Only points with an ART below {rule.maximum_art_ms:g} ms count. The {near} are this "
+        "suite's tolerance."
     )
 
 
@@ -211,11 +212,11 @@ def _alternatives(result: TestResult) -> Iterator[Block]:
         percent = definitions().operating_points.confidence_percent
         yield facts(rows, title="Operating points that another run may choose instead", label_width=32)
         yield Prose(
-            text="The points are in the order of Total OIO (T4Q16: Thread Count 4, Queue Depth 16). Each is within the "
-            "tolerance, or outside it by at most the noise. The list ends at the first point that is within it by more "
-            f"than the noise. The noise is {noise_percent(means, rule):.1f} % of the IOPS: the difference between two "
-            f"points may change by this from run to run ({percent:g} % confidence). Drift that all points have in "
-            "common does not count."
+            text="The points are in the order of Total OIO (T4Q16: Thread Count 4, Queue Depth 16). A run chooses the "
+            "first point within the tolerance. The list has all points that noise can bring within the tolerance, up "
+            f"to the first that it cannot bring outside. The noise is {noise_percent(means, rule):.1f} % of the IOPS: "
+            f"the difference between two points may change by this from run to run ({percent:g} % confidence). Drift "
+            "that all points have in common does not count."
         )
 
 

@@ -225,17 +225,18 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
 def _response_times(result: Result, state: State, marks: Sequence[Mark]) -> Page:
     parts = [(state.a, 0.0, True, "Access A")]
     parts += [(state.c, state.c_start - state.start, False, "Access C")] if state.c else []
+    lacking = [name for line, _, _, name in parts if 2 * len(ax.finite(line.five_nines_us)) < len(line)]
     shown = timelines.with_values(
         [
             timelines.series(line, quantity, shift=shift, label=f"{quantity.label}, {name}", points=points)
             for quantity in (ART, NINES, MRT)
             for line, shift, points, name in parts
+            if quantity is not NINES or name not in lacking
         ]
     )
-    note = ""
-    if lacking := " and ".join(name for line, _, _, name in parts if len(ax.finite(line.five_nines_us)) < len(line)):
-        amount = "some" if any(ax.finite(line.five_nines_us) for line, *_ in parts) else "all"
-        note = f" {confidence.no_five_nines(result, f'{amount} samples of {lacking} have')}"
+    known = any(ax.finite(line.five_nines_us) for line, _, _, name in parts if name in lacking)
+    subject = f"{'most' if known else 'all'} samples of {' and '.join(lacking)} have"
+    note = f" {confidence.no_five_nines(result, subject)}" if lacking else ""
     return timeplots.page(
         shown,
         title=f"HIR - {state.name} - Response Times vs Time",
@@ -346,7 +347,7 @@ def _return_time(state: State, base: float | None, sample_seconds: float) -> str
         return f"only for the last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
     if time.seconds is None:
         return f"not within {duration(time.measured_seconds)}"
-    return duration(time.seconds) if time.seconds else "immediately"
+    return duration(time.seconds) if time.seconds else f"within {duration(sample_seconds)}"
 
 
 def _note(result: Result) -> Prose:
@@ -365,8 +366,8 @@ def _note(result: Result) -> Prose:
         text="Access A: writes; IOPS exclude idle times. All figures include the first access, which has no idle time "
         "before it. Access B: idle time. Access C: writes without idle time; its start and end are its first and last "
         f"{sample}.{measured}{warning} Duty cycle: I/O time divided by I/O time plus idle time. Baseline: {value}. "
-        "Return to baseline: from the start of Access C until its IOPS stay within "
-        f"{rule.tolerance_percent:g} % of the baseline, judged on means over {sample}. These means must cover the last "
-        f"{duration(rule.dwell_seconds)} of Access C, or its last {rule.dwell_percent:g} % if that is less. The "
-        "standard does not define the return to baseline: these numbers are of this suite."
+        f"Return to baseline: the time from the start of Access C after which every mean over {sample} is within "
+        f"{rule.tolerance_percent:g} % of the baseline. At least the last {duration(rule.dwell_seconds)} of Access C "
+        f"must be so (the last {rule.dwell_percent:g} % if that is less). The standard does not define the return to "
+        "baseline: these numbers are of this suite."
     )

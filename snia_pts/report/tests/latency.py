@@ -200,8 +200,8 @@ def _histogram_figures(result: Result) -> Iterator[Prose]:
     times = (f"{marker.name} {number(marker.ms)} ms" for marker in interval.markers if marker.ms is not None)
     yield Prose(
         text=f"Histogram of {line.stimulus.label}, {line.stimulus.demand.label}: {number(interval.iops)} IOPS, "
-        f"{', '.join(times)}. Its {duration(spec.histogram.seconds)} have no break; a point of the loop takes "
-        f"{duration(spec.rounds.point_seconds)}, so their response times can differ."
+        f"{', '.join(times)}. It was measured after the loop, in {duration(spec.histogram.seconds)} without a break. "
+        f"Points of the loop take {duration(spec.rounds.point_seconds)}, so that their response times can differ."
     )
 
 

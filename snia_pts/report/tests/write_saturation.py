@@ -189,10 +189,12 @@ def key_figures(result: Result, line: TimeLine) -> Table:
 
 def _key_figures_note(result: Result) -> str:
     has_window = result.sampling is not None and result.sampling.steady
-    window = "Measurement window: means of its samples; MRT is their maximum. " if has_window else ""
+    window = ""
+    if has_window:
+        window = "Measurement window: means of its samples; ART is weighted by I/O, MRT is the maximum. "
     return (
-        f"{window}{consistency.end_definition()} {FIVE_NINES:g} % is n/a for several samples, because their bins are "
-        "not stored, and below 100 000 I/Os."
+        f"{window}{consistency.end_definition()} {FIVE_NINES:g} % of several samples is n/a, because the bins of "
+        "single samples are not stored. It needs 100 000 I/Os."
     )
 
 
