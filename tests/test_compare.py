@@ -617,7 +617,7 @@ def test_the_short_header_of_a_comparison_has_no_field_that_differs() -> None:
     """A bare ``differs`` identifies nothing."""
     one, other = samples.iops_result(), samples.result_of("iops", scale=2.0, device=samples.dut(model="Other"))
     title, model, serial, report = build_comparison(entries(one, other)).header.identity
-    assert title.startswith("IOPS Test - Comparison of 2 Runs")
+    assert title == "PTS-E 2.0.2 - IOPS Test - Comparison of 2 Runs"
     assert (model, serial, report) == ("", one.facts.dut.serial, "")
 
 

@@ -288,7 +288,7 @@ def test_a_continued_section_has_a_short_header_with_its_title() -> None:
     assert "Rows & more (continued)" not in first
     assert len(others) > 1
     for number, text in enumerate(others, start=2):
-        assert "IOPS Test - Report Page" in text
+        assert "PTS-E 2.0.2 - IOPS Test" in text
         assert "S/N: S<1>" in text
         assert "Rows & more (continued)" in text
         assert "Motherboard" not in text

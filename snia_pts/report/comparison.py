@@ -33,6 +33,7 @@ from ..results.lot import lot_model
 from ..results.result import TestResult
 from ..results.tables import heading
 from ..results.tracked_series import tracked_series
+from ..results.warnings import warning_kinds
 from ..spec import RoundsSpec, Tracked, loop_rule
 from ..text import printable
 from ..units import counted, number, signed
@@ -224,11 +225,12 @@ def _runs(entries: Sequence[Entry]) -> Table:
     spec = entries[0].result.facts.spec
     columns = (
         Column(heading="", width=4),
-        Column(heading="Drive", width=21),
-        Column(heading="Serial number", width=21),
-        Column(heading="Started", width=13),
-        Column(heading="Finished", width=13),
-        Column(heading="Verdict", width=15),
+        Column(heading="Drive", width=17),
+        Column(heading="Serial number", width=17),
+        Column(heading="Started", width=12),
+        Column(heading="Finished", width=12),
+        Column(heading="Verdict", width=13),
+        Column(heading="Warnings", width=13),
         Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=13),
     )
     rows = tuple(
@@ -239,6 +241,7 @@ def _runs(entries: Sequence[Entry]) -> Table:
             date(entry.result, entry.result.facts.started),
             date(entry.result, entry.result.finished),
             verdict(entry.result),
+            warning_kinds(entry.result),
             _conformance(entry.result),
         )
         for entry in entries

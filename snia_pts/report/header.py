@@ -286,7 +286,8 @@ def alignment(stimulus: Stimulus) -> Rows:
     return (
         (
             "Alignment",
-            f"every I/O of the mix starts at a multiple of {block_size(mix_align_bytes(stimulus.block_shares))}",
+            f"every I/O of the mix starts at a multiple of {block_size(mix_align_bytes(stimulus.block_shares))} (a "
+            "choice of this suite)",
         ),
     )
 

@@ -119,7 +119,7 @@ class Header:
         model, report_id = self.names.rows[0][3], self.dates.rows[0][-1]
         known = ("" if text == DIFFERS else text for text in (model, serial, report_id))
         test, version = self.test.rows[0][0].replace(" - Report Page", ""), self.standard.rows[0][4]
-        return (f"{version} - {test}", *known)
+        return (test if version == DIFFERS else f"{version} - {test}", *known)
 
 
 _NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)

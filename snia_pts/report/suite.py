@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +18,7 @@ from ..model.measurement import METRICS, average_response_us, rate_per_second
 from ..results.limit_checks import Judgement, judgements, untested_judgements
 from ..results.result import Loop, TestResult
 from ..results.tracked_series import Convergence, convergence, shown_series
-from ..results.warnings import run_warnings
+from ..results.warnings import warning_kinds
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import title_of
 from ..units import capacity, duration, number
@@ -200,16 +199,10 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         lower_bound_prefix=lower_bound_prefix(result),
         reports=tuple(f"{test}/{report}" for report in reports),
         requires_steady_state=result.facts.spec.is_standard and not isinstance(result.facts.spec, CrossStimulusSpec),
-        conditions=dict(conditions(result)) | {"Warnings": ", ".join(_warnings(result)) or "none"},
+        conditions=dict(conditions(result)) | {"Warnings": warning_kinds(result)},
         convergence=convergence(shown),
         styles=tracked_styles(result, shown),
     )
-
-
-def _warnings(result: TestResult) -> Iterator[str]:
-    """Yield each kind of warning of a run, with its count if there are several."""
-    for what, count in Counter(warning.what for warning in run_warnings(result)).items():
-        yield what if count == 1 else f"{what} ({count} times)"
 
 
 def key_figures(result: TestResult) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..analysis.disturbances import (
@@ -57,6 +58,12 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_to_warnings(alarms(result.facts.health, result.health_after, interrupted=bool(result.interruptions))),
         *_uncounted_io(result, measurements),
     )
+
+
+def warning_kinds(result: TestResult) -> str:
+    """Return the kinds of warnings of a run, with a count if there are several of a kind: ``stall, x (2 times)``."""
+    counts = Counter(warning.what for warning in run_warnings(result))
+    return ", ".join(what if count == 1 else f"{what} ({count} times)" for what, count in counts.items()) or "none"
 
 
 def _host_limits(result: TestResult) -> Iterator[RunWarning]:

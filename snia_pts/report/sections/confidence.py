@@ -205,7 +205,7 @@ def histogram(intervals: Confidence) -> Drawing:
     The markers have their labels above.
     """
     figure = canvas(height=HEIGHT)
-    margins = {"left": 0.85, "right": 0.75}
+    margins = {"left": 0.95, "right": 0.75}
     axes = plot(figure, **margins, bottom=0.75 + _NINES_HEIGHT, top=_STRIP_HEIGHT + 0.12)
     below = plot(figure, **margins, bottom=0.55, top=HEIGHT - 0.55 - _NINES_HEIGHT)
     ax.dress(axes)

@@ -12,9 +12,8 @@ from ..tables import Column, Table, significant
 
 _HOST = "RAPL, the energy counters of the host's CPU packages"
 _NOTE = (
-    "Rates and watts are means of the same measurements. For a point they are means over the measurement window. For a "
-    "continuous stimulus they are means over its whole time, for write saturation from FOB to the end. The watts "
-    "include the idle power of everything that the source measures."
+    "Rates and watts are means over the same time: the measurement window for a point of a loop, the whole time for a "
+    "continuous stimulus (for write saturation from FOB to the end). The watts include idle power."
 )
 
 Figures = Mapping[str, float | None]

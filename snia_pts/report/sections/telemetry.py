@@ -43,8 +43,8 @@ _NOTE = (
     "omitted."
 )
 _SIMULATED_NOTE = (
-    "Temperature and power are those of the model. The figure shows the temperature at the end of each sample, the "
-    "highest temperature of each point, and the mean power of both."
+    "Temperature and power are those of the model. Temperature: at the end of a sample, and the highest of a point. "
+    "Power: the mean of a sample or point."
 )
 
 
