@@ -93,7 +93,7 @@ def test_a_trend_is_no_consistency(step: int, word: str) -> None:
     texts = consistency(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
 
     assert texts["Consistency (mean / standard deviation)"].startswith(
-        f"n/a: the least squares line of the IOPS {word}s by "
+        f"n/a: the IOPS have a trend; their least squares line {word}s by "
     )
 
 
@@ -106,7 +106,7 @@ def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, no
     texts = consistency(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
 
     assert texts["Consistency (mean / standard deviation)"].startswith(
-        "n/a: the least squares line of the IOPS falls by "
+        "n/a: the IOPS have a trend; their least squares line falls by "
     )
 
 

@@ -633,8 +633,8 @@ def test_the_provenance_has_the_number_of_engine_starts() -> None:
     rows = tables(result, "Provenance")["Procedure"]
     (starts,) = (cells[0] for name, cells in rows.items() if name.startswith("fio starts"))
     assert f"PC: {line.engine_starts};" in starts
-    assert "access A: 360 in each of 5 parts" in starts
-    assert "access C: 1 in each of 5 parts" in starts
+    assert "access A: 5 times 360" in starts
+    assert "access C: 5 times 1" in starts
     assert not any(name.startswith("fio starts") for name in tables(samples.iops_result(), "Provenance")["Procedure"])
 
 

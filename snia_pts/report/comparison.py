@@ -225,13 +225,13 @@ def _runs(entries: Sequence[Entry]) -> Table:
     spec = entries[0].result.facts.spec
     columns = (
         Column(heading="", width=4),
-        Column(heading="Drive", width=17),
-        Column(heading="Serial number", width=17),
+        Column(heading="Drive", width=16),
+        Column(heading="Serial number", width=21),
         Column(heading="Started", width=12),
         Column(heading="Finished", width=12),
-        Column(heading="Verdict", width=13),
-        Column(heading="Warnings", width=13),
-        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=13),
+        Column(heading="Verdict", width=12),
+        Column(heading="Warnings", width=11),
+        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=12),
     )
     rows = tuple(
         (

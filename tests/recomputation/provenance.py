@@ -128,7 +128,7 @@ def _gaps(run: Path) -> Expected:
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
     gaps = f"gap{'s' * (len(kept) != 1)}"
     times = "median {} ms, longest {} ms"
-    return text(f"{{}} {gaps}: {times} (upper bounds); of these in the suite: {times}", float(len(kept)), *figures)
+    return text(f"{{}} {gaps}: {times} (upper bounds), of which the suite took: {times}", float(len(kept)), *figures)
 
 
 def _idle(run: Path, requested: float) -> Expected:
@@ -154,7 +154,7 @@ def _starts(run: Path) -> Expected:
             starts[phase, row["part"]] = starts.get((phase, row["part"]), 0) + 1
     parts = Counter((phase, count) for (phase, _), count in starts.items())
     shown = (
-        f"{phase}: {count}" + (f" in each of {number} parts" if number > 1 else "")
+        f"{phase}: {count}" if number == 1 else f"{phase}: {number} times {count}"
         for (phase, count), number in parts.items()
     )
     return "; ".join(shown)

@@ -178,7 +178,7 @@ def _ratio(iops: Array) -> Expected:
     if not is_trend:
         return text("{}", float(iops.mean() / iops.std(ddof=1)))
     verb = "rises" if rise > 0 else "falls"
-    return text(f"n/a: the least squares line of the IOPS {verb} by {{}} % of their mean", abs(rise))
+    return text(f"n/a: the IOPS have a trend; their least squares line {verb} by {{}} % of the mean", abs(rise))
 
 
 def trend(iops: Array) -> tuple[float, bool]:

@@ -233,7 +233,7 @@ SENTENCES: dict[str, Sentence] = {
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
-    r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\.": _transition,
+    r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\..*": _transition,
     r"Single samples of .*": _shown_samples,
     r"IOPS and response times, each sample .*": _end,
     r"NOT PTS conformant: .*": _deviations,

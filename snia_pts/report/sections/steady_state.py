@@ -47,7 +47,7 @@ from ..figures.dashboard import draw as draw_dashboard
 from ..figures.style import SeriesStyle, overlaid, overlay_styles, series_styles
 from ..header import ALTERED, NOT_ACHIEVED, window_rounds
 from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, number_columns, significant, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, decimals_for, facts, number_columns, significant, thousands
 
 #: The maximum number of tracked variables side by side in one table.
 _MAX_PER_TABLE = 3
@@ -315,7 +315,7 @@ def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: Ste
         ),
         height=figures.WINDOW_HEIGHT,
     )
-    yield determination_table(determination, tracked.rule, metric, rounds)
+    yield determination_table(shown, tracked.rule, metric, rounds)
 
 
 def _not_achieved(determination: SteadyState, window: Window) -> str:
@@ -473,7 +473,7 @@ def _variable_cells(tracked: TrackedSeries, variable: Tracked) -> tuple[Sequence
         states.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if complete else None)
     data, slope = zip(*map(_round_percents, states), strict=True)
     return (
-        aligned(values, digits=_TRACKED_DIGITS, most=_MOST_DECIMALS),
+        [number(value, digits=_TRACKED_DIGITS) for value in values],
         data,
         slope,
         [_steady(state) for state in states],
