@@ -48,6 +48,7 @@ from snia_pts.results.comparison import (
 )
 from snia_pts.results.key_figures import KeyFigure, key_figures
 from snia_pts.results.result import TestResult
+from snia_pts.results.warnings import warning_kinds
 from snia_pts.spec import SPEC_TYPES, Deviation
 from snia_pts.text import printable
 from tests import profiles, samples
@@ -548,6 +549,17 @@ def test_a_comparison_identifies_its_runs() -> None:
     dut = first.facts.dut
     assert runs.rows[0][1:3] == (dut.model, dut.serial)
     assert [[text.endswith(" UTC (virtual)") for text in row[3:5]] for row in runs.rows] == [[False] * 2, [True] * 2]
+
+
+def test_a_comparison_names_the_warnings_of_each_run() -> None:
+    """Warnings of the same kind are counted; a run without any has ``none``."""
+    one, other = samples.iops_result(), samples.result_of("wsat", overrides=[("saturation.capacities", 0.5)])
+    for result in (one, other):
+        blocks = build_comparison(entries(result, result)).pages[0].blocks
+        (runs,) = (block for block in blocks if isinstance(block, Table) and block.title == "Runs")
+        place = [column.heading for column in runs.columns].index("Warnings")
+        assert {row[place] for row in runs.rows} == {warning_kinds(result)}
+    assert "end of the stimulus" in warning_kinds(other)
 
 
 def test_a_comparison_names_the_deviations_of_all_runs() -> None:

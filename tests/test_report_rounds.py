@@ -716,3 +716,14 @@ def test_rounds_before_an_interruption_do_not_count_for_a_window(number: int, te
     assert loop.window is None
     assert steady.too_few(loop.complete, loop_rule(result.facts.spec)).startswith(text)  # type: ignore[arg-type]
     assert len(build(result).pages) > 2
+
+
+@pytest.mark.parametrize(("scale", "is_missing"), [(1.0, False), (1e-4, True)])
+def test_a_missing_percentile_of_a_tracked_point_is_explained(scale: float, is_missing: bool) -> None:
+    """The key figures say how many I/Os 99.999 % needs, and only if a point has too few."""
+    result = samples.result_of("throughput", scale=scale)
+    page = build(result).pages[0]
+    (table,) = (block for block in page.blocks if isinstance(block, Table) and block.title.startswith("Key figures of"))
+    place = [column.heading for column in table.columns].index("99.999 % (ms)")
+    assert any(row[place] == "n/a" for row in table.rows) == is_missing
+    assert ("99.999 % is n/a: it needs 100 000 I/Os." in text_of(page)) == is_missing

@@ -32,7 +32,7 @@ from snia_pts.results.result import TestResult
 from snia_pts.results.tracked_series import convergence, shown_series
 from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.options import derive_seed
-from snia_pts.spec import SPEC_TYPES
+from snia_pts.spec import SPEC_TYPES, Deviation
 from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
 from tests import samples
@@ -403,6 +403,26 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     assert tracked is not None
     (percents,) = tracked.series.values()
     assert np.array_equal(axes.lines[0].get_ydata(), list(percents.values()))
+
+
+def test_the_summary_names_each_deviation_with_its_tests() -> None:
+    """A deviation of all tests is not repeated for each; without deviations there is no sentence."""
+    found = [Deviation(what=what, standard="a", actual="b", clause="c") for what in ("write cache", "purge")]
+    shared, alone = samples.iops_result(found=found[:1]), samples.iops_result(found=found)
+    for results, expected in (
+        ([shared, alone], "write cache (all tests); purge (Latency)."),
+        ([alone], "write cache (IOPS); purge (IOPS)."),
+        ([samples.iops_result()], ""),
+    ):
+        lines = [
+            replace(line, title=title)
+            for line, title in zip(
+                overview([("iops", one) for one in results]).lines, ("IOPS", "Latency"), strict=False
+            )
+        ]
+        blocks = build(replace(overview([("iops", results[0])]), lines=tuple(lines))).pages[0].blocks
+        texts = [block.text for block in blocks if isinstance(block, Prose) and block.text.startswith("Deviations")]
+        assert [expected in text for text in texts] == ([True] if expected else [])
 
 
 def test_the_summary_names_the_warnings_of_each_test() -> None:
