@@ -90,7 +90,7 @@ def _wait_states(run: Path) -> Iterator[Text]:
             part = f"Wait State {idle / parameter(run, 'wait_states.access_a_seconds'):g}"
             kept = samples(run, part, "access A")
             iops = per_second(float(total(kept, "ios").sum()), float(column(kept, "seconds").sum()))
-            yield text(f"{part}: {{}} IOPS", iops)
+            yield text(f"{part}: {{}} IOPS without idle time", iops)
 
 
 def _recovered(run: Path) -> Iterator[Text]:
