@@ -43,10 +43,9 @@ from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
 from .header import date, simulated
-from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report
+from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report, slug
 from .registry import build, further_pages
 from .sections.provenance import seed_text
-from .sections.steady_state import slug
 from .sections.summary import SIMULATED, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, number_columns, thousands
 

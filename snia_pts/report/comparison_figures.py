@@ -19,8 +19,7 @@ from ..units import counted
 from .figures import differences, matrices
 from .figures.figure import Side
 from .figures.style import overlay_styles
-from .pages import Figure, Page, Prose
-from .sections.steady_state import slug
+from .pages import Figure, Page, Prose, slug
 from .tables import NOT_APPLICABLE, Column, Table, aligned, number_columns, thousands
 from .tests import demand_plots
 

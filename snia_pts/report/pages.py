@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -32,6 +33,11 @@ class Figure:
     width: float = FIGURE_WIDTH
     height: float = FIGURE_HEIGHT
     shaded: bool = False
+
+
+def slug(text: str) -> str:
+    """Return ``text`` as a figure's name: ``window-rnd-4kib-rw0``."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
 #: In the header of a comparison, the value of a field that differs between its runs.

@@ -178,7 +178,7 @@ def _title(test: str, first: TestResult) -> str:
 
 
 def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
-    from .sections.steady_state import tracked_styles  # loads the libraries that draw
+    from .sections.convergence import tracked_styles  # loads the libraries that draw
 
     shown = shown_series(result)
     return TestLine(

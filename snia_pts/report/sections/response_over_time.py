@@ -12,7 +12,7 @@ from ...results.tracked_series import tracked_series
 from ..figures import matrices
 from ..figures.timeplots import responses
 from ..pages import Figure, Page
-from .steady_state import tracked_styles
+from .convergence import tracked_styles
 
 #: The response times of a measurement in ms, by the labels of the figure.
 _QUANTITIES: Mapping[str, matrices.Reduction] = {

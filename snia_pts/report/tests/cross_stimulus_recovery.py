@@ -20,8 +20,8 @@ from ..figures.timelines import ART, MRT, THROUGHPUT, Quantity, Series
 from ..figures.timeplots import Level, Mark
 from ..header import Rows, demand, pattern, preconditions, range_and_amount
 from ..pages import Block, Page, Prose
+from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
-from ..sections.steady_state import dashboard
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, facts, significant, thousands
 

@@ -39,6 +39,7 @@ from ..header import (
 from ..pages import Block, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
+from ..sections.convergence import dashboard
 from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.summary import summary
@@ -113,7 +114,7 @@ def _first_page(result: TestResult) -> Iterator[Block]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     by_threads = {(count, depth): value for (depth, count), value in values.items()}
     limited = frozenset((count, depth) for depth, count in host_limited(result))
-    yield from steady.dashboard(result, heat_map(by_threads, threads, depths, "IOPS", limited))
+    yield from dashboard(result, heat_map(by_threads, threads, depths, "IOPS", limited))
     yield from _key_figures(result)
 
 

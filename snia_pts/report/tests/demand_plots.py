@@ -25,6 +25,7 @@ from ..header import loop_rounds, pattern_sizes
 from ..pages import Figure, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
+from ..sections.convergence import convergence_page
 from ..sections.percentiles import tail_matrices
 
 #: For each operating point, the numbers of two plots: its pre-write, and the histogram after it.
@@ -151,7 +152,7 @@ def _convergence(result: TestResult) -> Iterator[Page]:
     if loop is None:
         return
     largest = threads.keys[-1]
-    yield from steady.convergence_page(
+    yield from convergence_page(
         loop,
         METRICS["iops"],
         lambda stimulus: stimulus.demand,

@@ -30,10 +30,11 @@ from ..header import (
     range_and_amount,
     window_rounds,
 )
-from ..pages import Page, Prose
+from ..pages import Page, Prose, slug
 from ..sections import confidence
+from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
-from ..sections.steady_state import dashboard, rounds_page, slug, window_pages
+from ..sections.steady_state import rounds_page, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, significant, thousands
 

@@ -17,21 +17,12 @@ from ..figures.dashboard import heat_map
 from ..header import Rows, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
+from ..sections.convergence import convergence_page, dashboard, tracked_figure
+from ..sections.key_figures import key_figures, unsteady_points_note
 from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.response_over_time import response_time_page
-from ..sections.steady_state import (
-    all_sizes_window_page,
-    convergence_page,
-    dashboard,
-    key_figures,
-    rounds_page,
-    spans,
-    too_few,
-    tracked_figure,
-    unsteady_points_note,
-    window_pages,
-)
+from ..sections.steady_state import all_sizes_window_page, rounds_page, spans, too_few, window_pages
 from ..sections.summary import summary
 
 Result = TestResult[IopsSpec]

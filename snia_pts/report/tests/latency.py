@@ -18,20 +18,12 @@ from ..figures.figure import Side
 from ..header import Rows, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
+from ..sections.convergence import convergence_page, dashboard
+from ..sections.key_figures import key_figures, unsteady_points_note
 from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.response_over_time import response_time_page
-from ..sections.steady_state import (
-    all_sizes_window_page,
-    convergence_page,
-    dashboard,
-    key_figures,
-    rounds_page,
-    spans,
-    too_few,
-    unsteady_points_note,
-    window_pages,
-)
+from ..sections.steady_state import all_sizes_window_page, rounds_page, spans, too_few, window_pages
 from ..sections.summary import summary
 
 Result = TestResult[LatencySpec]

@@ -16,20 +16,12 @@ from ..figures import matrices
 from ..figures.dashboard import heat_map
 from ..figures.style import series_styles
 from ..header import Rows, demand, loop_setup, pattern, range_and_amount, window_rounds
-from ..pages import Figure, Page, Prose
+from ..pages import Figure, Page, Prose, slug
 from ..sections.array import predicted_throughput_page
+from ..sections.convergence import convergence_page, dashboard
+from ..sections.key_figures import key_figures, unsteady_points_note
 from ..sections.provenance import provenance
-from ..sections.steady_state import (
-    convergence_page,
-    dashboard,
-    key_figures,
-    rounds_page,
-    slug,
-    spans,
-    too_few,
-    unsteady_points_note,
-    window_pages,
-)
+from ..sections.steady_state import rounds_page, spans, too_few, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE
 

@@ -36,8 +36,9 @@ from ..header import (
 )
 from ..pages import Block, Page, Prose
 from ..sections import confidence, consistency
+from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
-from ..sections.steady_state import dashboard, rounds_page, window_pages
+from ..sections.steady_state import rounds_page, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, significant, thousands
 
