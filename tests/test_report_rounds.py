@@ -26,7 +26,7 @@ from snia_pts.report.tables import Table
 from snia_pts.results.result import Loop, TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import loop_rule
-from snia_pts.units import number
+from snia_pts.units import capacity, number
 from tests import samples
 from tests.killing import BRIEF, reference
 from tests.test_report_figures import check, lines
@@ -358,6 +358,48 @@ def test_the_latency_window_is_in_milliseconds() -> None:
     assert float(rows["Average"][0]) == pytest.approx(statistics.fmean(tracked), rel=1e-5)
     assert float(rows["Measured data excursion"][0]) == pytest.approx(max(tracked) - min(tracked), abs=1e-5)
     assert plot(result, "window-rnd-4kib-rw0")["Average response time"] == pytest.approx(tracked)
+
+
+@pytest.mark.parametrize(
+    ("test", "changes", "cautioned"),
+    [
+        ("latency", {}, True),
+        ("latency", {"steady": False}, False),
+        ("latency", {"scale": 1000.0}, False),
+        ("iops", {}, True),
+        ("throughput", {}, False),
+    ],
+)
+def test_a_window_has_the_amount_that_its_rounds_wrote(test: str, changes: dict[str, Any], *, cautioned: bool) -> None:
+    """The summary and the window's pages have it, with a caution if random writes have not filled the range once."""
+    result = samples.result_of(test, **changes)
+    loop = result.loops[0]
+    points = [point for measured in loop.rounds for point in measured.measurements]
+    written = sum(point.write.transferred_bytes for point in points)
+    fills = written / points[0].stimulus.range_bytes
+    rounds = f"rounds 1 to {loop.rounds[-1].number}"
+    amount = f"{capacity(written)}, {number(fills, digits=3)} fills of the ActiveRange"
+    part = f", {loop.part}" * (len(result.loops) > 1)
+    summary, *others = build(result).pages
+    rows = {row[0]: row[1] for block in summary.blocks if isinstance(block, Table) for row in block.rows}
+    assert rows[f"Data written, {rounds}{part}"] == amount
+    variables = len(loop.window.determinations) if loop.window else 0
+    pages = [page for page in others if "Measurement Window - " in page.title and "All Block Sizes" not in page.title]
+    notes = [block.text for page in pages for block in page.blocks[-1:] if isinstance(block, Prose)]
+    assert len(notes) == len(pages) == variables * len(result.loops)
+    first = notes[:variables]
+    assert all(note.startswith(f"Written in {rounds}: {amount}.") for note in first)
+    assert [" may become slower " in note for note in first] == [cautioned] * variables
+    assert any(isinstance(block, Prose) and first[0] in block.text for block in summary.blocks) == cautioned
+
+
+def test_only_the_rounds_up_to_the_end_of_the_window_count() -> None:
+    """A round that was not completed follows the window and does not count."""
+    whole = loop_of(samples.result_of("latency", steady=False))
+    stopped = loop_of(samples.result_of("latency", steady=False, stop_after=2 + 9 * 9 + 5, ending="interrupted"))
+    assert [measured.complete for measured in stopped.rounds] == [*[True] * 9, False]
+    points = [point for measured in whole.rounds[:9] for point in measured.measurements]
+    assert stopped.written_bytes == sum(point.write.transferred_bytes for point in points)
 
 
 @pytest.mark.long

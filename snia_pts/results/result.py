@@ -116,6 +116,22 @@ class Loop:
     def steady(self) -> bool:
         return self.window is not None and self.window.steady
 
+    @property
+    def written_bytes(self) -> float:
+        """Bytes that the rounds wrote up to the end of the window; 0 without one, nan without counts."""
+        last = self.window.numbers[-1] if self.window else 0
+        points = [point for measured in self.rounds if measured.number <= last for point in measured.measurements]
+        if any(point.reported is not None for point in points):
+            return math.nan
+        return sum(point.write.transferred_bytes for point in points)
+
+    @property
+    def fills(self) -> float | None:
+        """How often the rounds wrote the ActiveRange up to the end of the window; None without one, or if unknown."""
+        if self.window is None or math.isnan(self.written_bytes):
+            return None
+        return self.window_rounds[0].measurements[0].stimulus.fills(self.written_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:

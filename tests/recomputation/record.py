@@ -434,6 +434,24 @@ def fills(run: Path, number: int) -> float:
     return float(column(kept[: place + 1], "write_bytes").sum()) / float(range_bytes)
 
 
+def rounds_written(run: Path, name: str) -> tuple[int, float, float] | None:
+    """Return the last round of a loop's window, the bytes written up to it, and how often that is the range.
+
+    None for tests without sequential preconditioning, and for files without amounts.
+    """
+    if facts(run)["test"] not in ("iops", "throughput", "latency") or is_imported(run):
+        return None
+    last = max(next(iter(series(run)[name].values())))
+    kept = [
+        row
+        for row in rows(run, "measurements")
+        if row["phase"] == "round" and row["part"] in ("", name) and int(row["round"]) <= last
+    ]
+    (range_bytes,) = {row["range_bytes"] for row in kept}
+    written = float(column(kept, "write_bytes").sum())
+    return last, written, written / float(range_bytes)
+
+
 def determination(series_values: dict[int, float], last: int, window: int) -> dict[str, float]:
     """Return the figures of the window that ends with round ``last``, with the rule: 20 % and 10 %."""
     numbers = np.arange(last - window + 1, last + 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.recomputation import demand, provenance, recoveries
-from tests.recomputation.printed import Expected, Text, check, plain, printed_tables, text
+from tests.recomputation.printed import Expected, Text, check, in_decimal_unit, plain, printed_tables, text
 from tests.recomputation.record import (
     Row,
     achieved,
@@ -23,9 +23,11 @@ from tests.recomputation.record import (
     fills,
     is_imported,
     is_sampled,
+    journal,
     measurements,
     parameter,
     response_times,
+    rounds_written,
     rows,
     sample_time,
     samples,
@@ -204,6 +206,19 @@ def _early(run: Path, match: re.Match[str]) -> Expected:
     return text(template, written, required)
 
 
+def _written(run: Path, match: re.Match[str]) -> Expected:
+    """Return what the rounds wrote up to the end of a window, with a caution if random writes filled no range."""
+    found = [kept for name in series(run) if (kept := rounds_written(run, name))]
+    least = "at least " if any(entry["kind"] == "resume" for entry in journal(run)) else ""
+    sentences = []
+    for name, (last, written, times) in zip(series(run), found, strict=True):
+        amount, unit = in_decimal_unit(written)
+        fact = f"Written in rounds 1 to {last}: {least}{{}} {unit}, {{}} fills of the ActiveRange."
+        caution = facts(run)["test"] != "throughput" and times < 1 and achieved(run, name)
+        sentences.append(text("{any}" + fact + " The drive may become slower {any}" * caution, amount, times))
+    return partial(_check_any, sentences)
+
+
 def _fills(run: Path, name: str) -> float:
     return fills(run, max(next(iter(series(run)[name].values()))))
 
@@ -231,6 +246,7 @@ SENTENCES: dict[str, Sentence] = {
     r"(The points are in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
     r"(IOPS of histograms that differ from the loop by more than 10 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
+    r".*Written in rounds 1 to .*": _written,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
     r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\..*": _transition,
@@ -259,6 +275,8 @@ def required_sentences(run: Path) -> int:
 
     Of latency, the summary has a sentence on it, too.  The captions of several operating points are in ``FOUND``.  A
     window before the range was written twice is named on the summary, and one before it was full also on its page.
+    Each page of a window of rounds says what they wrote, and so does the summary if random writes filled less than the
+    range.
     """
     test, alone = facts(run)["test"], len(measurements(run, "histogram")) == 1
     steady = [name for name in windows(run) if is_sampled(run, name) and _is_steady(run, name)]
@@ -267,7 +285,10 @@ def required_sentences(run: Path) -> int:
         choice.alternatives for choice in demand.choices(run).values()
     )
     histograms = (2 if test == "latency" else 1) * alone
-    return FOUND[test] + histograms + early + alternatives + bool(_rate_differences(run))
+    fills_by_loop = {name: kept[2] for name in windows(run) if (kept := rounds_written(run, name))}
+    amounts = sum(len(series(run)[name]) for name in fills_by_loop)
+    fresh = test != "throughput" and any(times < 1 and achieved(run, name) for name, times in fills_by_loop.items())
+    return FOUND[test] + histograms + early + alternatives + bool(_rate_differences(run)) + amounts + fresh
 
 
 def _is_steady(run: Path, name: str) -> bool:

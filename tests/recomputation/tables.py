@@ -50,6 +50,7 @@ from tests.recomputation.record import (
     measurements,
     performed,
     response_times,
+    rounds_written,
     rows,
     sample_time,
     samples,
@@ -286,6 +287,11 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
             expected[f"Samples evaluated{suffix}"] = count
         else:
             expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
+        if written := rounds_written(run, name):
+            last, (amount, unit) = written[0], in_decimal_unit(written[1])
+            least = "at least " if stops else ""
+            figures = text(f"{least}{{}} {unit}, {{}} fills of the ActiveRange", amount, written[2])
+            expected[f"Data written, rounds 1 to {last}{suffix}"] = figures
     return labelled(table, expected)
 
 

@@ -14,6 +14,7 @@ from ..figures import matrices
 from ..header import window_rounds
 from ..pages import Block, Prose
 from ..tables import NOT_APPLICABLE, Column, Table, significant
+from .rounds_written import is_fresh, rounds_written_note
 
 
 def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
@@ -55,6 +56,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
         matrices.mixed_times(measured.stimulus for point in points for measured in point),
         f"{FIVE_NINES:g} % is n/a: it needs 100 000 I/Os." if no_tail else "",
         _unsteady_points(result, loops)[0],
+        *(rounds_written_note(result, loop) for loop in loops if is_fresh(loop)),
         matrices.foot(limited),
     )
     if any(notes):

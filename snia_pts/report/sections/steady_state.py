@@ -36,6 +36,7 @@ from ..header import ALTERED, NOT_ACHIEVED
 from ..pages import Block, Figure, Page, Prose, slug
 from ..tables import NOT_APPLICABLE, Column, Table, decimals_for, facts, number_columns, thousands
 from .convergence import values_by_round
+from .rounds_written import rounds_written_note
 
 #: The maximum number of tracked variables side by side in one table.
 _MAX_PER_TABLE = 3
@@ -54,9 +55,11 @@ def window_pages(result: TestResult, part: Loop | Sampling) -> Iterator[Page]:
     if tracked.window is None:
         return
     suffix = _suffix(result, tracked.window)
+    note = rounds_written_note(result, part) if isinstance(part, Loop) else ""
     for variable, determination in tracked.window.determinations:
         title = f"{tracked.name} Steady State Measurement Window - {tracked.code(variable)}{suffix}"
-        yield Page(title=title, blocks=tuple(_window_blocks(tracked, variable, determination)))
+        blocks = tuple(_window_blocks(tracked, variable, determination))
+        yield Page(title=title, blocks=(*blocks, Prose(text=note)) if note else blocks)
 
 
 def _suffix(result: TestResult, window: Window) -> str:

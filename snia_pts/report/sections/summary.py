@@ -22,6 +22,7 @@ from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
+from .rounds_written import rounds_written
 
 #: How the text of a deviation states a maximum number of rounds, and another value from a range.
 _MORE_ROUNDS = re.compile(r"^(\S+) \(the operator may choose \1 to 1024\)$")
@@ -259,6 +260,7 @@ def _run_facts(result: TestResult) -> Table:
             "Data written, whole run",
             _amount(result, result.written_bytes, f", {fills} x user capacity{_discarded(result)}"),
         ),
+        *_written_in_rounds(result),
         ("Data read", _amount(result, result.read_bytes)),
         *_repeated(result),
         ("User capacity", user_capacity(dut, exact=True)),
@@ -302,6 +304,14 @@ def _repeated(result: TestResult) -> Iterator[tuple[str, str]]:
 def _discarded(result: TestResult) -> str:
     discarded_bytes = sum(interruption.discarded_bytes for interruption in result.interruptions)
     return f"; plus {capacity(discarded_bytes)} in discarded measurements" if discarded_bytes else ""
+
+
+def _written_in_rounds(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Yield what the rounds of each loop wrote up to the end of its window."""
+    for loop in result.loops:
+        rounds, amount = rounds_written(result, loop)
+        if amount:
+            yield f"Data written, {rounds}{f', {loop.part}' * (len(result.loops) > 1)}", amount
 
 
 def _amount(result: TestResult, amount_bytes: float, suffix: str = "") -> str:
