@@ -237,7 +237,8 @@ def test_a_number_of_the_suite_is_not_called_the_standard_s() -> None:
     assert "; this suite's default: 1 (" in least
     assert "; the standard: 25 (" in most
     assert "; this suite's default: 2 % (this suite" in tolerance
-    settings_listed = [row[1] for row in differences_table(read.settings, "Setting", "Settings").rows]
+    listed = differences_table(read.spec, read.test_class, read.settings, "Setting", "Settings")
+    settings_listed = [row[1] for row in listed.rows]
     assert settings_listed[0].startswith("this suite's default: 1")
     assert settings_listed[1].startswith("25")
 

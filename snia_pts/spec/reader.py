@@ -126,6 +126,17 @@ def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:
     return (*(difference for difference in differences if isinstance(difference, Deviation)), *standard.departures)
 
 
+def operator_range(spec: Spec, test_class: TestClass, key: str) -> tuple[float, float] | None:
+    """Return the lowest and the highest value that the operator may choose for a number that the standard requires.
+
+    None if the standard has no such range, or if the specification is not part of it.
+    """
+    if not spec.is_standard:
+        return None
+    leaf = _read_standard(SPECS / f"{spec.test}-{spec.pts}.toml", test_class).leaves.get(key)
+    return leaf.required_bounds if leaf else None
+
+
 def _value(spec: Spec, key: str) -> Any:
     """Return a value of a specification; None if an optional section is absent."""
     value: Any = spec
@@ -155,6 +166,11 @@ class _Leaf:
     clause: str
     binding: str
     bounds: tuple[float, float] | None = None
+
+    @property
+    def required_bounds(self) -> tuple[float, float] | None:
+        """The bounds of a number that the standard requires; None if it only recommends one, or leaves the choice."""
+        return self.bounds if self.binding == "required" else None
 
     def allows(self, value: object) -> bool:
         """Return whether the standard permits the operator to choose this value."""
@@ -301,8 +317,8 @@ def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> I
 
 def _latitude(leaf: _Leaf, key: str) -> str:
     """Return a note on the operator's choice: the permitted range, or "recommended"; empty if there is none."""
-    if leaf.bounds is not None and leaf.binding == "required":
-        return f" (the operator may choose {format_value(list(leaf.bounds), key).replace(', ', ' to ')})"
+    if leaf.required_bounds:
+        return f" (the operator may choose {format_range(leaf.required_bounds, key)})"
     return f" ({leaf.binding})" if leaf.binding == "recommended" else ""
 
 
@@ -396,6 +412,11 @@ def format_value(value: Any, key: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (f"{value:.15g}" if isinstance(value, float) else str(value)) + unit
+
+
+def format_range(bounds: tuple[float, float], key: str) -> str:
+    """Return a range of values as text: ``21600 to 86400 s``."""
+    return format_value(list(bounds), key).replace(", ", " to ")
 
 
 def _format_item(name: str, item: Any) -> str:

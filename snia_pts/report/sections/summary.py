@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...analysis.window import Window
@@ -14,8 +13,9 @@ from ...results.result import Loop, Sampling, TestResult
 from ...results.tables import label
 from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
-from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
+from ...spec import Deviation, OperatorSetting, Spec, TestClass, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
+from ...spec.reader import format_range, format_value, operator_range
 from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
 from ..header import VIRTUAL, user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
@@ -23,10 +23,6 @@ from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
 from .rounds_written import rounds_written
-
-#: How the text of a deviation states a maximum number of rounds, and another value from a range.
-_MORE_ROUNDS = re.compile(r"^(\S+) \(the operator may choose \1 to 1024\)$")
-_RANGE = re.compile(r"^(.+) \(the operator may choose \1 to (.+)\)$")
 
 SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
 
@@ -58,7 +54,8 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     if result.deviations:
         yield deviations_table(result)
     if result.facts.settings:
-        yield differences_table(result.facts.settings, "Setting", "Operator settings")
+        run = result.facts
+        yield differences_table(run.spec, run.test_class, run.settings, "Setting", "Operator settings")
     if run_warnings(result):
         columns = (Column(heading="Warning", width=30), Column(heading="Detail", width=70))
         rows = tuple((warning.what, warning.detail) for warning in run_warnings(result))
@@ -218,14 +215,20 @@ def shortcomings(result: TestResult) -> str:
 
 def deviations_table(result: TestResult) -> Table:
     """Return the table of deviations from the standard, or from another specification, with their clauses."""
-    authority = result.facts.spec.authority
-    return differences_table(result.deviations, "Deviation", f"Deviations from {authority}", authority)
+    spec, authority = result.facts.spec, result.facts.spec.authority
+    title = f"Deviations from {authority}"
+    return differences_table(spec, result.facts.test_class, result.deviations, "Deviation", title, authority)
 
 
 def differences_table(
-    differences: Sequence[Deviation | OperatorSetting], heading: str, title: str, authority: str = "the standard"
+    spec: Spec,
+    test_class: TestClass,
+    differences: Sequence[Deviation | OperatorSetting],
+    heading: str,
+    title: str,
+    authority: str = "the standard",
 ) -> Table:
-    """Return the table of ``differences`` from an authority: required and actual values, with the clause."""
+    """Return the table of a specification's ``differences`` from an authority: required and actual values, clause."""
     columns = (
         Column(heading=heading, width=28),
         Column(heading=f"Required by {authority}", width=26),
@@ -233,17 +236,23 @@ def differences_table(
         Column(heading="Clause", width=19),
     )
     required = (
-        _required(item) if default_of(item, authority) == authority else f"{default_of(item)}: {item.standard}"
+        _required(spec, test_class, item)
+        if default_of(item, authority) == authority
+        else f"{default_of(item)}: {item.standard}"
         for item in differences
     )
     rows = tuple((item.what, text, item.actual, item.clause) for item, text in zip(differences, required, strict=True))
     return Table(kind="texts", columns=columns, rows=rows, title=title)
 
 
-def _required(item: Deviation | OperatorSetting) -> str:
-    """Return the required value, without the upper bound of rounds, which is the suite's and not the standard's."""
-    text = _MORE_ROUNDS.sub(r"\1, or more until steady state", item.standard)
-    return _RANGE.sub(r"\1 to \2", text)
+def _required(spec: Spec, test_class: TestClass, item: Deviation | OperatorSetting) -> str:
+    """Return the required value or range, without the most rounds, which are the suite's and not the standard's."""
+    bounds = operator_range(spec, test_class, item.what)
+    if bounds is None:
+        return item.standard
+    if item.what.endswith(".maximum"):
+        return f"{format_value(bounds[0], item.what)}, or more until steady state"
+    return format_range(bounds, item.what)
 
 
 def _run_facts(result: TestResult) -> Table:
