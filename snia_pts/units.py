@@ -125,10 +125,12 @@ def duration(seconds: float) -> str:
 
 def number(value: float, *, digits: int = 4) -> str:
     """Return a value with thousands separated and about four significant digits: ``12 345``, ``812.8``, ``0.1497``."""
-    if not math.isfinite(value):
-        return "n/a"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{value:,.{min(decimals, digits + 2)}f}".replace(",", NARROW_NBSP)
+    return f"{value:,.{decimals(value, digits=digits)}f}".replace(",", NARROW_NBSP) if math.isfinite(value) else "n/a"
+
+
+def decimals(value: float, *, digits: int = 4) -> int:
+    """Return the decimals with which ``number`` prints a finite value."""
+    return min(digits + 2, max(0, digits - 1 - math.floor(math.log10(abs(value))))) if value else 0
 
 
 def signed(value: float, decimals: int = 1) -> str:

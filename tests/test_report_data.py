@@ -25,6 +25,7 @@ from lxml import etree
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
 from snia_pts.files import UnbufferedFile, replace_file
+from snia_pts.model.health import Health, HealthValue
 from snia_pts.model.measurement import METRICS
 from snia_pts.profiles.spec import ProfileSpec
 from snia_pts.record.result_xml import result_xml
@@ -107,6 +108,21 @@ class Book:
             for (name, place), cell in self._cells.items()
             if name == sheet and cell.get("t") == "s"
         }
+
+    def numbers(self, sheet: str) -> dict[str, tuple[float, str]]:
+        """Return the numbers of a sheet by their places, as stored and as shown by their formats."""
+        styles = self.part("xl/styles.xml")
+        codes = {"3": "#,##0"}  # a format of Excel's own
+        codes |= {one.get("numFmtId", ""): one.get("formatCode", "") for one in styles.iter(f"{{{NS['m']}}}numFmt")}
+        formats = [codes.get(one.get("numFmtId", "")) for one in styles.iterfind("m:cellXfs/m:xf", NS)]
+        found: dict[str, tuple[float, str]] = {}
+        for (name, place), cell in self._cells.items():
+            if name == sheet and cell.get("t", "n") == "n" and cell.find("m:v", NS) is not None:
+                value = float(cell.findtext("m:v", "", NS))
+                code = formats[int(cell.get("s", "0"))]
+                match = re.fullmatch(r"#,##0(\.0+)?(_m)?", code or "")
+                found[place] = value, f"{value:,.{max(0, len(match[1] or '') - 1)}f}" if match else f"{code}: {value}"
+        return found
 
     def last_row(self, sheet: str) -> int:
         """Return the number of the last row of a sheet that has a value."""
@@ -358,17 +374,58 @@ def test_measurements_are_in_the_order_of_time() -> None:
 
 
 def test_a_falling_line_has_a_minus_sign() -> None:
-    """A format with conditions shows the absolute value of a negative number."""
+    """No format of the slope has conditions: it would show the absolute value of a negative number."""
     book = Book(xlsx.make(samples.result_of("wsat")))
-    styles = book.part("xl/styles.xml")
-    codes = {one.get("numFmtId"): one.get("formatCode") for one in styles.iter(f"{{{NS['m']}}}numFmt")}
-    shown = [codes.get(one.get("numFmtId")) for one in styles.iterfind("m:cellXfs/m:xf", NS)]
-    labels = {text.partition(" ")[0]: place for place, text in book.texts("Steady state").items()}
-    sheet = book.part(f"xl/worksheets/sheet{book.names.index('Steady state') + 1}.xml")
-    cells = {cell.get("r"): cell for cell in sheet.iter(f"{{{NS['m']}}}c")}
-    for label in ("slope", "intercept"):
-        cell = cells[labels[label].replace("A", "B")]
-        assert shown[int(cell.get("s", ""))] == "#,##0.000000_m;-#,##0.000000_m"
+    (slope,) = (place for place, text in book.texts("Steady state").items() if text.startswith("slope of"))
+    value, shown = book.numbers("Steady state")[slope.replace("A", "B")]
+    assert value < 0
+    assert float(shown.replace(",", "")) == pytest.approx(value, rel=1e-3)
+
+
+@pytest.mark.long_but_first
+@pytest.mark.parametrize("name", [*RESULTS, "sensors"])
+def test_a_number_is_shown_with_the_digits_of_the_other_formats(name: str) -> None:
+    """A whole number has no decimals, others at most four digits, a tracked variable five."""
+    result = with_sensors() if name == "sensors" else RESULTS[name]()
+    book = Book(xlsx.make(result))
+    for sheet in book.names:
+        digits = 5 if sheet in ("Rounds", "Steady state", "Summary") else 4
+        for place, (value, shown) in book.numbers(sheet).items():
+            if "0.0_m" in shown and sheet == "Summary":
+                continue  # a margin in percent
+            at = f"{sheet}!{place}: {value} shown as {shown}"
+            assert re.fullmatch(r"-?[0-9,]+(\.[0-9]+)?", shown), at
+            whole, _, decimals = shown.lstrip("-").partition(".")
+            assert float(shown.replace(",", "")) == pytest.approx(value, rel=6e-3, abs=5e-7), at
+            if value == int(value):
+                assert not decimals, at
+            elif decimals:
+                assert len(f"{whole}{decimals}".replace(",", "").lstrip("0")) <= digits, at
+
+
+def with_sensors() -> TestResult:
+    """Return a result of a drive with counters, a temperature of which is 27 degrees higher after the test."""
+    figures = (
+        HealthValue(name="Temperature", value=38.0, unit="\N{DEGREE SIGN}C", source="log"),
+        HealthValue(name="Host writes", value=1e12, unit="bytes", source="log", role="host written"),
+        HealthValue(name="Media writes", value=2e12, unit="bytes", source="log", role="media written"),
+    )
+    before = Health(read_at="", figures=figures, unread=(), evidence=())
+    increases = (27.0, 3e12, 8e12)
+    after = [
+        dataclasses.replace(figure, value=figure.value + more) for figure, more in zip(figures, increases, strict=True)
+    ]
+    result = samples.result_of("wsat")
+    facts = dataclasses.replace(result.facts, health=before)
+    return dataclasses.replace(result, facts=facts, health_after=dataclasses.replace(before, figures=tuple(after)))
+
+
+def test_a_whole_number_beside_a_fraction_has_no_decimals() -> None:
+    """A temperature of 27 degrees is not shown as 27.000, although the write amplification below it has decimals."""
+    shown = [
+        text for place, (_, text) in Book(xlsx.make(with_sensors())).numbers("Drive health").items() if "E" in place
+    ]
+    assert shown == ["27", "3,000,000,000,000", "8,000,000,000,000", "2.667"]
 
 
 def test_the_chart_of_a_window_has_its_lines_and_says_what_it_draws() -> None:
@@ -431,22 +488,16 @@ def test_the_heads_of_rounds_overprint_no_row() -> None:
 def test_bytes_are_shown_with_all_their_digits() -> None:
     """Whole numbers have separators and a column that is wide enough; the other columns have a number of decimals."""
     book = Book(xlsx.make(samples.result_of("wsat")))
-    styles = book.part("xl/styles.xml")
-    codes = {
-        "3": "#,##0",
-        **{one.get("numFmtId"): one.get("formatCode") for one in styles.iter(f"{{{NS['m']}}}numFmt")},
-    }
-    shown = [codes.get(one.get("numFmtId")) for one in styles.iterfind("m:cellXfs/m:xf", NS)]
     (at,) = (place[0] for place, text in book.texts("Measurements").items() if text == "range_bytes")
     sheet = book.part(f"xl/worksheets/sheet{book.names.index('Measurements') + 1}.xml")
-    (cell,) = (cell for cell in sheet.iter(f"{{{NS['m']}}}c") if cell.get("r") == f"{at}3")
     widths = {int(one.get("min", "")): float(one.get("width", "")) for one in sheet.iter(f"{{{NS['m']}}}col")}
-    assert shown[int(cell.get("s", ""))] == "#,##0_m"
+    value, shown = book.numbers("Measurements")[f"{at}3"]
+    assert shown == f"{value:,.0f}"
     rows = sheet.findall(".//m:row", NS)[2:]
     texts = [cell for row in rows for cell in row if cell.get("t") == "s"]
     assert texts
     assert {cell.get("s") for cell in texts} == {None}  # only numbers are aligned right
-    assert widths[ascii_uppercase.index(at) + 1] > len(f"{book.value('Measurements', f'{at}3'):,.0f}")
+    assert widths[ascii_uppercase.index(at) + 1] > len(shown)
 
 
 def test_a_page_of_percentile_matrices_has_whole_tables() -> None:

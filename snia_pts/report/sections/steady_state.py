@@ -41,7 +41,7 @@ from .rounds_written import rounds_written_note
 #: The maximum number of tracked variables side by side in one table.
 _MAX_PER_TABLE = 3
 #: The digits of the smallest value of a tracked variable: excursions are printed in hundredths of a percent.
-_TRACKED_DIGITS = 5
+TRACKED_DIGITS = 5
 #: The most decimals of a tracked variable.
 _MOST_DECIMALS = 6
 
@@ -118,7 +118,7 @@ def _sizes_table(
     data, slope = zip(*map(_round_percents, states), strict=True)
     rows = zip(
         series,
-        [number(state.average, digits=_TRACKED_DIGITS) for state in states],
+        [number(state.average, digits=TRACKED_DIGITS) for state in states],
         data,
         slope,
         map(_steady, states),
@@ -334,7 +334,7 @@ def _variable_cells(tracked: TrackedSeries, variable: Tracked) -> tuple[Sequence
         states.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if complete else None)
     data, slope = zip(*map(_round_percents, states), strict=True)
     return (
-        [number(value, digits=_TRACKED_DIGITS) for value in values],
+        [number(value, digits=TRACKED_DIGITS) for value in values],
         data,
         slope,
         [_steady(state) for state in states],

@@ -128,7 +128,7 @@ def limit_text(limit: Limit, value: float | None = None) -> str:
 
     They have enough digits to differ from each other and from the measured ``value``.
     """
-    digits, tolerance = _digits(limit, value), f"{limit.tolerance_percent:g} % tolerance"
+    digits, tolerance = limit_digits(limit, value), f"{limit.tolerance_percent:g} % tolerance"
     bounds = (("at least", limit.minimum, limit.lower_bound), ("at most", limit.maximum, limit.upper_bound))
     return " and ".join(
         f"{words} {number(bound, digits=digits)} {limit.unit}"
@@ -140,10 +140,11 @@ def limit_text(limit: Limit, value: float | None = None) -> str:
 
 def value_text(limit: Limit, value: float) -> str:
     """Return a measured value with enough digits to differ from the bounds of its limit."""
-    return f"{number(value, digits=_digits(limit, value))} {limit.unit}"
+    return f"{number(value, digits=limit_digits(limit, value))} {limit.unit}"
 
 
-def _digits(limit: Limit, value: float | None) -> int:
+def limit_digits(limit: Limit, value: float | None) -> int:
+    """Return the digits with which the bounds of a limit differ from each other and from the measured ``value``."""
     numbers = (limit.minimum, limit.lower_bound, limit.maximum, limit.upper_bound, value)
     return distinct_digits(bound for bound in numbers if bound is not None)
 

@@ -101,7 +101,7 @@ def write_points(workbook: Workbook, data: ResultData) -> None:
     for index, (_, measurements) in enumerate(data.points):
         for rate in RATES:
             cells = ",".join(data.measurement(measurement, rate) for measurement in measurements)
-            table.write_formula(sheet, index, rate, f"AVERAGE({cells})", f"top {rate}")
+            table.write_formula(sheet, index, rate, f"AVERAGE({cells})", "number")
 
 
 def write_measurements(workbook: Workbook, data: ResultData) -> None:
@@ -111,7 +111,7 @@ def write_measurements(workbook: Workbook, data: ResultData) -> None:
     for index in range(len(table.data.rows) if "write_ios" in table.data.fields else 0):
         for name, counts, scale in (("iops", "ios", "1000"), ("mb_per_second", "bytes", "0.001")):
             rates = (_rate(table, index, direction, counts, scale) for direction in ("read", "write"))
-            table.write_formula(sheet, index, name, "+".join(rates), f"top {name}")
+            table.write_formula(sheet, index, name, "+".join(rates), "number")
 
 
 def _rate(table: SheetTable, index: int, direction: str, counts: str, scale: str) -> str:

@@ -57,9 +57,7 @@ class _Matrix:
         numbers = (self.table.number(row, field, divisor) for row in self.rows.values())
         return [number for number in numbers if number is not None]
 
-    def write(
-        self, sheet: Sheet, top: int, title: str, field: str, divisor: int, style: str, missing: str | None = None
-    ) -> None:
+    def write(self, sheet: Sheet, top: int, title: str, field: str, divisor: int, missing: str | None = None) -> None:
         """Write a column of the table as a matrix of references; a rate that is missing is #N/A."""
         widths = (_FIRST_WIDTH, *[_WIDTH] * len(self.across.keys))
         heads = (
@@ -74,7 +72,7 @@ class _Matrix:
             cell = top + 2 + self.down.keys.index(y), 1 + self.across.keys.index(x)
             number = self.table.number(row, field, divisor)
             if number is not None or field in RATES:
-                sheet.write_formula(*cell, self.table.reference(row, field, divisor), number, style)
+                sheet.write_formula(*cell, self.table.reference(row, field, divisor), number, "number")
             else:
                 sheet.write(*cell, missing, "right")
 
@@ -119,7 +117,7 @@ def _write_metric(sheet: Sheet, matrices: Sequence[_Matrix], metric: MetricName)
     scale = _scale([number for matrix in matrices for number in matrix.numbers(field, divisor)])
     tops, top = [], 0
     for matrix in matrices:
-        matrix.write(sheet, top, mean, field, divisor, metric)
+        matrix.write(sheet, top, mean, field, divisor)
         if len(matrix.across.keys) > 1 and matrix.numbers(field, divisor):
             chart = _chart(sheet, top, matrix, f"{matrix.title}: {mean}; lines: {matrix.down.title}", title, scale)
             column = max(len(matrix.across.keys) + 2, _LEAST_CHART_COLUMN)
@@ -162,17 +160,17 @@ def write_percentile_matrices(workbook: Workbook, data: ResultData) -> None:
     width = _FIRST_WIDTH + _WIDTH * max(len(matrix.across.keys) for matrix in matrices)
     scale = min(100, 100 * _PAGE_WIDTH // width)
     sheet.worksheet.set_print_scale(scale)
-    columns = {"ios": ("I/Os", 1, "whole")}
-    columns |= {name: (f"{percent:g} % response time (ms)", 1000, "number") for name, percent in PERCENTS.items()}
+    columns = {"ios": ("I/Os", 1)}
+    columns |= {name: (f"{percent:g} % response time (ms)", 1000) for name, percent in PERCENTS.items()}
     top, breaks, free = 0, [], 0.0
     for matrix in matrices:
         height = LINE_HEIGHT * (len(matrix.down.keys) + 4)
-        for field, (title, divisor, style) in columns.items():
+        for field, (title, divisor) in columns.items():
             if height > free:
                 breaks.append(top)
                 free = 100 * _PAGE_HEIGHT / scale
             free -= height
-            matrix.write(sheet, top, title, field, divisor, style, NOT_APPLICABLE)
+            matrix.write(sheet, top, title, field, divisor, NOT_APPLICABLE)
             top += len(matrix.down.keys) + 3
     sheet.worksheet.set_h_pagebreaks(breaks[1:])
     sheet.write(top, 0, TOO_FEW_IOS)

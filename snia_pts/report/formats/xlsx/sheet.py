@@ -12,8 +12,9 @@ from xlsxwriter.utility import quote_sheetname, xl_rowcol_to_cell
 from xlsxwriter.workbook import Workbook
 
 from ....results.attributes import Value
-from ....results.tables import RATES, DataTable, heading
+from ....results.tables import DataTable, heading, unit
 from ....text import one_line
+from ....units import decimals
 
 #: The height of a line of text in points.
 LINE_HEIGHT = 15
@@ -31,19 +32,10 @@ _SPACE = "_m"
 _INDENTED = {"indent": 1, **_RIGHT}
 _HEAD = {"bold": True, "text_wrap": True, "bottom": 1, **_TOP}
 _NAME = {"font_size": 8, "font_color": "#666666", "text_wrap": True, **_TOP}
-_NUMBERS = {
-    "whole": f"#,##0{_SPACE}",
-    # below 1 with more digits, so that a short time is not shown as 0
-    "number": f"[=0]0{_SPACE};[<1]0.000000{_SPACE};#,##0.000{_SPACE}",
-    # a format with conditions loses the minus sign
-    "signed": f"#,##0.000000{_SPACE};-#,##0.000000{_SPACE}",
-    "percent": f"+0.0{_SPACE};-0.0{_SPACE};0.0{_SPACE}",
-    "iops": f"#,##0.0{_SPACE}",
-    "mb_per_second": f"#,##0.000{_SPACE}",
-    "average_response_ms": f"#,##0.0000{_SPACE}",
-}
 #: The properties of each style: ``name`` is for names in result.xml, ``top`` for numbers beside texts of several lines.
+#: Numbers of a style without a format have one that follows their values, as in the other formats of the report.
 _STYLES: Mapping[str, Mapping[str, Any]] = {
+    "": {},
     "bold": {"bold": True},
     "head": _HEAD,
     "right head": _HEAD | _INDENTED,
@@ -53,14 +45,10 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "top right": _INDENTED | _TOP,
     "wrapped": {"text_wrap": True, "align": "left", **_TOP},
     "boolean": {"num_format": '"TRUE";"TRUE";"FALSE"', "align": "left", **_TOP},
-    **{name: {"num_format": text, **_RIGHT} for name, text in _NUMBERS.items()},
-    **{f"top {name}": {"num_format": text, **_RIGHT, **_TOP} for name, text in _NUMBERS.items()},
+    "number": _RIGHT,
+    "top number": _RIGHT | _TOP,
+    "top percent": {"num_format": f"+0.0{_SPACE};-0.0{_SPACE};0.0{_SPACE}", **_RIGHT, **_TOP},
 }
-
-
-def rate_style(metric: str, other: str) -> str:
-    """Return the style of a metric that is a rate, or the style of ``other`` metrics."""
-    return f"top {metric}" if metric in RATES else other
 
 
 class Sheet:
@@ -72,22 +60,39 @@ class Sheet:
         self.worksheet.set_paper(_A4)
         self.worksheet.fit_to_pages(1, 0)
         self.name: str = self.worksheet.get_name()
-        self.styles = {"": None} | {style: workbook.add_format(properties) for style, properties in _STYLES.items()}
+        self.styles = {
+            style: workbook.add_format(properties) if properties else None for style, properties in _STYLES.items()
+        }
+        self._number_styles: dict[tuple[str, int], Any] = {}
 
-    def write(self, row: int, column: int, value: Value, style: str = "") -> None:
-        """Write a value into a cell; nothing if it is missing or not finite."""
+    def write(self, row: int, column: int, value: Value, style: str = "", *, digits: int = 4) -> None:
+        """Write a value into a cell, a number with about ``digits`` digits; nothing if it is missing or not finite."""
         if isinstance(value, bool):
             self.worksheet.write_boolean(row, column, value, self.styles["boolean"])
         elif isinstance(value, str):
             self.worksheet.write_string(row, column, one_line(value), self.styles[style])
         elif value is not None and math.isfinite(value):
-            signed = style.replace("number", "signed") if value < 0 else style
-            self.worksheet.write_number(row, column, value, self.styles[signed])
+            self.worksheet.write_number(row, column, value, self._number_style(style, value, digits))
 
-    def write_formula(self, row: int, column: int, formula: str, value: float | None, style: str = "") -> None:
+    def write_formula(
+        self, row: int, column: int, formula: str, value: float | None, style: str = "", *, digits: int = 4
+    ) -> None:
         """Write a formula without its ``=``, and the value that programs show until they recalculate it."""
-        shown = "#N/A" if value is None or not math.isfinite(value) else value
-        self.worksheet.write_formula(row, column, f"={formula}", self.styles[style], shown)
+        if value is None or not math.isfinite(value):
+            self.worksheet.write_formula(row, column, f"={formula}", self.styles[style], "#N/A")
+        else:
+            self.worksheet.write_formula(row, column, f"={formula}", self._number_style(style, value, digits), value)
+
+    def _number_style(self, style: str, value: float, digits: int) -> Any:
+        """Return a style with a format for a number, unless it has its own."""
+        if "num_format" in _STYLES[style]:
+            return self.styles[style]
+        decimals = _decimals(value, digits)
+        if (style, decimals) not in self._number_styles:
+            space = _SPACE if _STYLES[style].get("align") == "right" else ""
+            code = f"#,##0{'.' * (decimals > 0)}{'0' * decimals}{space}"
+            self._number_styles[style, decimals] = self.workbook.add_format({**_STYLES[style], "num_format": code})
+        return self._number_styles[style, decimals]
 
     def write_row(self, row: int, values: Iterable[Value], styles: Iterable[str], widths: Iterable[int]) -> None:
         """Write wrapped cells into columns of these widths; the row is as high as the longest text needs."""
@@ -154,21 +159,23 @@ def _write_column(sheet: Sheet, data: DataTable, field: str, heading: str) -> tu
     column = data.column(field)
     values = [row[column] for row in data.rows]
     texts = any(isinstance(value, str) for value in values)
-    longest = max((len(_shown(value)) for value in values), default=0)
+    digits = 3 if unit(field) == "%" else 4
+    longest = max((len(_shown(value, digits)) for value in values), default=0)
     width = min(60, max(11, len(field) + 2, longest + 3, max(map(len, heading.split())) + 4))
     sheet.worksheet.set_column(column, column, width)
-    whole = not texts and _are_whole(values)
     for row, value in enumerate(values, FIRST_ROW):
-        number = "whole" if whole or (texts and _are_whole([value])) else "number"
-        sheet.write(row, column, value, "" if isinstance(value, str) else rate_style(field, number))
+        sheet.write(row, column, value, "" if isinstance(value, str) else "number", digits=digits)
     return width, "" if texts or any(isinstance(value, bool) for value in values) else "right "
 
 
-def _shown(value: Value) -> str:
+def _shown(value: Value, digits: int) -> str:
     """Return a text that is as long as the value in a cell with a number format."""
-    return one_line(value) if isinstance(value, str) else "" if value is None else f"{value:,.3f}"
+    if isinstance(value, str):
+        return one_line(value)
+    return f"{value:,.{_decimals(value, digits)}f}" if value is not None and math.isfinite(value) else ""
 
 
-def _are_whole(values: Iterable[Value]) -> bool:
-    """Return whether all numbers of ``values`` are whole."""
-    return all(float(value).is_integer() for value in values if isinstance(value, int | float))
+def _decimals(value: float, digits: int) -> int:
+    """Return the decimals of a number with about ``digits`` digits; one with fewer decimals has only these."""
+    most = decimals(value, digits=digits)
+    return next((places for places in range(most) if round(value, places) == value), most)

@@ -16,15 +16,15 @@ from ....model.measurement import METRICS, MeasuredRound
 from ....results.attributes import METRIC_COLUMNS
 from ....results.result import TestResult
 from ....results.tracked_series import TrackedSeries, evaluated_series
+from ....units import distinct_digits
 from ...figures.style import COLOURS, INK, QUIET
+from ...sections.steady_state import TRACKED_DIGITS
 from .charts import CHART_PLACE, CHART_ROWS, FROM_ZERO, add_chart, dotted_line, line
 from .data_sheets import ResultData
 from .sheet import Sheet
 
 #: The sheets.
 _ROUNDS, _STEADY = "Rounds", "Steady state"
-#: The styles of the rows that are no amounts, by the first words of their labels.
-_ROW_STYLES = {"steady": "", "slope": "signed", "intercept": "signed"}
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
 _CELL_NAMES = ("average", "data", "data allowed", "slope", "intercept", "slope excursion", "slope allowed", "steady")
 
@@ -102,14 +102,14 @@ def write_rounds(workbook: Workbook, data: ResultData, blocks: Sequence[RoundBlo
         heads = (f"{series.label(tracked)} {METRICS[tracked.metric].heading}" for tracked in series.rule.tracked)
         sheet.write_row(block.first_row - 1, ("round", *heads), repeat("right head"), widths)
         for row, measured in enumerate(series.rounds, start=block.first_row):
-            sheet.write(row, 0, measured.number, "whole")
+            sheet.write(row, 0, measured.number, "number")
             for column, tracked in enumerate(series.rule.tracked, start=1):
                 value = measured.value(tracked)
                 if isinstance(measured, MeasuredRound):
                     formula = data.measurement(measured.point(tracked), *METRIC_COLUMNS[tracked.metric])
-                    sheet.write_formula(row, column, formula, value, "number")
+                    sheet.write_formula(row, column, formula, value, "number", digits=TRACKED_DIGITS)
                 elif math.isfinite(value):
-                    sheet.write(row, column, value, "number")
+                    sheet.write(row, column, value, "number", digits=TRACKED_DIGITS)
                 else:
                     sheet.write_formula(row, column, "NA()", value, "number")
 
@@ -128,10 +128,18 @@ def _write_determination(sheet: Sheet, item: Determination) -> None:
     block, state, top = item.block, item.state, item.top
     title = f"{block.name}: {item.variable}, {item.metric}"
     sheet.write(top, 0, f"{title}, rounds {item.rounds}", "bold")
+    compared = (
+        state.data_excursion,
+        state.allowed_data_excursion,
+        state.slope_excursion,
+        state.allowed_slope_excursion,
+    )
+    digits = distinct_digits(compared, least=TRACKED_DIGITS)
     for row, (label, formula, value) in enumerate(_determination_rows(item), start=top + 1):
         sheet.write(row, 0, label)
         if state.evaluable:
-            sheet.write_formula(row, 1, formula, value, _ROW_STYLES.get(label.partition(" ")[0], "number"))
+            style = "boolean" if isinstance(value, bool) else "number"
+            sheet.write_formula(row, 1, formula, value, style, digits=digits)
         else:
             sheet.write(row, 1, "not evaluable")
     if len(block.series.rounds) < 2:
@@ -182,11 +190,12 @@ def _add_lines(sheet: Sheet, top: int, item: Determination, chart: Any) -> None:
     )
     sheet.write(top, 0, "lines in the chart: round")
     for column, number in enumerate(rounds, start=1):
-        sheet.write(top, column, number, "whole")
+        sheet.write(top, column, number, "number")
     for row, (label, formula, values, colour, dash) in enumerate(lines, start=top + 1):
         sheet.write(row, 0, label)
         for column, value in enumerate(values, start=1):
-            sheet.write_formula(row, column, formula.format(round=xl_rowcol_to_cell(top, column)), value, "number")
+            formula_there = formula.format(round=xl_rowcol_to_cell(top, column))
+            sheet.write_formula(row, column, formula_there, value, "number", digits=TRACKED_DIGITS)
         x, y = ([_STEADY, at, 1, at, len(rounds)] for at in (top, row))
         style = line(colour, 1.25, dash)
         chart.add_series({"name": [_STEADY, row, 0], "categories": x, "values": y, **style})

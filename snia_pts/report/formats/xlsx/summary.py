@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
 
 from ....results.attributes import Value
 from ....results.limit_checks import Judgement, judgements
 from ....results.tables import heading
-from ...sections.summary import SIMULATED, limits_verdict, shortcomings, verdict
+from ...sections.steady_state import TRACKED_DIGITS
+from ...sections.summary import SIMULATED, limit_digits, limits_verdict, shortcomings, verdict
 from ...tables import NOT_APPLICABLE
 from .data_sheets import ResultData
-from .sheet import Sheet, rate_style
+from .sheet import Sheet
 from .steady_state import Determination
 
 #: The most points of a profile whose key figures are shown.
@@ -102,12 +104,16 @@ def _write_limit(sheet: Sheet, row: int, check: Judgement, data: ResultData) -> 
     cells = (xl_rowcol_to_cell(row, column) for column in range(_MINIMUM, _MET - 1))
     minimum, maximum, tolerance, lower, upper, measured = cells
     limit, conditions, margins = check.limit, [], []
+    digits = limit_digits(limit, check.value)
+    write = partial(sheet.write_formula, row, style="top number", digits=digits)
+    for column, bound in enumerate((limit.minimum, limit.maximum), _MINIMUM):
+        sheet.write(row, column, bound, "top number", digits=digits)
     if limit.minimum is not None:
-        sheet.write_formula(row, 6, f"{minimum}-ABS({minimum})*{tolerance}/100", limit.lower_bound, "top number")
+        write(6, f"{minimum}-ABS({minimum})*{tolerance}/100", limit.lower_bound)
         conditions.append(f"{measured}>={lower}")
         margins.append(f"100*({measured}-{lower})/ABS({lower})")
     if limit.maximum is not None:
-        sheet.write_formula(row, 7, f"{maximum}+ABS({maximum})*{tolerance}/100", limit.upper_bound, "top number")
+        write(7, f"{maximum}+ABS({maximum})*{tolerance}/100", limit.upper_bound)
         conditions.append(f"{measured}<={upper}")
         margins.append(f"100*({upper}-{measured})/ABS({upper})")
     if check.value is None:
@@ -115,7 +121,7 @@ def _write_limit(sheet: Sheet, row: int, check: Judgement, data: ResultData) -> 
     else:
         index, figure = next(item for item in enumerate(data.figures) if item[1].name == limit.name)
         figures = data.tables["key figures"]
-        sheet.write_formula(row, 8, figures.reference(index, "value"), check.value, "top number")
+        write(8, figures.reference(index, "value"), check.value)
         conditions += [] if figure.steady is None else [figures.reference(index, "steady")]
         conditions.append("TRUE()" if data.result.ending == "finished" else "FALSE()")
         sheet.write_formula(row, _MET, f"AND({','.join(conditions)})", check.met, "boolean")
@@ -135,7 +141,8 @@ def _write_steady_state(sheet: Sheet, row: int, determined: Sequence[Determinati
     end = _write_section(sheet, row, "Steady state", headings, rows, ["Average"])
     for line, item in enumerate(determined, row + 3):
         if item.state.evaluable:
-            sheet.write_formula(line, 3, f"'Steady state'!{item.cell('average')}", item.state.average, "top number")
+            average = f"'Steady state'!{item.cell('average')}"
+            sheet.write_formula(line, 3, average, item.state.average, "top number", digits=TRACKED_DIGITS)
             sheet.write_formula(line, 4, f"'Steady state'!{item.cell('steady')}", item.state.steady, "boolean")
     return end
 
@@ -155,7 +162,7 @@ def _write_figures(sheet: Sheet, row: int, data: ResultData) -> int:
         if figure.at in shown and figure.metric in common:
             cell = row + 3 + shown.index(figure.at), 1 + metrics.index(figure.metric)
             formula = data.tables["key figures"].reference(index, "value")
-            sheet.write_formula(*cell, formula, figure.value, rate_style(figure.metric, "top number"))
+            sheet.write_formula(*cell, formula, figure.value, "top number")
     return end
 
 
