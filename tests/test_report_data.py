@@ -27,7 +27,7 @@ from snia_pts.errors import ReportError, UsageError
 from snia_pts.files import UnbufferedFile, replace_file
 from snia_pts.model.health import Health, HealthValue
 from snia_pts.model.measurement import METRICS
-from snia_pts.profiles.spec import ProfileSpec
+from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
@@ -734,6 +734,20 @@ def test_parts_with_unusual_names_have_their_own_sheets_and_files() -> None:
 
     assert len(names) == len(set(names)) == 3
     assert sum(name.startswith(("Samples", "Sheet")) for name in book.names) == 3
+
+
+def test_a_name_like_a_cell_stays_the_title_of_its_chart() -> None:
+    """Operations of a profile are named by users; xlsxwriter takes a title like ``a!B1`` for the name of a cell."""
+    names = ("a!B1", "a!$B$1, b", "=a!B1")
+    axes = (Axis(key="block_size", values=("4 KiB", "8 KiB")), Axis(key="queue_depth", values=(1, 4)))
+    profile = profiles.spec(*map(profiles.workload, names), axes=axes)
+    book = Book(xlsx.make(profiles.result(profile)))
+    charts = [book.part(part) for part in book.parts if part.startswith("xl/charts/chart")]
+    titles = [chart.find("c:chart/c:title", NS) for chart in charts]
+    texts = ["".join(title.itertext()).replace("\N{WORD JOINER}", "") for title in titles if title is not None]
+    for name in names:
+        assert [text.partition(": ")[0] for text in texts].count(name) == 3, texts  # IOPS, MB/s and response times
+    assert not any(title.findall(".//c:f", NS) for title in titles if title is not None)
 
 
 @pytest.mark.long_but_first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,18 +15,26 @@ CHART_PLACE = {"object_position": 2, "y_offset": 5}
 #: The properties of an x axis of rounds or times.
 FROM_ZERO: Mapping[str, Any] = {"min": 0, "major_gridlines": {"visible": False}}
 
+#: What xlsxwriter takes for the reference of a cell, and a letter without width that prevents it.
+_CELL, _WORD_JOINER = re.compile(r"!(?=\$?[A-Z]+\$?\d)"), "\N{WORD JOINER}"
+
 Properties = Mapping[str, Any]
 
 
 def add_chart(workbook: Workbook, kind: Properties, title: str, x: Properties, y: Properties, legend: str) -> Any:
     """Return a chart without lines, with the properties of its axes, and the position of its legend."""
     chart = workbook.add_chart(kind)
-    chart.set_title({"name": title, "name_font": {"size": 10, "bold": False}})
+    chart.set_title({"name": _as_text(title), "name_font": {"size": 10, "bold": False}})
     chart.set_x_axis(x)
     chart.set_y_axis(y)
     chart.set_legend({"position": legend})
     chart.set_size({"width": 560, "height": CHART_HEIGHT})
     return chart
+
+
+def _as_text(title: str) -> str:
+    """Return a title that xlsxwriter writes as text: it has no option for one that looks like a cell, ``a!B1``."""
+    return _CELL.sub(f"!{_WORD_JOINER}", title)
 
 
 def line(colour: str, width: float = 1.5, dash: str | None = None) -> Properties:
