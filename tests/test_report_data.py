@@ -736,6 +736,20 @@ def test_parts_with_unusual_names_have_their_own_sheets_and_files() -> None:
     assert sum(name.startswith(("Samples", "Sheet")) for name in book.names) == 3
 
 
+@pytest.mark.parametrize(("depths", "log"), [((1, 4), False), ((1, 256), True)])
+def test_a_matrix_that_differs_by_more_than_a_factor_of_ten_is_logarithmic(depths: tuple[int, ...], log: bool) -> None:
+    """It is the rule of the figures; the heading of the axis says so."""
+    axes = (Axis(key="block_size", values=("4 KiB", "8 KiB")), Axis(key="queue_depth", values=depths))
+    book = Book(xlsx.make(profiles.result(profiles.spec(profiles.workload(), axes=axes))))
+    (iops,) = (
+        part for part in book.parts if "'Matrix IOPS'!" in "".join(book.part(part).itertext()) and "chart" in part
+    )
+    rates = [value for (sheet, _), value in book.formulas() if sheet == "Matrix IOPS"]
+    assert (10 < max(rates) / min(rates) < 30) == log
+    assert (book.part(iops).find(".//c:logBase", NS) is not None) == log
+    assert ("IOPS (log)" in "".join(book.part(iops).itertext())) == log
+
+
 def test_a_name_like_a_cell_stays_the_title_of_its_chart() -> None:
     """Operations of a profile are named by users; xlsxwriter takes a title like ``a!B1`` for the name of a cell."""
     names = ("a!B1", "a!$B$1, b", "=a!B1")

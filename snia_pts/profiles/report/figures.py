@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: From this ratio of maximum to minimum, a scale is logarithmic.
-_LOG_RATIO = 30.0
 #: Characters of a bar's label, and the height of a bar or box in inches.
 _LABEL_LETTERS, _ROW = 34, 0.33
 #: The most bars or boxes in one figure.
@@ -49,12 +47,6 @@ class Step:
     average_ms: float
     two_nines_ms: float
     three_nines_ms: float
-
-
-def is_log(values: Sequence[float]) -> bool:
-    """Return whether the range of values is so large that a linear scale would hide the small ones."""
-    positive = [value for value in ax.finite(values) if value > 0]
-    return bool(positive) and max(positive) > _LOG_RATIO * min(positive)
 
 
 def lines(
@@ -87,7 +79,7 @@ def lines(
         spans = [item for line in series.values() for item in line.values()]
         values = [value for span in spans for value in (span.least, span.greatest)]
         values += scales.get(heading, ())
-        ax.set_y(axes, values, heading, log=is_log(values))
+        ax.set_y(axes, values, heading, log=ax.is_wide(values))
         _across(axes, across, labelled=last)
         if number == 0:
             legend_beside(axes, legend)
@@ -139,7 +131,7 @@ def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, sca
     times = [value for step in every for value in (step.average_ms, step.two_nines_ms, step.three_nines_ms)]
     ax.set_linear_x(axes, [0.0, *(step.iops for step in every)])
     axes.set_xlabel("IOPS")
-    ax.set_y(axes, times, "Response time (ms)", log=is_log(times))
+    ax.set_y(axes, times, "Response time (ms)", log=ax.is_wide(times))
     legend_beside(axes, legend)
     _name_steps(axes, series, {label: styles[label].colour for label in series})
     return figure
@@ -311,6 +303,6 @@ def percentiles(
     axes.set_xlim(-0.5, len(places) - 0.5)
     axes.set_xticks(range(len(places)), [short(place, 8.0) for place in places])
     axes.set_xlabel("Percentile")
-    ax.set_y(axes, values, heading, log=is_log(values))
+    ax.set_y(axes, values, heading, log=ax.is_wide(values))
     legend_beside(axes, legend)
     return figure

@@ -12,6 +12,8 @@ from xlsxwriter.workbook import Workbook
 CHART_ROWS, CHART_HEIGHT = 20, 380
 #: A chart moves with its cells, and its upper border is not on that of the page.
 CHART_PLACE = {"object_position": 2, "y_offset": 5}
+#: The number format of an axis: an optional decimal, ``#,##0.##``, would leave a point after a whole number.
+AXIS_FORMAT = "[>=1000]#,##0;General"
 #: The properties of an x axis of rounds or times.
 FROM_ZERO: Mapping[str, Any] = {"min": 0, "major_gridlines": {"visible": False}}
 

@@ -15,14 +15,14 @@ from ....model.steps import Stimulus
 from ....results.attributes import METRIC_COLUMNS, PERCENTS, window_points
 from ....results.tables import RATES
 from ....spec import MetricName
-from ...figures.axes import logarithmic
+from ...figures.axes import is_wide, logarithmic
 from ...figures.figure import Side
 from ...figures.matrices import Parameter, varying_parameters
 from ...figures.style import COLOURS
 from ...registry import further_pages
 from ...sections.percentiles import TOO_FEW_IOS, tail_matrices
 from ...tables import NOT_APPLICABLE
-from .charts import CHART_PLACE, CHART_ROWS, add_chart, dotted_line
+from .charts import AXIS_FORMAT, CHART_PLACE, CHART_ROWS, add_chart, dotted_line
 from .data_sheets import ResultData
 from .sheet import LINE_HEIGHT, Sheet, SheetTable
 
@@ -32,8 +32,6 @@ _SHEETS: Mapping[MetricName, str] = {
     "mb_per_second": "Matrix MB per s",
     "average_response_ms": "Matrix ART",
 }
-#: From this ratio of maximum to minimum, the axis of a matrix is logarithmic.
-_LOG_RATIO = 30.0
 #: The width of a page that needs no reduction, in letters, and its height in points.
 _PAGE_WIDTH, _PAGE_HEIGHT = 100, 480
 #: The width of the first column, and of the columns of numbers.
@@ -130,7 +128,7 @@ def _write_metric(sheet: Sheet, matrices: Sequence[_Matrix], metric: MetricName)
 def _chart(sheet: Sheet, top: int, matrix: _Matrix, title: str, quantity: str, scale: Mapping[str, Any]) -> Any:
     """Return a chart of a matrix: a line for each of its rows."""
     x = {"name": matrix.across.title, "label_position": "low"}
-    y = {"name": logarithmic(quantity) if "log_base" in scale else quantity, "num_format": "#,##0.##", **scale}
+    y = {"name": logarithmic(quantity) if "log_base" in scale else quantity, "num_format": AXIS_FORMAT, **scale}
     chart, last = add_chart(sheet.workbook, {"type": "line"}, title, x, y, "right"), len(matrix.across.keys)
     for number, row in enumerate(range(top + 2, top + 2 + len(matrix.down.keys))):
         categories, values = ([sheet.name, at, 1, at, last] for at in (top + 1, row))
@@ -142,7 +140,7 @@ def _chart(sheet: Sheet, top: int, matrix: _Matrix, title: str, quantity: str, s
 def _scale(numbers: Sequence[float]) -> Mapping[str, Any]:
     """Return the scale of all charts of a metric: from zero, or logarithmic if it is wide."""
     positive = [number for number in numbers if number > 0] or [1.0]
-    if max(positive) > _LOG_RATIO * min(positive):
+    if is_wide(positive):
         first, last = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
         return {"log_base": 10, "min": 10.0**first, "max": 10.0**last}
     power = 10.0 ** math.floor(math.log10(max(positive)))

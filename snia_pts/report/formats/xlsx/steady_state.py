@@ -19,7 +19,7 @@ from ....results.tracked_series import TrackedSeries, evaluated_series
 from ....units import distinct_digits
 from ...figures.style import COLOURS, INK, QUIET
 from ...sections.steady_state import TRACKED_DIGITS
-from .charts import CHART_PLACE, CHART_ROWS, FROM_ZERO, add_chart, dotted_line, line
+from .charts import AXIS_FORMAT, CHART_PLACE, CHART_ROWS, FROM_ZERO, add_chart, dotted_line, line
 from .data_sheets import ResultData
 from .sheet import Sheet
 
@@ -146,7 +146,7 @@ def _write_determination(sheet: Sheet, item: Determination) -> None:
         return
     title += ", all rounds" + f"; lines: window, rounds {item.rounds}" * state.evaluable
     x = {"name": "Round", **FROM_ZERO}
-    y = {"name": item.metric, "min": 0, "num_format": "#,##0.##"}
+    y = {"name": item.metric, "min": 0, "num_format": AXIS_FORMAT}
     chart = add_chart(sheet.workbook, {"type": "scatter", "subtype": "straight_with_markers"}, title, x, y, "bottom")
     rounds, values = (list(block.range(column)) for column in (0, item.column))
     chart.add_series({"name": "rounds", "categories": rounds, "values": values, **dotted_line(COLOURS[0])})
