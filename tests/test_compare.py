@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -631,6 +634,23 @@ def test_the_short_header_of_a_comparison_has_no_field_that_differs() -> None:
     title, model, serial, report = build_comparison(entries(one, other)).header.identity
     assert title == "PTS-E 2.0.2 - IOPS Test - Comparison of 2 Runs"
     assert (model, serial, report) == ("", one.facts.dut.serial, "")
+
+
+@pytest.mark.long
+def test_every_printed_page_names_the_runs() -> None:
+    """Each page of the PDF on which a table continues, and each printed page of the HTML, says which drive is A."""
+    axes = (Axis(key="queue_depth", values=tuple(range(1, 61))),)
+    profile = profiles.spec(profiles.workload(" ".join(["a name of two lines"] * 3)), axes=axes)
+    runs = [profiles.result(profile, device=samples.dut(model=model)) for model in ("First", "Second")]
+    report = build_comparison(entries(*runs))
+    files = render(report, ("pdf", "html"), stem="comparison")
+    pages = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(files["comparison.pdf"])).pages]
+    continued = [text for text in pages if "by Run (continued)" in text]
+    assert continued
+    assert all("A: First; B: Second" in text for text in continued)
+    (content,) = re.findall(r'@page \{ @bottom-left \{ content: "(.*?)"; \} \}', files["comparison.html"].decode())
+    shown = re.sub(r"\\([0-9a-f]+) ", lambda code: chr(int(code[1], 16)), content)
+    assert shown.splitlines()[1:] == ["A: First; B: Second"]
 
 
 def test_only_figures_of_response_times_are_better_if_lower() -> None:

@@ -101,6 +101,7 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
             *_numbers(entries),
         ),
         joined=True,
+        runs=_key(entries).text,
     )
 
 

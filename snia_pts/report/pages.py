@@ -139,6 +139,8 @@ class Report:
 
     In a report of the standard, each page that is not short has a PDF page of its own; only the second may begin below
     the end of the first.  In others, ``joined``, any page may begin below the one before it.
+
+    ``runs`` names the runs that the letters in the tables of a comparison mean, on every printed page.
     """
 
     title: str
@@ -147,6 +149,7 @@ class Report:
     header: Header
     pages: tuple[Page, ...]
     joined: bool = False
+    runs: str = ""
 
     def __post_init__(self) -> None:
         names = [figure.name for figure in self.figures]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ _ROW_HEADERS = {
 _LONG_TOKEN = re.compile(r"\S{17,}")
 _BREAKS = re.compile(r"(?<=\w)/(?=\w)|\.(?=\w{6})|[_=,;:@&?\]](?=\w)|[0-9A-Fa-f]{16}(?=[0-9A-Fa-f])")
 
+#: The letters for the names of runs in the lower margin of a printed page, which has room for three lines of them.
+_MAX_RUNS = 400
 #: A command line of the suite, at the start of a text or after a colon.
 _COMMAND = re.compile(r"(?:^|(?<=: ))snia-pts [a-z].*?(?=\.?$)", re.DOTALL)
 #: Options, ranges, names of files, dates and serial numbers: no line may end in them, but browsers would end it after
@@ -98,8 +101,12 @@ class _Translator(html5_polyglot.HTMLTranslator):
 def _printed_identity(report: Report) -> bytes:
     """Return the rule that prints at the end of every page what the report is on, even if its header does not fit."""
     texts = report.header.identity if report.header.test.rows else (report.title,)
-    line = one_line(", ".join(filter(None, texts)))
-    content = "".join(letter if letter.isalnum() else f"\\{ord(letter):x} " for letter in line)
+    lines = (
+        one_line(", ".join(filter(None, texts))),
+        textwrap.shorten(report.runs, _MAX_RUNS, placeholder=" \N{HORIZONTAL ELLIPSIS}"),
+    )
+    content = "\n".join(filter(None, lines))
+    content = "".join(letter if letter.isalnum() else f"\\{ord(letter):x} " for letter in content)
     return f'@page {{ @bottom-left {{ content: "{content}"; }} }}\n'.encode()
 
 

@@ -239,7 +239,8 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
             _insert_nodes(report, document, sheet)
             identity = [printable(one_line(text)) for text in report.header.identity]
             contents.insert_nodes(document, [printable(one_line(page.title)) for page in report.pages], sheet)
-            pdf_page_header.insert_nodes(document, identity, sheet)
+            runs = {page.title: report.runs for page in report.pages if not page.brief}
+            pdf_page_header.insert_nodes(document, identity, runs, sheet)
             set_paragraph_styles(document)
             _fit_cells(document)
             _replace_unprintable(document)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -39,10 +39,11 @@ class all_page_numbers(nodes.General, nodes.Element):
     """The document's end, where the number of pages is known."""
 
 
-def insert_nodes(document: nodes.document, identity: Sequence[str], sheet: Sheet) -> None:
+def insert_nodes(document: nodes.document, identity: Sequence[str], runs: Mapping[str, str], sheet: Sheet) -> None:
     """Replace the header's content and its page number by our own nodes, and append one to the document.
 
-    ``identity`` is what the short header of a continuation page shows.
+    ``identity`` is what the short header of a continuation page shows, ``runs`` the text below the title of a section
+    that goes on.
 
     Raises ReportError if the header has no page number.
     """
@@ -53,7 +54,7 @@ def insert_nodes(document: nodes.document, identity: Sequence[str], sheet: Sheet
         raise ReportError(reason="the header has no page number")
     cells[0].children[:] = [page_number(sheet=sheet)]
     header_text.insert_nodes(header)
-    header.children[:] = [page_header("", *header.children, identity=tuple(identity), sheet=sheet)]
+    header.children[:] = [page_header("", *header.children, identity=tuple(identity), runs=runs, sheet=sheet)]
     document.append(all_page_numbers(sheet=sheet))
 
 
@@ -61,12 +62,14 @@ class PageHeader(Flowable):
     """Stacked flowables, drawn once and shown on every page that begins a section; all pages have one size.
 
     Other pages show a short header: ``identity`` (test, model, serial number, report id), and the title of a section
-    that goes on.
+    that goes on, with the names of the ``runs`` in its tables.
     """
 
-    def __init__(self, content: Sequence[Any], identity: Sequence[str], styles: Any, sheet: Sheet) -> None:
+    def __init__(
+        self, content: Sequence[Any], identity: Sequence[str], runs: Mapping[str, str], styles: Any, sheet: Sheet
+    ) -> None:
         super().__init__()
-        self.content, self.names, self.styles, self.sheet = content, identity, styles, sheet
+        self.content, self.names, self.runs, self.styles, self.sheet = content, identity, runs, styles, sheet
         self.page, self.heights = 0, list[float]()
         self.short: list[Any] = []
 
@@ -101,8 +104,10 @@ class PageHeader(Flowable):
         table.setStyle([("GRID", (0, 0), (-1, -1), 0.5, "#222222"), ("VALIGN", (0, 0), (-1, -1), "MIDDLE")])
         if not continued:
             return [table]
-        title = Paragraph(f"{html.escape(self.sheet.titles[-1][0], quote=False)} (continued)", self.styles["heading1"])
-        return [table, Spacer(0, 7), title, Spacer(0, 3)]
+        title, runs = self.sheet.titles[-1][0], self.runs.get(self.sheet.titles[-1][0], "")
+        heading = Paragraph(f"{html.escape(title, quote=False)} (continued)", self.styles["heading1"])
+        note = [Paragraph(html.escape(runs, quote=False), self.styles["note"])] if runs else []
+        return [table, Spacer(0, 7), heading, Spacer(0, 3), *note]
 
     def draw(self) -> None:
         if self.short:
@@ -191,7 +196,7 @@ class PageHeaderHandler(NodeHandler, page_header):  # type: ignore[misc]  # regi
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         content = client.gather_elements(node, style=style)
-        return [PageHeader(content, node["identity"], client.styles, node["sheet"])]
+        return [PageHeader(content, node["identity"], node["runs"], client.styles, node["sheet"])]
 
 
 class PageNumberHandler(NodeHandler, page_number):  # type: ignore[misc]
