@@ -161,12 +161,12 @@ def test_each_test_has_its_own_seed(seed: int) -> None:
 def test_every_test_has_key_figures() -> None:
     """Each test's line in the summary has the figure for which the test is run, in its unit."""
     wanted = {
-        "iops": ("RND 4 KiB 0/100", "IOPS"),
-        "throughput": ("SEQ 1024 KiB 0/100", "MB/s"),
+        "iops": ("RND 4 KiB 0/100", "RND 4 KiB 100/0", "IOPS"),
+        "throughput": ("SEQ 1024 KiB 0/100", "SEQ 1024 KiB 100/0", "MB/s"),
         "latency": ("RND 4 KiB 0/100", "ms"),
         "wsat": ("IOPS", "not steady", "histogram after it"),
-        "hir": ("Wait State 10", "steady state"),
-        "xsr": ("AG 3: recovered after", "MB/s"),
+        "hir": ("Wait State 10", "in Access A", "steady state"),
+        "xsr": ("AG 3: back at 90 % of it after", "MB/s"),
         "composite": ("Max IOPS", "T"),
         "dirth": ("Min IOPS", "T1Q1"),
     }

@@ -438,6 +438,10 @@ class MeasuredRound:
             raise ValueError(f"round {self.number} has {len(points)} points for a tracked variable")
         return points[0]
 
+    def contains(self, tracked: Tracked) -> bool:
+        """Return whether the round measured a tracked variable."""
+        return any(_matches(measurement.stimulus, tracked) for measurement in self.measurements)
+
     def value(self, tracked: Tracked) -> float:
         """Return a tracked variable; raises the errors of ``point``."""
         return METRICS[tracked.metric].read(self.point(tracked))

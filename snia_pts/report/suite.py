@@ -14,13 +14,13 @@ from ..analysis import recovery
 from ..analysis.operating_points import demand_means, operating_points
 from ..errors import ReportError
 from ..model.annotations import SignOff
-from ..model.measurement import METRICS, average_response_us, rate_per_second
+from ..model.measurement import METRICS, average_response_us, mean, rate_per_second
 from ..results.limit_checks import Judgement, judgements, untested_judgements
 from ..results.result import Loop, TestResult
-from ..results.tracked_series import Convergence, convergence, shown_series
+from ..results.tracked_series import Convergence, convergence, shown_series, untracked_reads
 from ..results.warnings import warning_kinds
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
-from ..spec.reader import title_of
+from ..spec.reader import definitions, title_of
 from ..units import capacity, duration, number
 from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
@@ -47,6 +47,13 @@ if TYPE_CHECKING:
 NOT_RUN = "NOT RUN"
 #: The formats of reports to which the summary has links; without them, it has links to RST.
 _LINKED = ("html", "pdf", "xlsx")
+
+#: Terms in key figures, with their explanations.
+_TERMS = (
+    ("ART ", "ART: average response time of all I/Os of the measurement window."),
+    ("Access A", "Access A: writes between idle times; its IOPS are those of the time of writing."),
+    ("AG ", "AG: access group; the last one repeats the stimulus of the first, with another one between them."),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +188,9 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
     from .sections.convergence import tracked_styles  # loads the libraries that draw
 
     shown = shown_series(result)
+    small = convergence(shown)
+    if small and result.sampling and shown[0].times is None:
+        small = replace(small, name=f"{small.name} Test Loop")
     return TestLine(
         test=test,
         title=result.facts.spec.title,
@@ -200,7 +210,7 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         reports=tuple(f"{test}/{report}" for report in reports),
         requires_steady_state=result.facts.spec.is_standard and not isinstance(result.facts.spec, CrossStimulusSpec),
         conditions=dict(conditions(result)) | {"Warnings": warning_kinds(result)},
-        convergence=convergence(shown),
+        convergence=small,
         styles=tracked_styles(result, shown),
     )
 
@@ -237,7 +247,7 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
     for line in result.lines("access A"):
         seconds = sum(line.seconds)
         if seconds:
-            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS without idle time"
+            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS in Access A"
 
 
 def _at_end(result: TestResult) -> Iterator[str]:
@@ -254,20 +264,25 @@ def _at_end(result: TestResult) -> Iterator[str]:
 
 
 def _tracked(loop: Loop) -> Iterator[str]:
-    """Yield the tracked variables' values over the window; a response time is the mean over all its I/Os."""
-    for tracked, state in loop.window.determinations if loop.window else ():
-        points, metric = [measured.point(tracked) for measured in loop.window_rounds], METRICS[tracked.metric]
-        response = tracked.metric == "average_response_ms"
-        value = average_response_us(points) / 1000 if response else state.average
+    """Yield the tracked variables and the reads beside them over the window; a response time is that of all I/Os."""
+    variables = [variable for variable, _ in loop.window.determinations] if loop.window else []
+    for variable in (*variables, *untracked_reads(loop)):
+        points, metric = [measured.point(variable) for measured in loop.window_rounds], METRICS[variable.metric]
+        response = variable.metric == "average_response_ms"
+        value = average_response_us(points) / 1000 if response else mean(map(metric.read, points))
         yield f"{points[-1].stimulus.label}: {'ART ' * response}{number(value)} {metric.unit}"
 
 
 def _recovered(result: TestResult) -> Iterator[str]:
-    outcome = recovery.recovery(result.lines("stimulus"))
+    """Yield the throughput of the group before the other stimulus, and when the last group reached its share of it."""
+    groups = result.lines("stimulus")
+    outcome = recovery.recovery(groups)
     if outcome is not None:
+        (label,) = {line.stimulus.label for line in groups if line.part == outcome.reference}
+        share = f"{100 - definitions().recovery.tolerance_percent:g} % of it"
         seconds = outcome.time.seconds
-        text = "not recovered" if seconds is None else f"recovered after {duration(seconds)}"
-        yield f"{outcome.reference}: {number(outcome.baseline)} MB/s; {outcome.group}: {text}"
+        text = f"not back at {share}" if seconds is None else f"back at {share} after {duration(seconds)}"
+        yield f"{outcome.reference} ({label}): {number(outcome.baseline)} MB/s; {outcome.group}: {text}"
 
 
 def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Header:
@@ -351,8 +366,11 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     lines = tuple(_row(summary, line) for line in summary.lines)
     yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
     yield from _deviations(summary)
-    if any("ART " in figure for line in summary.lines for figure in line.key_figures):
-        yield Prose(text="ART: average response time of all I/Os of the measurement window.")
+    explained = (
+        text for word, text in _TERMS if any(word in one for line in summary.lines for one in line.key_figures)
+    )
+    if text := " ".join(explained):
+        yield Prose(text=text)
     yield from _figures(summary)
     yield from _conditions_and_reports(summary)
     written = sum(line.written_bytes for line in summary.lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..analysis.window import Judged, Window
@@ -124,6 +124,18 @@ def tracked_series(result: TestResult, part: Loop | Sampling) -> TrackedSeries:
         stimuli=stimuli,
         times=sample_times(part),
     )
+
+
+def untracked_reads(loop: Loop) -> Iterator[Tracked]:
+    """Yield, for each tracked pure write of the loop's window, the pure read of the same block size.
+
+    Reads that are tracked themselves, or that the window does not contain, are omitted.
+    """
+    variables = [variable for variable, _ in loop.window.determinations] if loop.window else []
+    reads = [replace(variable, read_percent=100) for variable in variables if variable.read_percent == 0]
+    for read in reads:
+        if read not in variables and all(measured.contains(read) for measured in loop.window_rounds):
+            yield read
 
 
 def evaluated_series(result: TestResult) -> Iterator[TrackedSeries]:

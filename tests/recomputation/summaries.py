@@ -14,7 +14,6 @@ from tests.recomputation.printed import Text, text
 from tests.recomputation.record import (
     achieved,
     column,
-    determination,
     facts,
     is_sampled,
     measurements,
@@ -29,7 +28,7 @@ from tests.recomputation.record import (
     window_rounds,
 )
 
-_UNITS = {"iops": "IOPS", "mb_per_second": "MB/s", "average_response_ms": "ms"}
+_UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
 
 
 def key_figures(run: Path) -> list[Text]:
@@ -49,19 +48,26 @@ def key_figures(run: Path) -> list[Text]:
 
 
 def _tracked(run: Path) -> Iterator[Text]:
-    """Return the mean of each tracked variable over its window; a response time is the mean of all I/Os."""
-    for row in rows(run, "windows"):
-        if is_sampled(run, row["series"]):
-            continue
-        (point,) = (
-            one for one in rows(run, "points") if one["point"] == row["variable"] and one["part"] in ("", row["series"])
-        )
-        if row["metric"] == "average_response_ms":
-            yield text(f"{row['variable']}: ART {{}} ms", over_window(run, point)["average_ms"])
-        else:
-            rounds = series(run)[row["series"]][row["variable"]]
-            average = determination(rounds, max(rounds), window_rounds(run))["average"]
-            yield text(f"{row['variable']}: {{}} {_UNITS[row['metric']]}", average)
+    """Return each tracked variable over its window, then the reads of the writes; response times are of all I/Os."""
+    judged = [row for row in rows(run, "windows") if not is_sampled(run, row["series"])]
+    for part in dict.fromkeys(row["series"] for row in judged):
+        points = [one for one in rows(run, "points") if one["part"] in ("", part)]
+        metrics = {row["variable"]: row["metric"] for row in judged if row["series"] == part}
+        shown = [one for variable in metrics for one in points if one["point"] == variable]
+        sizes = {one["block_size_bytes"]: metrics[one["point"]] for one in shown if one["read_percent"] == "0"}
+        shown += [
+            one
+            for size in sizes
+            for one in points
+            if one["block_size_bytes"] == size and one["read_percent"] == "100" and one not in shown
+        ]
+        for one in shown:
+            metric = metrics.get(one["point"]) or sizes[one["block_size_bytes"]]
+            mean = over_window(run, one)
+            if metric == "average_response_ms":
+                yield text(f"{one['point']}: ART {{}} ms", mean["average_ms"])
+            else:
+                yield text(f"{one['point']}: {{}} {_UNITS[metric]}", mean[metric])
 
 
 def _sampled(run: Path) -> Iterator[Text]:
@@ -90,13 +96,15 @@ def _wait_states(run: Path) -> Iterator[Text]:
             part = f"Wait State {idle / parameter(run, 'wait_states.access_a_seconds'):g}"
             kept = samples(run, part, "access A")
             iops = per_second(float(total(kept, "ios").sum()), float(column(kept, "seconds").sum()))
-            yield text(f"{part}: {{}} IOPS without idle time", iops)
+            yield text(f"{part}: {{}} IOPS in Access A", iops)
 
 
 def _recovered(run: Path) -> Iterator[Text]:
     base, returned = recoveries.recovery_of_last(run)
     first, last = recoveries.groups(run)[0], recoveries.groups(run)[-1]
+    (stimulus,) = {measured["point"] for measured in measurements(run, "stimulus") if measured["part"] == first}
+    before = f"{first} ({stimulus}): {{}} MB/s; {last}:"
     if math.isnan(returned["for_good"]):
-        yield text(f"{first}: {{}} MB/s; {last}: not recovered", base)
+        yield text(f"{before} not back at 90 % of it", base)
     else:
-        yield text(f"{first}: {{}} MB/s; {last}: recovered after {{time}}", base, returned["for_good"])
+        yield text(f"{before} back at 90 % of it after {{time}}", base, returned["for_good"])
