@@ -411,6 +411,24 @@ def test_the_names_of_marks_are_shortened_together() -> None:
     assert names(long, last) == [long.name, "Access C"]
 
 
+def test_the_first_figure_of_cross_stimulus_recovery_has_the_marks_of_its_groups() -> None:
+    """As the figure of all groups on a later page, it has the name of each access group, and a line at its start."""
+    with drawing.settings():
+        first, later = (
+            figure.draw().axes[0]
+            for name in ("dashboard", "throughput-time")
+            for figure in figures(samples.result_of("xsr"))
+            if figure.name == name
+        )
+    names = [text.get_text() for text in first.texts]
+    assert len(names) == 3
+    assert names == [text.get_text() for text in later.texts]
+    dashed = [[line for line in axes.lines if line.get_linestyle() == "--"] for axes in (first, later)]
+    starts, later_starts = ([cast("Any", line.get_xdata())[0] for line in lines] for lines in dashed)
+    assert len(starts) == 2
+    assert starts == later_starts
+
+
 def test_write_saturation_has_the_plots_of_its_version() -> None:
     """1.1 has IOPS vs TGBW on a log scale; 2.0.2 has plots vs Normalised Capacity and the response time histogram."""
     first, second = (

@@ -16,7 +16,7 @@ from .matrices import MARK, Marked
 from .style import INK
 from .timelines import Series as Curve
 from .timelines import is_wide
-from .timeplots import draw_series, set_places
+from .timeplots import Mark, draw_marks, draw_series, set_places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: In inches.
 HEIGHT = 1.8
 _BOTTOM, _TOP, _LEFT, _BETWEEN, _RIGHT = 0.45, 0.22, 0.62, 0.72, 0.2
+#: The height of the names of marks, between a plot and its title, in inches.
+_MARK_NAMES = 0.14
 #: The width of a heat map or curve with the tracked variables beside it, in inches.
 _WIDTH = 2.75
 #: The plots of the tests in a summary of several, in inches.
@@ -95,10 +97,11 @@ def heat_map(values: Grid, down: Side, across: Side, heading: str, marked: Marke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """A quantity over the time of continuous stimuli."""
+    """A quantity over the time of continuous stimuli, with ``marks`` on the time axis."""
 
     curves: Sequence[Curve]
     heading: str
+    marks: Sequence[Mark] = ()
 
     def draw(self, axes: Axes) -> None:
         """Draw the curves from zero, or on a log axis."""
@@ -112,6 +115,7 @@ class Curves:
             ax.set_log_y(axes, values)
         else:
             ax.set_linear_y(axes, [0.0, *values])
+        draw_marks(axes, self.marks, factor, beside=_RIGHT)
         axes.tick_params(labelsize=_FONT)
         axes.xaxis.label.set_fontsize(_FONT)
         axes.xaxis.labelpad = 2
@@ -212,11 +216,12 @@ def _panel_title(panel: Tracked) -> str:
 def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
     """Draw ``left`` and ``tracked`` side by side; one alone has the whole width."""
     figure = canvas(height=HEIGHT)
+    names = _MARK_NAMES if isinstance(left, Curves) and left.marks else 0.0
     if left is not None:
         right = FIGURE_WIDTH - _LEFT - _WIDTH if tracked else _RIGHT
-        axes = plot(figure, left=_LEFT, right=right, bottom=_BOTTOM, top=_TOP)
+        axes = plot(figure, left=_LEFT, right=right, bottom=_BOTTOM, top=_TOP + names)
         left.draw(axes)
-        _set_title(axes, left.heading)
+        _set_title(axes, left.heading, above=names)
     if tracked is not None:
         start = _LEFT + (_WIDTH + _BETWEEN if left else 0)
         axes = plot(figure, left=start, right=LEGEND_WIDTH, bottom=_BOTTOM, top=_TOP)
@@ -225,9 +230,10 @@ def draw(left: HeatMap | Curves | None, tracked: Tracked | None) -> Figure:
     return figure
 
 
-def _set_title(axes: Axes, heading: str) -> None:
+def _set_title(axes: Axes, heading: str, above: float = 0.0) -> None:
+    """Set a plot's title, ``above`` inches higher than usual."""
     shown = ax.logarithmic(heading) if axes.get_yscale() == "log" else heading
-    axes.set_title(shown, fontsize=_FONT + 0.5, pad=3)
+    axes.set_title(shown, fontsize=_FONT + 0.5, pad=3 + 72 * above)
 
 
 def short_number(value: float) -> str:

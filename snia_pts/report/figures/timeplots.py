@@ -179,7 +179,7 @@ def drawing(
             clip_on=False,
         )
     ax.set_y(axes, [*_values(shown), *(level.value for level in levels)], ylabel, log=log)
-    _mark(axes, marks, factor, beside=_RIGHT)
+    draw_marks(axes, marks, factor, beside=_RIGHT)
     legend = [axes.get_legend_handles_labels()]
     if right:
         legend.append(_draw_right(axes, right, factor, order=len(shown)))
@@ -257,7 +257,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         if place < len(panels) - 1:
             axes.set_xlabel("")
             axes.tick_params(axis="x", labelbottom=False)
-        _mark(axes, marks, factor, named=place == 0, beside=_LEGEND_MARGIN - _RIGHT)
+        draw_marks(axes, marks, factor, named=place == 0, beside=_LEGEND_MARGIN - _RIGHT)
     figure.align_ylabels()
     return figure
 
@@ -359,7 +359,7 @@ def set_places(axes: Axes, begin: float, end: float, along: Along, *, most: int 
     return 1.0
 
 
-def _mark(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
+def draw_marks(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
     """Draw marks; names are all shortened if one does not fit before the next mark; those that still do not, omitted.
 
     The last name may extend ``beside`` inches beyond the plot.

@@ -56,7 +56,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     if groups:
         curves = [timelines.series(group.line, THROUGHPUT, shift=group.start) for group in groups]
         figures = (
-            *dashboard(result, Curves(curves=curves, heading=THROUGHPUT.heading)),
+            *dashboard(result, Curves(curves=curves, heading=THROUGHPUT.heading, marks=_marks(groups))),
             group_table(result, groups),
             recovery_table(result, groups, measured_recovery),
             Prose(text=_definitions()),
