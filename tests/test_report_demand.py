@@ -228,7 +228,7 @@ def test_the_inter_round_plot_shows_every_rounds_pre_write(shape: str) -> None:
     before = [line for line in result.lines("pre-write") if line.part.startswith("Round")]
     assert [list(line.get_data()[1]) for line in drawn] == [line.iops for line in before]
     minutes = [minute for line in drawn for minute in line.get_data()[0]]
-    assert minutes == pytest.approx([ended - 0.5 for ended in range(1, 5 * len(drawn) + 1)])
+    assert minutes == pytest.approx(range(1, 5 * len(drawn) + 1))
 
 
 def test_a_single_sample_is_a_number_and_no_plot() -> None:

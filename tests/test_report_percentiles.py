@@ -202,7 +202,7 @@ def points(lines: Sequence[Any]) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("test", ["iops", "latency"])
-def test_tracked_points_over_time_are_at_the_middle_of_each_measurement(test: str) -> None:
+def test_tracked_points_over_time_are_at_the_end_of_each_measurement(test: str) -> None:
     """Average, 99.9 % and maximum of each round stand at its minute since the loop began."""
     result = samples.result_of(test)
     (loop,) = result.loops
@@ -216,11 +216,11 @@ def test_tracked_points_over_time_are_at_the_middle_of_each_measurement(test: st
     for measured in loop.complete:
         for variable in loop_rule(result.facts.spec).tracked:  # type: ignore[union-attr]
             point = measured.point(variable)
-            middle_ns = (point.timing.started_monotonic_ns + point.timing.ended_monotonic_ns) / 2 - start_ns
+            ended_ns = point.timing.ended_monotonic_ns - start_ns
             three_nines_us = percentile_response_us([point], 99.9)
             assert three_nines_us is not None
             times_us = (point.average_response_us, three_nines_us, point.maximum_response_us)
-            expected += [(middle_ns / 60e9, time_us / 1000) for time_us in times_us]
+            expected += [(ended_ns / 60e9, time_us / 1000) for time_us in times_us]
     assert sorted(shown) == [pytest.approx(point) for point in sorted(expected)]
 
 
@@ -231,7 +231,7 @@ def test_the_time_of_an_interruption_is_left_out() -> None:
     later = dataclasses.replace(loop.rounds[-1], measurements=tuple(map(resumed, loop.rounds[-1].measurements)))
     rounds = (*loop.rounds[:-1], later)
     changed = dataclasses.replace(loop, rounds=rounds)
-    times, others = response_over_time.middles(loop), response_over_time.middles(changed)
+    times, others = response_over_time.ends(loop), response_over_time.ends(changed)
     before, after = loop.rounds[-2].measurements[-1], loop.rounds[-1].measurements[0]
     gap_ns = after.timing.started_monotonic_ns - before.timing.ended_monotonic_ns
 

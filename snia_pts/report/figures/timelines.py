@@ -1,7 +1,8 @@
 """Curves of a continuous stimulus over time, bytes written or drive fills, for the figures of time lines.
 
-A time line may have one value per second for a week.  A curve has at most ``MAX_COLUMNS`` columns: samples are
-combined into a rate over all their time (or I/Os), with a light band from the lowest to the highest.
+Every figure draws a sample at its end.  A time line may have one value per second for a week.  A curve has at most
+``MAX_COLUMNS`` columns: samples are combined into a rate over all their time (or I/Os), drawn at the end of the last
+one, with a light band from the lowest to the highest.
 """
 
 from __future__ import annotations
@@ -198,8 +199,8 @@ def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(No
     if quantity.weights is not None:
         sums = numpy.add.reduceat(amounts, starts), numpy.add.reduceat(weights, starts)
         values = _divide(*sums, quantity.min_weight)
-    middle = numpy.add.reduceat(x, starts) / numpy.diff([*starts, len(x)])
-    return Curve(x=middle, values=values, low=low, high=high, together=together)
+    ends = x[numpy.append(starts[1:], len(x)) - 1]
+    return Curve(x=ends, values=values, low=low, high=high, together=together)
 
 
 def _columns(line: TimeLine, quantity: Quantity) -> tuple[Numbers, Numbers]:

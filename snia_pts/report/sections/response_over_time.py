@@ -26,7 +26,7 @@ def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
     """Yield the page of the tracked points over time; none without a round, or if another tool measured."""
     if not loop.complete or result.facts.imported:
         return
-    tracked, times = tracked_series(result, loop), middles(loop)
+    tracked, times = tracked_series(result, loop), ends(loop)
     shown: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for variable in tracked.rule.tracked:
         measured = [round_.point(variable) for round_ in loop.complete]
@@ -47,20 +47,20 @@ def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
     yield Page(title="Tracked Points - Response Time vs Time", blocks=(figure,))
 
 
-def middles(loop: Loop) -> dict[int, float]:
-    """Return the middle of each measurement by its identity, in seconds since the loop began.
+def ends(loop: Loop) -> dict[int, float]:
+    """Return the end of each measurement by its identity, in seconds since the loop began.
 
     The time of an interruption is unknown and does not count.
     """
-    middles: dict[int, float] = {}
+    ended: dict[int, float] = {}
     elapsed_ns, before = 0, None
     for measured in loop.rounds:
         for measurement in measured.measurements:
             elapsed_ns += _gap_ns(before, measurement)
-            duration_ns = measurement.timing.ended_monotonic_ns - measurement.timing.started_monotonic_ns
-            middles[id(measurement)] = (elapsed_ns + duration_ns / 2) / 1e9
-            elapsed_ns, before = elapsed_ns + duration_ns, measurement
-    return middles
+            elapsed_ns += measurement.timing.ended_monotonic_ns - measurement.timing.started_monotonic_ns
+            ended[id(measurement)] = elapsed_ns / 1e9
+            before = measurement
+    return ended
 
 
 def _gap_ns(before: Measurement | None, measurement: Measurement) -> int:

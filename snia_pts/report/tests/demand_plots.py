@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -125,21 +124,18 @@ def _evaluated_samples(rule: SampledSteadyStateRule) -> str:
 
 
 def _inter_round(result: TestResult) -> Iterator[Page]:
-    """Yield the plot of all pre-writes placed end to end; the rounds between them are not shown.
-
-    Samples are drawn in their middle: at its end, the last one would be on the line of the next round.
-    """
+    """Yield the plot of all pre-writes placed end to end; the rounds between them are not shown."""
     lines = [line for line in result.lines("pre-write") if line.part not in AT_POINTS and len(line)]
     if not lines:
         return
     seconds = demand_spec(result).demand.pre_write_seconds
     placed = [(place * seconds, line) for place, line in enumerate(lines)]
     yield _time_page(
-        [series(line, IOPS, shift=shift - statistics.median(line.seconds) / 2) for shift, line in placed],
+        [series(line, IOPS, shift=shift) for shift, line in placed],
         title="Inter-Round Pre-Writes - IOPS vs Time",
         name="inter-round-iops",
         caption=f"{_stimulus_label(lines[0].stimulus)}: {duration(seconds)} before each round, placed end to end; the "
-        "points of the rounds between them are not shown. Labels give the round.",
+        "points of the rounds between them are not shown. Labels give the round; a sample is drawn at its end.",
         marks=[
             Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
             for shift, line in placed[:: 1 + len(placed) // _MAX_MARKS]
