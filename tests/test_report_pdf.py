@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from snia_pts.errors import ReportError
+from snia_pts.model.annotations import SignOff
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
 from snia_pts.report import registry as building
 from snia_pts.report.figures import render as drawing
@@ -26,6 +27,7 @@ from snia_pts.report.formats import header_text, layout, pdf, rst
 from snia_pts.report.formats.placements import Placement, Sheet
 from snia_pts.report.formats.rst import TEMPLATES
 from snia_pts.report.pages import Figure, Page, Report
+from snia_pts.report.sections.summary import sign_off_table
 from snia_pts.report.tables import Column, Table, facts
 from snia_pts.results.result import TestResult
 from tests import samples
@@ -252,26 +254,47 @@ def page_texts(*pages: Page, joined: bool) -> list[str]:
 def test_only_in_a_joined_report_does_a_page_begin_below_the_one_before_it(joined: bool) -> None:
     """A page of 25 lines follows 10 lines there; in a report of the standard it has a PDF page of its own.
 
-    Only the second page follows the end of the first there, too.
+    Only the second page follows the end of the first there, too, and any page the end of one that began on an earlier
+    PDF page.
     """
     texts = page_texts(lines_page("First", 10), lines_page("Second", 25), lines_page("Third", 25), joined=joined)
     assert ["Second 0" in text for text in texts] == [True, False]
     texts = page_texts(lines_page("First", 50), lines_page("Second", 10), lines_page("Third", 25), joined=joined)
     assert ["Third 0" in text for text in texts] == ([False, True] if joined else [False, False, True])
+    texts = page_texts(lines_page("First", 20), lines_page("Long", 50), lines_page("Third", 25), joined=joined)
+    assert ["Long 0" in text for text in texts] == [True, False]
+    assert ["Third 0" in text for text in texts] == [False, True]
 
 
 @pytest.mark.long
 def test_a_page_moves_as_a_whole_unless_it_is_longer_than_a_page() -> None:
-    """After 25 lines, 30 lines begin on the next page; 100 lines fill the rest of the page first."""
+    """After 25 lines, 30 lines begin on the next page; 100 lines fill the rest of the page first.
+
+    So do 45 lines after 10: more than half of the page would remain empty.
+    """
     texts = page_texts(lines_page("First", 25), lines_page("Second", 30), joined=True)
     assert ["Second 0" in text for text in texts] == [False, True]
     texts = page_texts(lines_page("First", 25), lines_page("Second", 100), joined=True)
     assert "Second 0" in texts[0]
+    texts = page_texts(lines_page("First", 10), lines_page("Second", 45), joined=True)
+    assert ["Second 0" in text for text in texts] == [True, False]
+
+
+@pytest.mark.long
+def test_the_title_of_the_sign_off_is_on_the_page_of_its_rows() -> None:
+    """Its rows are higher than those of other tables, with room for signatures."""
+    signed = sign_off_table("A. Operator", SignOff(approved_by="B. Lead", auditor="C. Auditor"))
+    for rows in range(28, 44, 2):
+        lines = lines_page("Lines", rows)
+        texts = page_texts(dataclasses.replace(lines, blocks=(*lines.blocks, signed)), joined=True)
+        (title,) = (text for text in texts if "Sign-off" in text)
+        assert "Tested by" in title
+        assert "Auditor" in title
 
 
 def test_tables_that_do_not_fit_below_a_full_header_have_a_short_one() -> None:
     """50 lines are on one page with the short header; 40 lines on one with the full header."""
-    texts = page_texts(lines_page("First", 10), lines_page("Long", 50), lines_page("Other", 40), joined=False)
+    texts = page_texts(lines_page("First", 30), lines_page("Long", 50), lines_page("Other", 40), joined=False)
     assert ["SNIA SSS TWG" in text for text in texts] == [True, False, True]
 
 

@@ -138,7 +138,8 @@ class Report:
     """A report.  ``dated`` is the end of its run, as text of the result.
 
     In a report of the standard, each page that is not short has a PDF page of its own; only the second may begin below
-    the end of the first.  In others, ``joined``, any page may begin below the one before it.
+    the first, and any page below the end of one that began on an earlier PDF page.  In others, ``joined``, any page may
+    begin below the one before it.
 
     ``runs`` names the runs that the letters in the tables of a comparison mean, on every printed page.
     """
@@ -157,9 +158,12 @@ class Report:
         if len(set(names)) != len(names) or len(set(titles)) != len(titles):
             raise ValueError(f"names of figures and titles of pages must be unique: {names}, {titles}")
 
-    def may_share(self, page: Page) -> bool:
-        """Return whether ``page`` may begin below the page before it, if there is room."""
-        return self.joined or page.is_short or page is self.pages[1]
+    def may_share(self, page: Page, *, continued: bool) -> bool:
+        """Return whether ``page`` may begin below the page before it, if there is room.
+
+        ``continued``: the page before it began on an earlier PDF page.
+        """
+        return self.joined or page.is_short or page is self.pages[1] or continued
 
     @property
     def has_contents(self) -> bool:

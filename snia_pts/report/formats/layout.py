@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -34,6 +35,8 @@ from .typesetter import FONTS, DelayedTable, Heading, MyPageBreak, NodeHandler, 
 _TABLE_TITLE_HEIGHT = 23
 #: Height of a line of a table, in points, with its padding; prose has lower lines.
 _LINE_HEIGHT = 13
+#: Height of a line of a table for signatures.
+_SIGNATURE_HEIGHT = 28
 #: A table of at most this many rows, with its head, is not divided.  Of a longer one, the title stays with the least
 #: rows, and the last rows stay together unless they are higher than this, in points.
 _MAX_WHOLE_ROWS, _LEAST_ROWS, _LAST_ROWS, _MAX_LAST_HEIGHT = 13, 4, 3, 200
@@ -77,14 +80,16 @@ class SharedPageBreak(CondPageBreak):
     ``content`` are the section's flowables, set when all of them are known.
     """
 
-    def __init__(self, page: Page, sheet: Sheet) -> None:
+    def __init__(self, report: Report, page: Page, sheet: Sheet) -> None:
         super().__init__(0)
-        self.page, self.sheet = page, sheet
+        self.report, self.page, self.sheet = report, page, sheet
         self.content: Sequence[Any] = ()
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:
         """Return the size of the space; none if a new page follows."""
-        self.height = _LINE_HEIGHT + self._least_height(aW, aH)
+        continued = self.sheet.titles[-1][1] < self.canv.getPageNumber()
+        may_share = self.report.may_share(self.page, continued=continued)
+        self.height = _LINE_HEIGHT + self._least_height(aW, aH) if may_share else math.inf
         if aH >= self.height:
             return aW, _LINE_HEIGHT
         self.sheet.next_header = _header_of(self.page)
@@ -92,7 +97,11 @@ class SharedPageBreak(CondPageBreak):
         return size
 
     def _least_height(self, width: float, height: float) -> float:
-        """Return the height of the section; if it is longer than a page, that of its title and first figure or rows."""
+        """Return the height that the section needs.
+
+        That of its title and first figure or rows is enough if the section is longer than a page, or if more than half
+        of this page would remain empty.
+        """
         start, total = 0.0, 0.0
         for flowable in self.content:
             if isinstance(flowable, CondPageBreak):
@@ -104,7 +113,8 @@ class SharedPageBreak(CondPageBreak):
             if kept:
                 start = start or total
         frame: Any = self._doctemplateAttr("frame")  # type: ignore[attr-defined]  # reportlab has no types
-        return start if start and self.page.flows and total > frame._height else total
+        divided = total > frame._height or height > frame._height / 2
+        return start if start and self.page.flows and divided else total
 
 
 class TitleBar(Heading):  # type: ignore[misc]  # rst2pdf has no types
@@ -150,7 +160,8 @@ class TitleHandler(NodeHandler, page_title):  # type: ignore[misc]  # registers 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         del style
         page, sheet = node["page"], node["sheet"]
-        start = SharedPageBreak(page, sheet) if node["shared"] else SectionBreak(page, sheet)
+        report: Report | None = node["report"]
+        start = SharedPageBreak(report, page, sheet) if report else SectionBreak(page, sheet)
         return [start, TitleBar(node, client.styles["heading1"])]
 
 
@@ -272,13 +283,14 @@ def _insert_nodes(report: Report, document: nodes.document, sheet: Sheet) -> Non
     sections = list(document.findall(nodes.section))
     for number, (section, page) in enumerate(zip(sections, report.pages, strict=True), start=1):
         title = next(iter(section.findall(nodes.title)))
-        shared = number > 1 and report.may_share(page)
-        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page, shared=shared))
+        shared = report if number > 1 else None
+        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number, page=page, report=shared))
     for table in list(document.findall(nodes.table)):
         if table.first_child_matching_class(nodes.title) is not None:
             rows = len(list(table.findall(nodes.row)))
             kept = rows if rows <= _MAX_WHOLE_ROWS else _LEAST_ROWS
-            height = _TABLE_TITLE_HEIGHT + kept * _LINE_HEIGHT
+            line = _SIGNATURE_HEIGHT if table_style(table)[0] == "sign-off" else _LINE_HEIGHT
+            height = _TABLE_TITLE_HEIGHT + kept * line
             table.parent.insert(table.parent.index(table), table_space(height=height))
     for node in list(document.findall(nodes.figure)):
         image = next(iter(node.findall(nodes.image)))

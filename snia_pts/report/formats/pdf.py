@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import itertools
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +155,10 @@ def _wrong_pages(report: Report, titles: Sequence[tuple[str, int]], pages: int) 
     ends = [start for _, start in titles[1:]] + [pages + 1]
     if titles and titles[0][1] != 1:
         yield "the PDF does not start with its first page"
-    shares = [*map(report.may_share, planned[1:]), False]
+    shares = [
+        *(report.may_share(page, continued=before.flows) for before, page in itertools.pairwise(planned)),
+        False,
+    ]
     for page, (_, start), end, following_shares in zip(planned, titles, ends, shares, strict=True):
         count = end - start  # of the pages that begin with this one, so 0 if the next one begins below it
         if count < (not following_shares) or (count > 1 and not page.flows):
