@@ -298,11 +298,6 @@ def pattern_sizes(spec: PatternSpec) -> str:
     return f"{sizes[0]:g} KiB" if len(sizes) == 1 else f"{min(sizes):g} - {max(sizes):g} KiB mix"
 
 
-def pattern_title(spec: PatternSpec) -> str:
-    """Return the name of the pattern as the standard writes it."""
-    return {"oltp": "OLTP", "composite": "Composite"}.get(spec.pattern.name, spec.pattern.name)
-
-
 def pattern_stimulus(spec: PatternSpec) -> str:
     """Return a test's pattern, named like its stimulus: ``RND 4 KiB 0/100``."""
     return f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"

@@ -22,6 +22,8 @@ Kib = Annotated[float, Ge(0.5), Le(65536), MultipleOf(0.5)]
 Seconds = Annotated[float, Ge(0.1), Le(7 * 86400)]
 #: Larger tests, and their plans, would not finish in useful time, and result.xml would be too large to read.
 MAX_POINTS, _MAX_SAMPLES = 10**5, 10**7
+#: How reports write the names of patterns, where it differs from the name in a specification.
+_PATTERN_TITLES = {"oltp": "OLTP", "composite": "Composite"}
 MetricName = Literal["iops", "mb_per_second", "average_response_ms"]
 
 STRICT = {"extra": "forbid", "allow_inf_nan": False}
@@ -254,6 +256,11 @@ class Pattern:
         if len(self.block_sizes) > 1 and self.access == "SEQ":
             raise ValueError("block_sizes of one size, for sequential access")
         require_unique(block_sizes=[size.kib for size in self.block_sizes])
+
+    @property
+    def title(self) -> str:
+        """The name as reports write it."""
+        return _PATTERN_TITLES.get(self.name, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,6 @@ from ..header import (
     notes,
     pattern,
     pattern_sizes,
-    pattern_title,
     range_and_amount,
     segments,
     window_rounds,
@@ -242,7 +241,7 @@ def _pattern_table(result: TestResult) -> Table:
         ("Access skew", f"{skew} of the ActiveRange" if skew else "none: uniform over the ActiveRange"),
         *(alignment(line.stimulus) if line else ()),
     )
-    return facts(rows, title=f"Access pattern: {pattern_title(spec)}")
+    return facts(rows, title=f"Access pattern: {spec.pattern.title}")
 
 
 def _part(place: int, count: int) -> str:

@@ -29,7 +29,6 @@ from ..header import (
     demand,
     pattern,
     pattern_stimulus,
-    pattern_title,
     preconditions,
     range_and_amount,
     window_rounds,
@@ -148,7 +147,7 @@ def _stimulus_table(result: Result, line: TimeLine) -> Table:
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
     longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
     starts = () if result.facts.dut.simulated else (("fio starts", f"{line.engine_starts}{longest}"),)
-    name = "" if spec.pts.startswith("1.") else f" ({pattern_title(spec)})"  # 1.1 has one pattern, without a name
+    name = "" if spec.pts.startswith("1.") else f" ({spec.pattern.title})"  # 1.1 has one pattern, without a name
     rows = (
         ("Stimulus", f"{line.stimulus.label}{name}, {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
