@@ -7,6 +7,7 @@ import dataclasses
 import io
 import itertools
 import json
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +29,7 @@ from snia_pts.profiles.report.axes import axis_pages
 from snia_pts.profiles.report.figures import Step, response_over_iops
 from snia_pts.profiles.report.pages import overview, setup
 from snia_pts.profiles.report.points import group_by_workload, is_quantity, placed_points
-from snia_pts.profiles.report.reductions import IOPS
+from snia_pts.profiles.report.reductions import IOPS, clock_digits, rate_texts
 from snia_pts.profiles.report.tables import effects
 from snia_pts.profiles.report.zones import quartiles
 from snia_pts.profiles.spec import Axis, ProfileSpec
@@ -201,6 +202,19 @@ def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, s
     assert "repeats" not in note  # there is one
     durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
     assert durations["Duration"] == ("passes until 0.1 s" if passes > 1 else "one pass over the range")
+
+
+@pytest.mark.parametrize(("milliseconds", "shown"), [(100, "12.3"), (999, "12.3"), (1000, "12.35"), (60_000, "12.346")])
+def test_a_rate_has_no_decimals_below_the_clocks_resolution(milliseconds: int, shown: str) -> None:
+    """A time of 100 to 999 ms has three digits, and so has the rate; a column has the decimals of its smallest rate."""
+    result = profiles.result(profiles.spec(profiles.workload()))
+    (measured,) = result.loops[0].rounds[0].measurements
+    longer, timed = (
+        dataclasses.replace(measured, read=dataclasses.replace(measured.read, runtime_ms=runtime_ms))
+        for runtime_ms in (100_000, milliseconds)
+    )
+    digits = clock_digits([longer, timed])
+    assert rate_texts([0.5432, 12.3456, math.nan, 0.0], [9, digits, digits, 1])[1:] == (shown, "n/a", "0.000")
 
 
 def test_a_size_has_one_unit() -> None:

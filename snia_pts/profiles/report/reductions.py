@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +16,7 @@ from ...report.figures.matrices import (
     mb_per_second,
     percentile_response_ms,
 )
-from ...report.tables import extremes
+from ...report.tables import decimals_for, extremes, thousands
 from ...results.attributes import spread_percent
 from .figures import Span
 from .points import Reduction
@@ -71,6 +72,26 @@ FINISH: tuple[str, Reduction] = (
     lambda measured: 1000 * mean(item.finish_seconds for item in measured),
 )
 PASSES: tuple[str, Reduction] = ("Passes", lambda measured: sum(item.stimulus.passes or 0 for item in measured))
+
+
+def clock_digits(measured: Iterable[Measurement]) -> int:
+    """Return how many digits of a rate the engine's clock supports: those of the shortest time in whole milliseconds.
+
+    How another tool measured its rates is unknown; they have all digits of a float.
+    """
+    times_ms = [sys.maxsize if item.reported is not None else item.runtime_ms for item in measured]
+    return len(str(min(times_ms)))
+
+
+def rate_texts(rates: Sequence[float], digits: Sequence[int]) -> tuple[str, ...]:
+    """Return rates with the same number of decimals, without those that are not among the ``digits`` of a rate."""
+    decimals = decimals_for(rates)
+    return tuple(
+        thousands(rate, max(0, min(decimals, most - 1 - math.floor(math.log10(rate)))))
+        if math.isfinite(rate) and rate > 0
+        else thousands(rate, decimals)
+        for rate, most in zip(rates, digits, strict=True)
+    )
 
 
 def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduction]:

@@ -19,9 +19,11 @@ from ...spec import Scalar
 from ..procedure import points
 from ..spec import Axis
 from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, grid, side, value_label
-from .reductions import FIGURES, FINISH, PASSES, SIDES, SYNCS, side_response_ms, spread
+from .reductions import FIGURES, FINISH, PASSES, SIDES, SYNCS, clock_digits, rate_texts, side_response_ms, spread
 
 _NAME_WIDTH = 34
+#: The ends of the headings of rates.
+_RATES = ("IOPS", "MB/s")
 #: With four decimals, a shorter time has less than three digits.
 _SHORTEST_IN_MS = 0.01
 #: The most repeats with a column each.
@@ -78,8 +80,11 @@ def sync_table(placed: Sequence[PlacedPoint]) -> Table:
 def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
     values = dict(_scaled({heading: [figure(spot.measured) for spot in placed] for heading, figure in figures}))
+    digits = [clock_digits(spot.measured) for spot in placed]
     cells = [
-        aligned(numbers, digits=5 if heading.endswith("(s)") else 3, most=0 if heading == PASSES[0] else 4)
+        rate_texts(numbers, digits)
+        if heading.endswith(_RATES)
+        else aligned(numbers, digits=5 if heading.endswith("(s)") else 3, most=0 if heading == PASSES[0] else 4)
         for heading, numbers in values.items()
     ]
     rows = tuple((_marked_name(spot), *row) for spot, *row in zip(placed, *cells, strict=True))
@@ -138,8 +143,9 @@ def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
         [*row, mean(values), statistics.stdev(values) if math.isfinite(percent) else math.nan]
         for row, values, percent in zip(shown, iops_of_points, spreads, strict=True)
     ]
-    texts, spread_texts = aligned([value for row in shown for value in row]), aligned(spreads, digits=2)
-    count = len(headings)
+    count, digits = len(headings), [clock_digits(spot.measured) for spot in placed]
+    texts = rate_texts([value for row in shown for value in row], [most for most in digits for _ in range(count)])
+    spread_texts = aligned(spreads, digits=2)
     rows = tuple(
         (_marked_name(spot), *texts[count * number : count * number + count], spread_texts[number])
         for number, spot in enumerate(placed)
@@ -163,7 +169,8 @@ def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: 
         if any(map(math.isfinite, values.values())):
             right = side(across, placed)
             title = f"{heading} (columns: {right.title[:1].lower()}{right.title[1:]})"
-            yield from matrix_tables(values, side(down, placed), right, title=title, marked=marked)
+            digits = grid(placed, down, across, clock_digits) if heading in _RATES else {}
+            yield from matrix_tables(values, side(down, placed), right, title=title, marked=marked, digits=digits)
 
 
 def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
@@ -178,7 +185,9 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     ]
     headings = ("IOPS, min.", "IOPS, max.", "MB/s, min.", "MB/s, max.", "Average (ms), min.")
     scaled = dict(_scaled(dict(zip(headings, zip(*ranges, strict=True), strict=True))))
-    cells = list(zip(*map(aligned, scaled.values()), strict=True))
+    digits = [clock_digits(measured for spot in group for measured in spot.measured) for group in grouped.values()]
+    *rates, averages = scaled.values()
+    cells = list(zip(*(rate_texts(values, digits) for values in rates), aligned(averages), strict=True))
     widths = dict(zip(scaled, (12, 12, 12, 12, 14), strict=True))
     columns = (Column(heading="Workload", width=30), *number_columns({"Points": 8, **widths}))
     rows = tuple((name, str(len(group)), *row) for (name, group), row in zip(grouped.items(), cells, strict=True))
@@ -313,8 +322,9 @@ def _each_effect(entries: Sequence[Effect], title: str) -> Table:
             }
         ),
     )
-    rates = aligned([iops(spot.measured) for entry in entries for spot in (entry.base, entry.other)])
-    times = aligned([average_response_ms(spot.measured) for entry in entries for spot in (entry.base, entry.other)])
+    compared = [spot.measured for entry in entries for spot in (entry.base, entry.other)]
+    rates = rate_texts(list(map(iops, compared)), list(map(clock_digits, compared)))
+    times = aligned(list(map(average_response_ms, compared)))
     rows = tuple(
         (entry.at, entry.value, *rates[start : start + 2], *entry.cells(), *times[start : start + 2])
         for start, entry in zip(range(0, 2 * len(entries), 2), entries, strict=True)

@@ -23,8 +23,8 @@ from ...model.measurement import (
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
 from ...spec import DemandLoop, Rounds
-from ...units import KIB, block_size
-from ..tables import NOT_APPLICABLE, Column, Kind, Table, significant, thousands
+from ...units import KIB, block_size, number
+from ..tables import NOT_APPLICABLE, Column, Kind, Table, thousands
 from .figure import Grid, Side
 
 #: The most columns in a table; also the most rows that leave room for three tables on a page.
@@ -232,16 +232,17 @@ def matrix_tables(
     decimals: int | None = None,
     marked: Marked = frozenset(),
     kind: Kind = "numbers",
+    digits: Grid | None = None,
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
-    Numbers have ``decimals`` places; if that is None, four significant digits.  Places in ``marked``, by row and
-    column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into
-    further tables.
+    Numbers have ``decimals`` places; if that is None, four significant digits, or fewer by ``digits``.  Places in
+    ``marked``, by row and column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into further
+    tables.
     """
     columns = list(zip(across.keys, across.labels, strict=True))
     groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
-    cells = (_cells(values, marked, down, group, decimals) for group in groups)
+    cells = (_cells(values, marked, down, group, decimals, digits or {}) for group in groups)
     return tuple(
         _matrix_table(texts, down, across.prefix, group, title, kind)
         for texts, group in zip(cells, groups, strict=True)
@@ -254,12 +255,17 @@ def fits_a_page(down: Side, across: Side) -> bool:
 
 
 def _cells(
-    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], decimals: int | None
+    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], decimals: int | None, digits: Grid
 ) -> Iterator[str]:
     """Yield the cells of a table, row by row; a mark precedes the number, so that digits stay aligned."""
     places = [(row, column) for row in down.keys for column, _ in group]
     numbers = [values.get(place, math.nan) for place in places]
-    texts = significant(numbers) if decimals is None else [thousands(value, decimals) for value in numbers]
+    most = [min(4, int(digits.get(place, 4))) for place in places]
+    texts = (
+        [number(value, digits=own) for value, own in zip(numbers, most, strict=True)]
+        if decimals is None
+        else [thousands(value, decimals) for value in numbers]
+    )
     for place, text in zip(places, texts, strict=True):
         yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
 
