@@ -225,8 +225,8 @@ class TestResult(Generic[S]):
         """Return whether the host limited a point, from all its measurements; None if undetermined."""
         return majority_verdict([self.host_share(measurement) for measurement in measurements])
 
-    def host_limited_points(self, loop: Loop) -> Mapping[Stimulus, bool | None]:
-        """Return whether the host limited each point of a loop's evaluated rounds.
+    def points(self, loop: Loop) -> Mapping[Stimulus, Sequence[Measurement]]:
+        """Return the measurements of each point of a loop's evaluated rounds.
 
         A sequential stream is one point, wherever it started; so are repeats with a different number of passes.
         """
@@ -235,7 +235,11 @@ class TestResult(Generic[S]):
             for measurement in measured.measurements:
                 point = replace(measurement.stimulus, start_bytes=0, passes=measurement.stimulus.passes and 1)
                 points.setdefault(point, []).append(measurement)
-        return {point: self.host_limited(measured) for point, measured in points.items()}
+        return points
+
+    def host_limited_points(self, loop: Loop) -> Mapping[Stimulus, bool | None]:
+        """Return whether the host limited each point of a loop's evaluated rounds; the keys are those of ``points``."""
+        return {point: self.host_limited(measured) for point, measured in self.points(loop).items()}
 
     @property
     def write_amplification(self) -> WriteAmplification | None:
