@@ -28,7 +28,7 @@ from snia_pts.report.pages import Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.sections import summary
 from snia_pts.report.sections.steady_state import determination_table, line
-from snia_pts.report.tables import Column, Table, aligned, aligned_capacities, significant, thousands
+from snia_pts.report.tables import Column, Table, aligned, significant, thousands
 from snia_pts.results.limit_checks import Judgement
 from snia_pts.results.result import Loop, RunWarning, TestResult
 from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
@@ -64,19 +64,6 @@ def loop_of(result: TestResult) -> Loop:
     loop = result.loop()
     assert loop
     return loop
-
-
-@pytest.mark.parametrize(
-    ("sizes", "texts"),
-    [
-        ((18.726e12, 8.328e12, 16.4988e12, 213.4e12), ("18.73 TB", "8.33 TB", "16.50 TB", "213.40 TB")),
-        ((10e12, 3.84e12, 960e9, 0.0, math.nan), ("10.00 TB", "3.84 TB", "960 GB", "0 B", "n/a")),
-        ((2e12, 1e12), ("2 TB", "1 TB")),
-    ],
-)
-def test_amounts_of_a_column_have_equal_decimals(sizes: tuple[float, ...], texts: tuple[str, ...]) -> None:
-    """Those of a unit have the same number of decimals, none if all are whole."""
-    assert aligned_capacities(sizes) == texts
 
 
 @given(st.lists(st.floats(1e-4, 1e9), min_size=1))

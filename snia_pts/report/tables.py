@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..units import NARROW_NBSP, in_decimal_unit, number
+from ..units import NARROW_NBSP, number
 
 Align = Literal["left", "center", "right"]
 
@@ -114,20 +114,3 @@ def significant(values: Iterable[float | None]) -> tuple[str, ...]:
     They differ by orders of magnitude, so that equal decimals would show digits that were not measured.
     """
     return tuple(NOT_APPLICABLE if value is None else number(value) for value in values)
-
-
-def aligned_capacities(sizes_bytes: Sequence[float]) -> tuple[str, ...]:
-    """Return amounts of data, those in the same unit with the same number of decimals: ``8.33 TB``, ``16.50 TB``.
-
-    Whole numbers of units have no decimals.  Nan and infinity are ``n/a``.
-    """
-    amounts = [in_decimal_unit(size) for size in sizes_bytes]
-    groups = {unit: [value for value, own in amounts if own == unit] for _, unit in amounts}
-    decimals = {
-        unit: 0 if all(value.is_integer() for value in values) else decimals_for(values)
-        for unit, values in groups.items()
-    }
-    return tuple(
-        f"{thousands(value, decimals[unit])} {unit}" if math.isfinite(value) else NOT_APPLICABLE
-        for value, unit in amounts
-    )

@@ -18,7 +18,7 @@ from ..figures.timelines import BUSIEST, CELSIUS, CPU, HOST_POWER, IOPS, POWER, 
 from ..figures.timeplots import Mark, Panel
 from ..header import date
 from ..pages import Block, Figure, Page, Prose
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned_capacities, facts, thousands
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .power import power_page
 from .summary import lower_bound_prefix
 
@@ -262,11 +262,10 @@ def _amplification(result: TestResult) -> str:
 def _counter_texts(change: Change) -> Iterator[str]:
     """Yield a counter before and after the test, and its difference."""
     values = (change.before, change.after, change.difference)
-    amounts = aligned_capacities([abs(value or 0.0) for value in values])
-    for value, amount in zip(values, amounts, strict=True):
+    for value in values:
         if value is None:
             yield UNKNOWN
         elif change.unit == "bytes":
-            yield f"{'-' * (value < 0)}{amount}"
+            yield f"{'-' * (value < 0)}{capacity(abs(value))}"
         else:
             yield f"{thousands(value, 0 if value == int(value) else 1)} {change.unit}".strip()
