@@ -578,12 +578,23 @@ def test_limits_have_the_words_of_the_report() -> None:
     at = "RND 4 KiB 0/100"
     limits = [Limit(test="iops", metric=name, at=at, unit="-", minimum=1.0) for name in names]
     judged = [Judgement(limit=limit, value=2.0, met=True, reason="") for limit in limits]
-    _, table, note = summary.limit_blocks(judged)
+    _, table, note = summary.limit_blocks(judged, summary.OF_POINTS)
 
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == [f"{name} at {at}" for name in names.values()]
     assert isinstance(note, Prose)
     assert "the distance to the nearest limit, tolerance included, in percent of that limit" in note.text
+
+
+@pytest.mark.parametrize(("test", "has_rounds"), [("iops", True), ("wsat", False)])
+def test_only_limits_of_a_test_with_rounds_are_measured_over_rounds(test: str, has_rounds: bool) -> None:
+    """A continuous stimulus has no points; only profiles have repeats."""
+    limit = Limit(test=test, metric="written_gb", at="the whole test", unit="GB", minimum=1.0)
+    result = samples.result_of(test)
+    result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(limit,)))
+    page = words(build(result).pages[0])
+    assert ("Measured: points over all rounds of the measurement window." in page) is has_rounds
+    assert "repeats" not in page
 
 
 def test_patterns_and_microseconds_have_their_signs() -> None:

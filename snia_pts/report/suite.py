@@ -26,6 +26,8 @@ from .checksums import checksums, report_id
 from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
 from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
+    OF_POINTS,
+    OF_REPEATS,
     SIMULATED,
     conditions,
     elapsed_seconds,
@@ -352,7 +354,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     else:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
-    yield from limit_blocks(summary.limits, tests=True)
+    yield from limit_blocks(summary.limits, OF_POINTS if summary.standard else OF_REPEATS, tests=True)
     virtual = VIRTUAL * summary.simulated
     columns = (
         Column(heading="Test", width=13),

@@ -24,6 +24,9 @@ from .host_share import verdict_counts
 from .logo import logo
 from .rounds_written import rounds_written
 
+#: Sentences on the measured values of limits.
+OF_POINTS = "Measured: points over all rounds of the measurement window. "
+OF_REPEATS = "Measured: points over all repeats. "
 SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
 
 
@@ -45,7 +48,7 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     if windows := window_spans(result):
         yield Prose(text=windows, kind="lead")
     yield _conformance(result)
-    yield from limit_blocks(judgements(result))
+    yield from limit_blocks(judgements(result), _measured(result.facts.spec))
     if result.ending != "finished":
         detail = (result.ending_detail or "reason unknown").rstrip(".")
         yield Prose(text=f"The run did not finish ({result.ending}): {detail}.", kind="lead")
@@ -78,8 +81,11 @@ def sign_off_table(operator: str, sign_off: SignOff) -> Table:
     return Table(kind="sign-off", columns=columns, rows=rows, title="Sign-off")
 
 
-def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterator[Block]:
-    """Yield the verdict on all limits, and the table of them; with a column for the test if ``tests``."""
+def limit_blocks(limits: Sequence[Judgement], measured: str, *, tests: bool = False) -> Iterator[Block]:
+    """Yield the verdict on all limits, and the table of them; with a column for the test if ``tests``.
+
+    ``measured`` is a sentence on the measured values.
+    """
     if not limits:
         return
     yield limits_verdict(limits)
@@ -103,10 +109,15 @@ def limit_blocks(limits: Sequence[Judgement], *, tests: bool = False) -> Iterato
         for judgement in limits
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
-    yield Prose(
-        text="Measured: over all rounds of the measurement window, or all repeats of a profile. "
-        "Margin: the distance to the nearest limit, tolerance included, in percent of that limit; negative if not met."
-    )
+    margin = "the distance to the nearest limit, tolerance included, in percent of that limit; negative if not met"
+    yield Prose(text=f"{measured}Margin: {margin}.")
+
+
+def _measured(spec: Spec) -> str:
+    """Return the sentence on the measured values of points; empty for a test without points."""
+    if spec.rounds_are_repeats:
+        return OF_REPEATS
+    return OF_POINTS if loop_rule(spec) else ""
 
 
 def limits_verdict(limits: Sequence[Judgement]) -> Prose:
