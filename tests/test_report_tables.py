@@ -412,11 +412,21 @@ def test_the_header_invents_nothing() -> None:
         for row in build(samples.iops_result(device=device)).header.blocks.rows
         for name, value in zip(row[::2], row[1::2], strict=True)
     }
-    for name in ("Mfgr", "S/N", "Firmware ver", "NAND Type", "PCIe/NVMe", "HBA", "PCIe"):
+    for name in ("Mfgr", "S/N", "Firmware ver", "NAND Type", "HBA", "PCIe"):
         assert blocks[name] == "\N{EN DASH}"
     assert blocks["Model No."] == "EXAMPLE MZ7L3960HCJR-00A07"
     assert blocks["Write Cache"] == "disabled (WCD), ATA IDENTIFY"
     assert blocks["Test Stimulus 2"] == "n/a"
+
+
+@pytest.mark.parametrize(
+    ("bus", "link"),
+    [("SATA", "n/a"), ("SAS 12 Gb/s x2 (simulated)", "n/a"), ("USB", "\N{EN DASH}"), ("NVMe", "\N{EN DASH}")],
+)
+def test_a_drive_of_another_bus_has_no_pcie_link(bus: str, link: str) -> None:
+    """It is not applicable to SATA and SAS; that of an NVMe drive, also behind USB, may be unknown."""
+    rows = build(samples.iops_result(device=samples.dut(bus=bus))).header.blocks.rows
+    assert ("PCIe/NVMe", link) in [row[2:4] for row in rows]
 
 
 def test_a_simulated_drive_has_the_link_of_its_interface() -> None:

@@ -37,6 +37,9 @@ VIRTUAL = " (virtual)"
 #: Follows a value that the operator stated and the device does not report; the page Provenance spells it out.
 _STATED_MARK, _STATED_MARK_EM = " (as stated)", 7.5
 
+#: Buses of drives that have no PCIe link; behind all others, such as USB, a drive may have one.
+_WITHOUT_PCIE = ("SATA", "SAS", "MMC")
+
 #: Names and values of one block of facts.
 Rows = tuple[tuple[str, str], ...]
 
@@ -243,9 +246,11 @@ def _device(result: TestResult) -> Rows:
 
 
 def _link_in(bus: str) -> str:
-    """Return the PCIe link that the interface of a simulated drive states; empty for all others."""
+    """Return the PCIe link that the interface of a simulated drive states; n/a for a bus without one, else empty."""
     match = re.search(r"PCIe \S+ x\d+", bus)
-    return match[0] if match else ""
+    if match:
+        return match[0]
+    return NOT_APPLICABLE if bus.startswith(_WITHOUT_PCIE) else ""
 
 
 def pattern(spec: Spec) -> str:
