@@ -190,6 +190,9 @@ def test_annotations_are_in_every_format(tmp_path: Path) -> None:
     text = rst.render(building.build(result))
     for item in ("A. Tester", "Example Storage", "3D TLC", "on board", "An engineering sample.", "24 °C"):
         assert item in text, item
+    for item in ("Example Storage", "3D TLC", "on board"):
+        assert f"{item} (as stated)" in text, item
+        assert f"{item} (as stated by the operator)" in text, item
     root = result_xml(result).decode()
     assert f'vendor="Example Storage" nand_type="3D TLC" hba="on board" logo_sha256="{sha256(png())}"' in root
     assert '<note value="24 °C" />' in root

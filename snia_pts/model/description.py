@@ -29,8 +29,12 @@ def operator_value(about: Annotations, name: Name) -> str:
 
 def display_value(dut: Dut, about: Annotations, name: Name) -> str:
     """Return the device's value, else the operator's, marked as such; empty without either."""
-    stated = operator_value(about, name)
-    return device_value(dut, name) or (f"{stated} ({STATED})" if stated else "")
+    return device_value(dut, name) or as_stated(operator_value(about, name))
+
+
+def as_stated(text: str) -> str:
+    """Return a text of the operator, marked as such; empty without one."""
+    return f"{text} ({STATED})" if text else ""
 
 
 def contradictions(dut: Dut, about: Annotations) -> Iterator[tuple[str, str]]:

@@ -74,7 +74,7 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         ),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
             "Vendor:",
-            short(result.facts.about.vendor),
+            _marked(result.facts.about.vendor) or UNKNOWN,
             "SSD Model:",
             short(_dut_value(result, "model")),
             "Tested By:",
@@ -200,7 +200,7 @@ def _platform(result: TestResult) -> Rows:
         ("Test SW", f"{imported.tool if imported else 'snia-pts'}, {platform.engine}"),
         ("Test SW ver", ", ".join(dict.fromkeys((version, platform.engine_version)))),
         ("Test S/N", result.facts.run_id),
-        ("HBA", result.facts.about.hba),
+        ("HBA", _marked(result.facts.about.hba)),
         ("PCIe", ""),
     )
 
@@ -226,13 +226,13 @@ def _device(result: TestResult) -> Rows:
     cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, dut.write_cache)
     source = "" if dut.simulated else f", {dut.write_cache_source.partition(';')[0]}"
     return (
-        ("Mfgr", result.facts.about.vendor),
+        ("Mfgr", _marked(result.facts.about.vendor)),
         ("Model No.", _dut_value(result, "model")),
         ("S/N", _dut_value(result, "serial")),
         ("Firmware ver", _dut_value(result, "firmware")),
         ("Capacity", user_capacity(dut) or _marked(result.facts.about.capacity)),
         ("Interface", dut.bus),
-        ("NAND Type", result.facts.about.nand_type),
+        ("NAND Type", _marked(result.facts.about.nand_type)),
         (
             "PCIe/NVMe",
             next((setting.value for setting in settings if setting.name == "PCIe link"), _link_in(dut.bus)),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ...model.description import STATED, display_value
+from ...model.description import STATED, as_stated, display_value
 from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...model.steps import Stimulus
@@ -66,7 +66,7 @@ def _run(result: TestResult) -> Table:
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
         ("CPU", f"{platform.cpu} ({platform.cpus} CPUs)" if platform.cpus else platform.cpu),
         ("Motherboard", platform.motherboard),
-        *_stated(("HBA", run.about.hba), ("Tested by", run.about.operator)),
+        *_stated(("HBA", as_stated(run.about.hba)), ("Tested by", run.about.operator)),
         ("Seed", seed_text(run)),
         *(("Plugin", f"{plugin}: {plugin.path}, SHA-256 {plugin.sha256}") for plugin in run.plugins),
     )
@@ -128,16 +128,15 @@ def _with_plain_buffers(engine: str) -> str:
 
 def _device(result: TestResult) -> Iterator[Table]:
     dut, about = result.facts.dut, result.facts.about
-    marketed = (("Marketed capacity", f"{about.capacity} ({STATED})"),) if about.capacity else ()
     rows = (
         ("Path, kind", f"{dut.path} ({dut.kind})"),
         ("Model", display_value(dut, about, "model")),
         ("Serial number", display_value(dut, about, "serial")),
         ("Firmware", display_value(dut, about, "firmware")),
-        *_stated(("Vendor", about.vendor), ("NAND type", about.nand_type)),
+        *_stated(("Vendor", as_stated(about.vendor)), ("NAND type", as_stated(about.nand_type))),
         ("Interface", dut.bus),
         ("Capacity", user_capacity(dut, exact=True)),
-        *marketed,
+        *_stated(("Marketed capacity", as_stated(about.capacity))),
         ("Write cache", f"{dut.write_cache} ({dut.write_cache_source})"),
         ("Sectors", ", ".join(_sectors(dut))),
     )
