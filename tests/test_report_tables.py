@@ -18,6 +18,7 @@ from snia_pts.analysis.steady_state import determine
 from snia_pts.cli.text.formatting import excursions
 from snia_pts.cli.text.result import result_lines
 from snia_pts.model.annotations import Annotations
+from snia_pts.model.dut import TargetKind
 from snia_pts.model.measurement import METRICS, MeasuredRound, Measurement
 from snia_pts.model.run_options import RunOptions
 from snia_pts.model.test_platform import HostSetting
@@ -30,7 +31,7 @@ from snia_pts.report.sections import summary
 from snia_pts.report.sections.steady_state import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, significant, thousands
 from snia_pts.results.limit_checks import Judgement
-from snia_pts.results.result import Loop, RunWarning, TestResult
+from snia_pts.results.result import Ending, Loop, RunWarning, TestResult
 from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
 from snia_pts.spec.limits import Limit
 from snia_pts.spec.reader import read_specification
@@ -628,8 +629,9 @@ def test_the_repeated_command_has_the_limits_annotations_and_plugins_of_the_run(
     (step,) = (text for _, text in cells_of(pages[-1], "Steps to repeat") if text.startswith("Run the test"))
 
     assert step.endswith(f" --seed {samples.SEED} --limits 'a b.toml' --about c.toml --plugin p.py")
-    (files,) = (text for _, text in cells_of(pages[-1], "Steps to repeat") if text.startswith("Without the files of"))
+    files, compare = (text for _, text in cells_of(pages[-1], "Steps to repeat")[-2:])
     assert "of --limits and --about, omit these options" in files
+    assert compare.startswith("Compare")
     run = {row[0]: row[1] for row in cells_of(pages[-1], "Run")}
     assert run["Seed"] == f"{samples.SEED} (derived from --seed 1)"
 
@@ -641,6 +643,22 @@ def test_a_file_is_not_a_device_that_loses_all_data() -> None:
 
     assert "all data in the file will be lost" in steps
     assert "same device" not in steps
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending", "expected"),
+    [
+        ("simulated", "finished", "SHA256SUMS"),
+        ("simulated", "interrupted", "snia-pts compare RUN NEW"),
+        ("drive", "finished", "snia-pts compare RUN NEW"),
+    ],
+)
+def test_only_a_complete_simulated_run_must_be_equal(kind: TargetKind, ending: Ending, expected: str) -> None:
+    """All others are compared with a judgement of the differences; the words of the command are explained."""
+    result = dataclasses.replace(samples.iops_result(device=samples.dut(kind=kind)), ending=ending)
+    steps = cells_of(build(result).pages[-1], "Steps to repeat")
+    assert expected in steps[-1][1]
+    assert ("RUN: the folder of this run; NEW: the folder of the new run" in steps[-1][1]) == ("RUN" in expected)
 
 
 @pytest.mark.parametrize("simulated", [False, True])

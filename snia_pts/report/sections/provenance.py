@@ -20,7 +20,7 @@ from ...units import capacity, counted, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
 from ..header import date, none_or_not_reported, user_capacity, when
-from ..pages import Page
+from ..pages import Page, Prose
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .array import array_tables
 from .host_share import host_tables
@@ -42,14 +42,15 @@ _BUFFERS = {
 #: Options of the command line that the stored options of a run do not have, but that belong to its report.
 _ANNOTATIONS = ("--limits", "--about")
 _REPEATED = (*_ANNOTATIONS, "--plugin")
-_AGAIN = "To write this report again from the stored run, without the device: snia-pts report RUN"
+_BOTH = "snia-pts compare RUN NEW (RUN: the folder of this run; NEW: the folder of the new run)"
+_AGAIN = "To write this report again, without the device: snia-pts report RUN (RUN: the folder of this run)."
 
 
 def provenance(result: TestResult) -> Page:
     """Return the page on versions, seed, purge, preconditioning, idle gaps, evidence, host and steps to repeat."""
-    blocks = (_run(result), *_origin(result), *_device(result), *array_tables(result), _procedure(result))
-    blocks = (*blocks, *_settings(result), *host_tables(result), _steps(result))
-    return Page(title="Provenance", blocks=blocks, flows=True, brief=True)
+    tables = (_run(result), *_origin(result), *_device(result), *array_tables(result), _procedure(result))
+    tables = (*tables, *_settings(result), *host_tables(result), _steps(result))
+    return Page(title="Provenance", blocks=(*tables, Prose(text=_AGAIN)), flows=True, brief=True)
 
 
 def _run(result: TestResult) -> Table:
@@ -362,14 +363,27 @@ def _operator_files(run: RunFacts) -> Iterator[str]:
     """Yield the step on the operator's files that the command line names, if there are any."""
     if options := " and ".join(dict.fromkeys(option for option, _ in _given(run.command_line, *_ANNOTATIONS))):
         yield (
-            f"Without the files of {options}, omit these options: they do not change the measurement. journal.jsonl "
-            "in the run folder has the contents of the files."
+            f"If you do not have the files of {options}, omit these options: they do not change the measurement. "
+            "journal.jsonl in the folder of this run has the contents of the files."
         )
+
+
+def _comparison(result: TestResult) -> str:
+    """Return the step that compares the new run with this one."""
+    if result.facts.dut.simulated and result.ending == "finished" and not result.interruptions:
+        return (
+            f"Compare the file {CHECKSUMS_FILE} in the folder of this run with that in the new folder: they must be "
+            "equal, because the simulation gives the same results for the same seed."
+        )
+    noun = "repeats" if result.facts.spec.rounds_are_repeats else "rounds"
+    return (
+        f"Compare the two runs: {_BOTH}. An asterisk marks each difference that is larger than the scatter of the "
+        f"{noun}; single values, such as maximum response times, never have one."
+    )
 
 
 def _steps(result: TestResult) -> Table:
     run, platform = result.facts, result.facts.platform
-    compare = f"Compare the results. {_AGAIN}"
     suite = f"snia-pts {platform.suite_version}"
     device = (
         f"Use the same device (serial number {run.dut.serial or 'unknown'}, "
@@ -383,6 +397,7 @@ def _steps(result: TestResult) -> Table:
         if run.spec.command:
             suite = f", or snia-pts (command: {run.spec.command})"
             command = f"Run the original command: {run.imported.command_line or UNKNOWN}"
+        compare = f"Import the new files with snia-pts import, and compare the two runs: {_BOTH}"
         return _numbered((preparation[0], f"Install {run.imported.label}{suite}.", command, compare))
     if run.dut.simulated:
         preparation = (
@@ -391,7 +406,7 @@ def _steps(result: TestResult) -> Table:
         )
     alone = " by itself (it was one of several in this run)" if "/" in run.run_id else ""
     command = f"Run the test{alone}; it creates a new folder in runs/: {shlex.join(_repeat_command(run))}"
-    return _numbered((*preparation, *_operator_files(run), command, compare))
+    return _numbered((*preparation, command, *_operator_files(run), _comparison(result)))
 
 
 def _numbered(steps: Sequence[str]) -> Table:
