@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import io
 import os
+import re
 import subprocess
 import zipfile
 import zlib
@@ -223,18 +224,23 @@ def test_without_sign_off_there_is_no_block_to_sign(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_page_has_the_id_of_the_evidence() -> None:
-    """It starts the digest of SHA256SUMS; a report without evidence has none."""
-    result = samples.iops_result()
-    _, reader = typeset(result)
-    expected = sha256(checksums(result))[:16]
-    assert all(expected in page.extract_text() for page in reader.pages)
+def test_every_page_has_the_id_of_the_run() -> None:
+    """It starts the digest of the journal; a report without a journal has none."""
+    digest = sha256(b"journal")
+    _, reader = typeset(dataclasses.replace(samples.iops_result(), journal_sha256=digest))
+    assert all(digest[:16] in page.extract_text() for page in reader.pages)
     assert building.build(with_about(Annotations())).header.dates.rows[0][-1] == UNKNOWN
 
 
 def names(text: str) -> str:
     """Return the line of a report's header that names vendor, model and operator."""
     return next(line for line in text.splitlines() if "Tested By" in line)
+
+
+def report_id_of(text: str) -> str:
+    """Return the report id in the header of a report."""
+    (found,) = set(re.findall(r'"Report id:",\s+"([0-9a-f]{16})"', text))
+    return str(found)
 
 
 def sha256(content: bytes) -> str:
@@ -282,13 +288,16 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     listed = (run / "SHA256SUMS").read_bytes()
     answers = [path for path in (run / "evidence").glob("*.json") if "purge" not in path.name]
     assert checked.stdout.count(b": OK") == listed.count(b"\n") == len(answers) == 6
-    assert f"SHA256SUMS (SHA-256 {sha256(listed)})" in text
+    assert f"SHA256SUMS (SHA-256 {sha256(listed)}) lists" in " ".join(text.split())
+    identity = report_id_of(text)
+    assert sha256((run / "journal.jsonl").read_bytes()).startswith(identity)
 
     other = write_about(tmp_path, "format = 1\nvendor = 'Other'")
     assert main(["report", str(run), "--to", "rst", "--about", str(other)]) == 0
     again = (run / "report.rst").read_text()
     assert "Other" in names(again)
     assert "J. Doe" not in names(again)
+    assert report_id_of(again) == identity
     assert main(["report", str(run), "--about", str(tmp_path / "none.toml")]) == SpecError.exit_code
     assert "no such file" in capsys.readouterr().err
 

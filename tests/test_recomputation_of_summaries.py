@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -104,10 +105,27 @@ def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
         "Duration": duration,
         "Data written, all tests": "not reported" if math.isnan(total) else all_written,
         "User capacity": None,
+        "Report id": None,
     }
     for printed, recomputed in zip(together.body, labelled(together, expected), strict=True):
         for cell, value in zip(printed, recomputed, strict=True):
             check(cell, value)
+
+
+def test_the_summary_has_an_id_that_a_reader_can_check(suite: Path) -> None:
+    """It is the start of what the printed command prints, and covers the journal of each test."""
+    (together,) = (table for table in printed_tables(suite, "summary.rst") if table.title == "All tests together")
+    (cell,) = (row[1] for row in together.body if row[0] == "Report id")
+    sentence = (
+        ", the first 16 digits of the SHA-256 of a list of the journals' digests, which this command prints in the "
+        "folder of the summary: "
+    )
+    identity, _, command = cell.partition(sentence)
+    output = subprocess.run(["sh", "-c", command], cwd=suite, check=True, capture_output=True, text=True).stdout
+    assert len(identity) == 16
+    assert output.startswith(identity)
+    assert all(f"{journal.parent.name}/journal.jsonl" in command for journal in suite.glob("*/journal.jsonl"))
+    assert f'"Report id:", "{identity}"' in " ".join((suite / "summary.rst").read_text().split())
 
 
 _TABLES = ("Tests", "All tests together")

@@ -21,7 +21,6 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
-from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Prose
 from snia_pts.report.sections.summary import conditions, window_spans
@@ -452,11 +451,12 @@ def test_the_figure_of_an_unsteady_test_says_that_its_last_window_is_shaded() ->
     assert figure.caption.endswith("Shaded: the last window (not steady in Host Idle Recovery Preconditioning).")
 
 
-def test_the_summary_has_the_id_of_all_evidence() -> None:
-    """It starts the digest of the tests' lists of checksums, in the order of the summary."""
-    ran = [samples.result_of("wsat"), samples.result_of("latency")]
-    shown = overview([("wsat", ran[0]), ("hir", None), ("latency", ran[1])]).header.identity[-1]
-    assert shown == hashlib.sha256(b"".join(map(checksums, ran))).hexdigest()[:16]
+def test_the_summary_has_an_id_of_all_journals() -> None:
+    """It starts the digest of a list of the digests of the tests' journals, in the order of the summary."""
+    ran = {test: replace(samples.result_of(test), journal_sha256=test) for test in ("wsat", "latency")}
+    shown = overview([("wsat", ran["wsat"]), ("hir", None), ("latency", ran["latency"])]).header.identity[-1]
+    listed = b"wsat  wsat/journal.jsonl\nlatency  latency/journal.jsonl\n"
+    assert shown == hashlib.sha256(listed).hexdigest()[:16]
 
 
 def test_without_a_test_there_is_no_summary() -> None:

@@ -6,6 +6,7 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -47,8 +48,8 @@ class JournalReader:
     A step that a resume discarded is skipped.  These are set once ``steps`` is exhausted: ``end`` (None in a run
     that was killed), ``torn_bytes`` (the length of an incomplete last line, else 0), ``interruptions``, ``evidence``
     (the digest of each file by its name), ``warnings`` (of all end entries), ``discarded`` (the measurements of steps
-    that were discarded), ``last_content`` (the state of the target's content after the last outcome), and ``length``
-    (bytes) and ``checksum`` of all complete lines.
+    that were discarded), ``last_content`` (the state of the target's content after the last outcome), ``length``
+    (bytes) and ``checksum`` of all complete lines, and ``sha256``, the digest of the whole file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,6 +61,7 @@ class JournalReader:
         self._step_count = 0
         self._valid_steps: list[int] = []
         self._discarded_counts: dict[int, tuple[int, int]] = {}
+        self._digest = sha256()
         self.end: EndEntry | None = None
         self.interruptions: list[Interruption] = []
         self.warnings: list[RunWarning] = []
@@ -71,6 +73,10 @@ class JournalReader:
         if not isinstance(first, StartEntry):
             raise without_start_entry(path)
         self.facts: RunFacts = first.facts
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
 
     def steps(self) -> Iterator[tuple[Step, Iterator[Outcome]]]:
         """Yield each valid step with an iterator of its outcomes, which is exhausted before the next step.
@@ -163,6 +169,7 @@ class JournalReader:
     def _read(self) -> Iterator[tuple[int, Entry]]:
         entry: Entry | None = None
         for number, text in enumerate(_lines(self._path), start=1):
+            self._digest.update(text)
             if not text.endswith(b"\n"):
                 self.torn_bytes = len(text)
                 require_torn_by_crash(self._path, entry, text)

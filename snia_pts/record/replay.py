@@ -55,6 +55,7 @@ def assess(folder: RunFolder) -> TestResult:
         health_after=end.health if end else None,
         end_warnings=journal.warnings,
         evidence=journal.evidence,
+        journal_sha256=journal.sha256,
     )
 
 

@@ -1,15 +1,15 @@
-"""The checksums of the engine's raw results (evidence files), in the format of ``sha256sum``."""
+"""The ids of reports, and the checksums of the engine's raw results (evidence files), as ``sha256sum`` prints them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from ..results.result import TestResult
 
 FILE_NAME = "SHA256SUMS"
 #: The number of hexadecimal digits of a report id: 64 bits.
-_ID_DIGITS = 16
+ID_DIGITS = 16
 
 
 def checksums(result: TestResult) -> bytes:
@@ -32,13 +32,18 @@ def digest(result: TestResult) -> str:
     return hashlib.sha256(checksums(result)).hexdigest()
 
 
-def report_id(lists: Iterable[bytes]) -> str:
-    """Return the id of a report on the evidence in these lists of checksums: the start of their digest.
+def report_id(result: TestResult) -> str:
+    """Return the id of a report on a run: the start of the SHA-256 of its journal; empty for a result without one."""
+    return result.journal_sha256[:ID_DIGITS]
 
-    Empty if there is no evidence, because such reports would all have one id.
+
+def summary_id(journals: Mapping[str, str]) -> str:
+    """Return the id of the summary of several runs, from the SHA-256 of their journals by path; empty without any.
+
+    It is the start of what ``sha256sum PATH PATH ... | sha256sum`` prints.
     """
-    content = b"".join(lists)
-    return hashlib.sha256(content).hexdigest()[:_ID_DIGITS] if content else ""
+    content = "".join(_line(digest, path) for path, digest in journals.items())
+    return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:ID_DIGITS] if content else ""
 
 
 def _line(sha256: str, path: str) -> str:

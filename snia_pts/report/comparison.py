@@ -38,7 +38,7 @@ from ..spec import RoundsSpec, Tracked, loop_rule
 from ..text import printable
 from ..units import counted, number, signed
 from . import comparison_figures
-from .checksums import checksums, report_id
+from .checksums import report_id
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
@@ -262,7 +262,7 @@ def _origins(entries: Sequence[Entry]) -> Table:
         (
             entry.label,
             entry.path,
-            report_id([checksums(entry.result)]) or UNKNOWN,
+            report_id(entry.result) or UNKNOWN,
             seed_text(entry.result.facts) or UNKNOWN,
             shlex.join(entry.result.facts.command_line) or UNKNOWN,
         )
@@ -350,7 +350,7 @@ def _explanation(entries: Sequence[Entry]) -> str:
         f"each run{window}. Percentiles, maximum response times and figures of continuous stimuli have none, because "
         "they are single values. Each value is tested separately: even without a real difference, about 1 in 20 is "
         "marked. The intervals apply to these runs, not to all drives of a model. A report id is the start of the "
-        "SHA-256 of the checksums of a run's evidence."
+        "SHA-256 of the run's journal.jsonl."
     )
     if len(entries) >= SPREAD_RUNS:
         text += " The spread is from the minimum to the maximum, in percent of the median."

@@ -13,7 +13,7 @@ from ..results.result import Loop, Sampling, TestResult
 from ..results.tracked_series import sample_times
 from ..spec import PatternSpec, RoundsSpec, Spec
 from ..units import block_size, capacity
-from .checksums import checksums, report_id
+from .checksums import report_id
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
 
@@ -58,7 +58,7 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             "Test Run Date Finish:",
             date(result, result.finished),
             "Report id:",
-            report_id([checksums(result)]) or UNKNOWN,
+            report_id(result) or UNKNOWN,
         ),
         standard=_row(
             "standard",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +23,7 @@ from ..results.warnings import warning_kinds
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..spec.reader import definitions, title_of
 from ..units import capacity, duration, number
-from .checksums import checksums, report_id
+from .checksums import ID_DIGITS, summary_id
 from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
 from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
@@ -100,7 +101,10 @@ class TestLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All requested tests, and the verdicts on the limits.  ``standard``: they are tests of the standard."""
+    """All requested tests, and the verdicts on the limits.  ``standard``: they are tests of the standard.
+
+    ``journals`` are the SHA-256 of the journals by their paths.
+    """
 
     lines: tuple[TestLine, ...]
     header: Header
@@ -109,6 +113,7 @@ class Overview:
     author: str
     dut: str
     capacity_bytes: int
+    journals: Mapping[str, str]
     limits: tuple[Judgement, ...] = ()
     sign_off: SignOff | None = None
 
@@ -147,13 +152,14 @@ def overview(
     """
     lines: list[TestLine] = []
     judged: list[Judgement] = []
-    evidence: list[bytes] = []
+    journals: dict[str, str] = {}
     first: TestResult | None = None
     tests = set[str]()
     for test, result in results:
         first = first or (_header_data(result) if result else None)
         judged += judgements(result) if result else ()
-        evidence += [checksums(result)] if result else []
+        if result and result.journal_sha256:
+            journals[f"{test}/journal.jsonl"] = result.journal_sha256
         lines.append(_line(test, result, reported.get(test, ())) if result else TestLine(test=test, title=""))
         tests |= {result.facts.spec.test} if result else set()
     if first is None:
@@ -163,12 +169,13 @@ def overview(
     dut = first.facts.dut
     return Overview(
         lines=tuple(lines),
-        header=_header(first, lines, report_id(evidence)),
+        header=_header(first, lines, summary_id(journals)),
         simulated=dut.simulated,
         standard=first.facts.spec.is_standard,
         author=first.facts.about.operator,
         dut=dut.model or dut.name,
         capacity_bytes=dut.capacity_bytes,
+        journals=journals,
         limits=tuple(judged),
         sign_off=first.facts.about.sign_off,
     )
@@ -384,10 +391,20 @@ def _blocks(summary: Overview) -> Iterator[Block]:
         ("Duration", f"{_hours(sum(seconds))}{virtual}" if seconds else UNKNOWN),
         ("Data written, all tests", amount if math.isfinite(written) else "not reported"),
         ("User capacity", _capacity(summary)),
+        *([("Report id", _identity(summary.journals))] if summary.journals else []),
     )
     yield facts(rows, title="All tests together")
     if summary.sign_off:
         yield sign_off_table(summary.author, summary.sign_off)
+
+
+def _identity(journals: Mapping[str, str]) -> str:
+    """Return the id of the summary, and how a reader can check it."""
+    command = f"{shlex.join(['sha256sum', *journals])} | sha256sum"
+    return (
+        f"{summary_id(journals)}, the first {ID_DIGITS} digits of the SHA-256 of a list of the journals' digests, "
+        f"which this command prints in the folder of the summary: {command}"
+    )
 
 
 def _figures(summary: Overview) -> Iterator[Figure]:

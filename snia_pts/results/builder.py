@@ -150,6 +150,7 @@ class ResultBuilder:
         health_after: Health | None = None,
         end_warnings: Sequence[RunWarning] = (),
         evidence: Mapping[str, str] = MappingProxyType({}),
+        journal_sha256: str = "",
     ) -> TestResult:
         """Return the result of the steps so far."""
         spec = self._facts.spec
@@ -173,6 +174,7 @@ class ResultBuilder:
             health_after=health_after,
             end_warnings=tuple(end_warnings),
             evidence=evidence,
+            journal_sha256=journal_sha256,
         )
 
 

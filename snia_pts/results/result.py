@@ -169,7 +169,8 @@ class TestResult(Generic[S]):
     duration in seconds.  ``unwritten_reads`` are the labels of stimuli that read addresses which no step had written.
     ``health_after`` is the drive's health log after the test; None if the run was killed.  ``prepared`` are the
     outcomes of preparing the host for points, by point name.  ``evidence`` are the SHA-256 digests of the
-    files in evidence/.  ``end_warnings`` are those that were recorded whenever the run stopped or ended.
+    files in evidence/, ``journal_sha256`` is that of the journal; empty if the result is not from a journal.
+    ``end_warnings`` are those that were recorded whenever the run stopped or ended.
     """
 
     facts: RunFacts[S]
@@ -190,6 +191,7 @@ class TestResult(Generic[S]):
     end_warnings: tuple[RunWarning, ...] = ()
     prepared: tuple[tuple[str, PrepareOutcome], ...] = ()
     evidence: Mapping[str, str] = field(default_factory=dict)
+    journal_sha256: str = ""
 
     def loop(self, part: str = "") -> Loop | None:
         """Return the loop of a part of the test; None before its first round."""

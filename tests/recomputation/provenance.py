@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
 
 def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
-    expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
+    expected: dict[str, Expected] = {"Evidence": None, "Report id": _identity(run), "Checksums": _checksums(run)}
     for phase, name in (("WIPC", "WIPC"), ("fill", "Fill")):
         expected |= {_label(name, row): _preconditioning(run, row) for row in measurements(run, phase)}
     expected["Idle gap between points"] = _gaps(run)
@@ -95,6 +96,28 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
         if label.startswith("Idle for"):
             expected[label] = _idle(run, float(label.split()[2]))
     return labelled(table, expected)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _identity(run: Path) -> str:
+    digest = _sha256(run / "journal.jsonl")
+    return (
+        f"{digest[:16]}, the first 16 digits of the SHA-256 of journal.jsonl ({digest}). The journal has the facts "
+        "and results of the run, and the SHA-256 of its evidence. Later reports on the run have the same id, also with "
+        "other limits or annotations."
+    )
+
+
+def _checksums(run: Path) -> str:
+    """Return the digest of a list that has each file it names with its digest."""
+    for line in (run / "SHA256SUMS").read_text().splitlines():
+        digest, path = line.split("  ", maxsplit=1)
+        assert digest == _sha256(run / path), path
+    listed = "the imported files" if is_imported(run) else "the engine's results of the measurements"
+    return f"SHA256SUMS (SHA-256 {_sha256(run / 'SHA256SUMS')}) lists {listed}"
 
 
 def _label(name: str, row: Row) -> str:

@@ -18,7 +18,7 @@ from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
 from ...units import capacity, counted, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
-from ..checksums import digest
+from ..checksums import ID_DIGITS, digest, report_id
 from ..header import date, none_or_not_reported, user_capacity, when
 from ..pages import Page, Prose
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
@@ -206,9 +206,20 @@ def _procedure(result: TestResult) -> Table:
     if continuous and not result.facts.dut.simulated:
         rows.append(("fio starts per continuous stimulus", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
+    if result.journal_sha256:
+        rows.append(("Report id", _identity(result)))
     if result.facts.imported or any(result.measurements):
-        rows.append(("Checksums", f"{CHECKSUMS_FILE} (SHA-256 {digest(result)})"))
+        listed = "the imported files" if result.facts.imported else "the engine's results of the measurements"
+        rows.append(("Checksums", f"{CHECKSUMS_FILE} (SHA-256 {digest(result)}) lists {listed}"))
     return facts(rows, title="Procedure")
+
+
+def _identity(result: TestResult) -> str:
+    return (
+        f"{report_id(result)}, the first {ID_DIGITS} digits of the SHA-256 of journal.jsonl ({result.journal_sha256}). "
+        "The journal has the facts and results of the run, and the SHA-256 of its evidence. Later reports on the run "
+        "have the same id, also with other limits or annotations."
+    )
 
 
 def _with_part(name: str, part: str) -> str:

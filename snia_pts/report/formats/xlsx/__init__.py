@@ -13,7 +13,7 @@ from xlsxwriter.workbook import Workbook
 
 from ....results.result import TestResult
 from ....text import one_line
-from ...checksums import checksums, report_id
+from ...checksums import report_id
 from ...header import short, simulated
 from .data_sheets import ResultData, write_key_figures, write_measurements, write_points, write_samples
 from .matrices import write_percentile_matrices, write_point_matrices
@@ -41,7 +41,7 @@ def make(result: TestResult) -> bytes:
 
 def _identify_pages(workbook: Workbook, result: TestResult) -> None:
     """Print at the head of every page what the workbook is on, and at its end the sheet, run and page."""
-    facts, identity = result.facts, report_id([checksums(result)])
+    facts, identity = result.facts, report_id(result)
     drive = ", ".join(
         (f"{facts.spec.title} Test", *(short(text) for text in (facts.dut.model, facts.dut.serial) if text))
     )
