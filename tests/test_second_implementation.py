@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from snia_pts.analysis.consistency import trend_percent
+from snia_pts.analysis import consistency
 from snia_pts.analysis.operating_points import DemandMean, alternative_points, noise_percent, operating_points
 from snia_pts.analysis.recovery import back_to_baseline, recovery
 from snia_pts.model.steps import Demand
@@ -68,11 +68,12 @@ def test_the_trend_of_any_samples_agrees(values: list[int]) -> None:
     edges = [len(values) * part // 10 for part in range(11)]
     parts = [float(np.mean(values[edges[part] : edges[part + 1]])) for part in range(10)]
     assume(len(set(parts)) == len(parts))  # equal means have no exact p-value
-    rise, is_trend = trend(np.array(values, dtype=float))
-    first = trend_percent([float(value) for value in values])
-    assert (first is not None) == is_trend
+    rise, p_percent = trend(np.array(values, dtype=float))
+    first = consistency.trend([float(value) for value in values])
+    assert (first is not None) == (abs(rise) > 10 or p_percent < 1)
     if first is not None:
-        assert first == pytest.approx(rise, rel=1e-9)
+        assert (first.line_percent, first.p_percent) == pytest.approx((rise, p_percent), rel=1e-9)
+        assert first.is_steep == (abs(rise) > 10)
 
 
 #: Figures on both sides of each limit.

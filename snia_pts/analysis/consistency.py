@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, pairwise
 
@@ -15,22 +16,36 @@ import numpy as np
 from ..spec.reader import definitions
 
 
-def trend_percent(values: Sequence[float]) -> float | None:
-    """Return the rise (or fall, negative) of ``values`` from first to last in percent of their mean; None if no trend.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A trend of values: they rise, or fall (negative), by ``line_percent`` of their mean from first to last.
 
-    There must be at least ``minimum_samples`` of the rule, and their mean must be above 0.  The percentage is that of
-    the fitted line.  There is a trend if the percentage is large, or if the order of the means of consecutive parts is
+    This is the rise of the fitted line.  ``p_percent`` is the p-value of the Mann-Kendall test in percent.
+    """
+
+    line_percent: float
+    p_percent: float
+
+    @property
+    def is_steep(self) -> bool:
+        """Whether the line alone makes a trend."""
+        return abs(self.line_percent) > definitions().consistency.trend_percent
+
+
+def trend(values: Sequence[float]) -> Trend | None:
+    """Return the trend of ``values``; None if they have none.
+
+    There must be at least ``minimum_samples`` of the rule, and their mean must be above 0.  There is a trend if the
+    fitted line rises or falls by more than the limit, or if the order of the means of consecutive parts is
     statistically significant (H. B. Mann, Econometrica 13, 1945; M. G. Kendall, Rank Correlation Methods, 1948).
     """
     rule = definitions().consistency
     slope = statistics.linear_regression(range(len(values)), values).slope
-    percent = 100 * slope * (len(values) - 1) / statistics.fmean(values)
-    if (
-        abs(percent) > rule.trend_percent
-        or 100 * kendall_p_value(_part_means(values, rule.trend_parts)) < rule.trend_significance_percent
-    ):
-        return percent
-    return None
+    found = Trend(
+        line_percent=100 * slope * (len(values) - 1) / statistics.fmean(values),
+        p_percent=100 * kendall_p_value(_part_means(values, rule.trend_parts)),
+    )
+    return found if found.is_steep or found.p_percent < rule.trend_significance_percent else None
 
 
 def even_percent(values: Sequence[float]) -> float:

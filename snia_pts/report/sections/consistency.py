@@ -10,15 +10,15 @@ import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from ...analysis.consistency import even_percent, trend_percent
+from ...analysis.consistency import even_percent, trend
 from ...analysis.recovery import end_rows
 from ...model.time_series import TimeLine
 from ...spec.reader import definitions
-from ...units import counted, duration, number
+from ...units import counted, distinct_digits, duration, number
 from ..figures import axes as ax
 from ..figures import timelines, timeplots
 from ..figures.style import BAD, QUIET
-from ..pages import Figure, Page
+from ..pages import Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, Table, aligned, facts, thousands
 
 
@@ -49,7 +49,7 @@ def page(line: TimeLine, *, title: str) -> Page | None:
         "the standard deviation and the worst sample.",
         draw=partial(timeplots.stacked, panels, begin=start),
     )
-    return Page(title=title, blocks=(figure, _table(line, rows, iops)))
+    return Page(title=title, blocks=(figure, _table(line, rows, iops), Prose(text=_definition())))
 
 
 def _length(line: TimeLine, rows: Sequence[int]) -> float:
@@ -101,14 +101,35 @@ def _consistency(iops: Sequence[float]) -> str:
     mean, deviation = statistics.fmean(iops), statistics.stdev(iops)
     if not deviation:
         return "all samples are equal"
-    rise = trend_percent(iops)
-    if rise is not None:
-        direction = "rises" if rise > 0 else "falls"
-        percent = number(abs(rise), digits=2)
-        return (
-            f"{NOT_APPLICABLE}: the IOPS have a trend; their least squares line {direction} by {percent} % of the mean"
-        )
-    return thousands(mean / deviation, 1)
+    found = trend(iops)
+    if found is None:
+        return thousands(mean / deviation, 1)
+    rule, direction = definitions().consistency, "rises" if found.line_percent > 0 else "falls"
+    percent = _percent(abs(found.line_percent), rule.trend_percent)
+    line = f"the least squares line of the IOPS {direction} by {percent} of the mean"
+    if found.is_steep:
+        return f"{NOT_APPLICABLE}: {line}, more than {rule.trend_percent:g} %"
+    chance = _percent(found.p_percent, rule.trend_significance_percent)
+    return (
+        f"{NOT_APPLICABLE}: the IOPS have a trend: the Mann-Kendall test gives p = {chance}, less than "
+        f"{rule.trend_significance_percent:g} %; {line} (allowed: {rule.trend_percent:g} %)"
+    )
+
+
+def _percent(value: float, limit: float) -> str:
+    """Return a percentage with two digits, with more if it would look like a different ``limit``."""
+    return f"{number(value, digits=distinct_digits((value, limit), least=2))} %"
+
+
+def _definition() -> str:
+    """Return a note on when consistency has a value."""
+    rule = definitions().consistency
+    return (
+        "Consistency is n/a if the IOPS have a trend: if their least squares line rises or falls by more than "
+        f"{rule.trend_percent:g} % of the mean, or if the means of {rule.trend_parts:g} equal parts of the end rise or "
+        f"fall in an order with p below {rule.trend_significance_percent:g} % (Mann-Kendall test, two-sided). This "
+        "definition is of this suite."
+    )
 
 
 def _worst_percent(iops: Sequence[float]) -> Iterator[tuple[str, str]]:
