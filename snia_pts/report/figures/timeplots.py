@@ -351,16 +351,19 @@ def set_places(axes: Axes, begin: float, end: float, along: Along, *, most: int 
         axes.set_xticks(ticks, [ax.tick_label(round(tick, 6)) for tick in ticks])
         axes.set_xlabel(f"Time ({unit})")
         return 1 / seconds
-    ticks = [tick for tick in ax.linear_ticks(begin, end) if tick <= end * (1 + 1e-9)]
-    room = end - begin or 1.0
-    axes.set_xlim(begin - 0.01 * room, end + 0.01 * room)
+    ticks = ax.linear_ticks(begin, end)
+    step = ticks[1] - ticks[0]
+    ticks = [tick for tick in ticks if tick <= end + step / 4]
+    last = max(end, ticks[-1])
+    room = last - begin or 1.0
+    axes.set_xlim(begin - 0.01 * room, last + 0.01 * room)
     axes.set_xticks(ticks, [ax.tick_label(round(tick, 9)) for tick in ticks])
     axes.set_xlabel("Total host writes, TGBW (GB)" if along == "written" else "Total host writes (drive fills)")
     return 1.0
 
 
 def draw_marks(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
-    """Draw marks; names are all shortened if one does not fit before the next mark; those that still do not, omitted.
+    """Draw marks; a name that does not fit before the next mark is shortened, and omitted if it still does not.
 
     The last name may extend ``beside`` inches beyond the plot.
     """
@@ -368,10 +371,9 @@ def draw_marks(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool 
     width = axes.get_position().width * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
     inches = [(mark.x * factor - low) / (high - low) * width for mark in marks]
     rooms = [end - at - _BETWEEN for at, end in pairwise([*inches, width + beside])]
-    fit = all(_LETTER * len(mark.name) < room for mark, room in zip(marks, rooms, strict=True))
     for mark, at, room in zip(marks, inches, rooms, strict=True):
         if at > _BETWEEN:  # else the mark is at the start of the axis
             axes.axvline(mark.x * factor, color=QUIET, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5)
-        text = mark.name if fit else mark.short or mark.name
+        text = mark.name if _LETTER * len(mark.name) < room else mark.short or mark.name
         if named and _LETTER * len(text) < room:
             axes.text(at / width, 1.02, text, transform=axes.transAxes, ha="left", va="bottom", fontsize=7.5)
