@@ -48,6 +48,7 @@ from tests.recomputation.record import (
     is_sampled,
     journal,
     measurements,
+    parameter,
     performed,
     response_times,
     rounds_written,
@@ -284,7 +285,9 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
         count = float(len(next(iter(variables.values()))))
         if is_sampled(run, name):
-            expected[f"Samples evaluated{suffix}"] = count
+            sample, stride = (parameter(run, f"settling.{key}") for key in ("sample_seconds", "stride_samples"))
+            spacing = "one sample of {time} every {time}"
+            expected[f"Rounds evaluated{suffix}"] = text(f"{{}} ({spacing})", count, sample, stride * sample)
         else:
             expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
         if written := rounds_written(run, name):

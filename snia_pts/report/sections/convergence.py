@@ -12,7 +12,7 @@ from ...results.result import Loop, TestResult
 from ...results.tracked_series import TrackedSeries, convergence, shown_series, tracked_series
 from ...spec import RoundsSpec
 from ..figures import figure as figures
-from ..figures import matrices
+from ..figures import matrices, timelines
 from ..figures.axes import NOT_FROM_ZERO, is_wide
 from ..figures.dashboard import HEIGHT as DASHBOARD_HEIGHT
 from ..figures.dashboard import Curves, HeatMap
@@ -145,12 +145,18 @@ def _percent_heading(shown: Sequence[TrackedSeries]) -> str:
 
 def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Figure]:
     """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
-    shown, tracked, about = shown_series(result), None, [left.heading] if left else []
+    shown, tracked, about = shown_series(result), None, []
+    if isinstance(left, Curves):
+        about.append(f"{left.heading} against time{', log scale' if timelines.is_wide(left.curves) else ''}")
+    elif left is not None:
+        about.append(left.heading)
     if lines := convergence(shown):
         tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
-        noun, bounds = f"tracked variable{'s' * (len(lines.series) != 1)}", " and ".join(reversed(lines.bounds))
-        about.append(f"{noun} over all rounds, in percent of the average of the {basis}; dashed: {bounds}")
+        noun, (above, below) = f"tracked variable{'s' * (len(lines.series) != 1)}", lines.bounds
+        about.append(
+            f"{noun} over all rounds, in percent of the average of the {basis}; dashed: {above}, dotted: {below}"
+        )
     if not about:
         return
     marks = matrices.shown_marks(left.marked) if isinstance(left, HeatMap) else ""

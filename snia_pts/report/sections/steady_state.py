@@ -175,7 +175,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     if not determination.evaluable:
         reason = "not evaluable: the average is not a positive number"
         return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
-    data_percent, slope_percent = determination.percent_texts(decimals=3)
+    data_percent, slope_percent = determination.percent_texts(decimals=2)
     determination, metric = _readable(determination, metric)
     data_pair = (determination.data_excursion, determination.allowed_data_excursion)
     slope_pair = (determination.slope_excursion, determination.allowed_slope_excursion)

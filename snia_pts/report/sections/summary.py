@@ -13,7 +13,17 @@ from ...results.result import Loop, Sampling, TestResult
 from ...results.tables import label
 from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
-from ...spec import Deviation, OperatorSetting, Spec, TestClass, default_of, loop_rule, max_rounds, settling_rule
+from ...spec import (
+    Deviation,
+    OperatorSetting,
+    SampledSteadyStateRule,
+    Spec,
+    TestClass,
+    default_of,
+    loop_rule,
+    max_rounds,
+    settling_rule,
+)
 from ...spec.limits import Limit
 from ...spec.reader import format_range, format_value, operator_range
 from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
@@ -352,9 +362,16 @@ def _windows(result: TestResult) -> Iterator[tuple[str, str]]:
             rounds = f"{len(part.complete)} complete{f', {incomplete} incomplete' if incomplete else ''}"
             yield f"Rounds run{suffix}", f"{rounds} (at most {max_rounds(result.facts.spec)})"
         else:
-            yield f"Samples evaluated{suffix}", str(len(part.rounds))
+            rule = settling_rule(result.facts.spec)
+            yield f"Rounds evaluated{suffix}", f"{len(part.rounds)}{_spacing(rule) if rule else ''}"
     if not evaluated and (loop_rule(result.facts.spec) or settling_rule(result.facts.spec)):
         yield "Measurement window (rounds)", window_rounds(result, None)
+
+
+def _spacing(rule: SampledSteadyStateRule) -> str:
+    """Return which samples of a continuous stimulus are its rounds."""
+    sample, stride = rule.sample_seconds, rule.stride_samples * rule.sample_seconds
+    return f" (one sample of {duration(sample)} every {duration(stride)})"
 
 
 def lower_bound_prefix(result: TestResult) -> str:
