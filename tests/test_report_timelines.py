@@ -620,6 +620,36 @@ def test_an_unsteady_baseline_is_marked() -> None:
         assert marked <= set(headings)
 
 
+@pytest.mark.parametrize(
+    ("high", "first", "returned"),
+    [(0, "0 - 5 s", "0 - 1 min"), (1, "5 - 10 s", "1 - 2 min"), (13, "65 - 70 s", "2 - 3 min"), (360, "none", "not")],
+)
+def test_the_return_to_the_baseline_states_its_resolution(high: int, first: str, returned: str) -> None:
+    """The return is the minute of a mean, beside the first single sample at the baseline."""
+    result = samples.result_of("hir", overrides=SHORT["hir"])
+    spec = result.facts.spec
+    assert isinstance(spec, HostIdleSpec)
+    settling = replace(spec.settling, sample_seconds=60.0)
+    waits = replace(spec.wait_states, access_c_seconds=1800.0, access_c_sample_seconds=5.0)
+    spec = replace(spec, settling=settling, wait_states=waits)
+    base = host_idle_recovery.baseline(result.sampling)
+    assert base
+    line = TimeLine(phase="access C", part="", stimulus=result.lines("access C")[0].stimulus)
+    for number in range(1, 361):
+        ios = round(5 * base * (10 if number <= high else 1))
+        line.add_sample(sample(number=number, ended_seconds=5.0 * number, seconds=5.0, read_ios=0, write_ios=ios))
+    changed = replace(result, facts=replace(result.facts, spec=spec))
+    states = [replace(state, c=line) for state in host_idle_recovery.states(result)]
+    table = host_idle_recovery.state_table(changed, states)
+
+    assert [column.heading for column in table.columns[-2:]] == [
+        "C: first sample at unsteady baseline",
+        "Return to unsteady baseline",
+    ]
+    assert table.rows[0][-2] == first
+    assert table.rows[0][-1].startswith(returned)
+
+
 @pytest.mark.long
 def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
     """Each wait state has its requested and its measured idle time, and IOPS next to the baseline."""

@@ -265,6 +265,14 @@ def range_and_amount(result: TestResult) -> str:
     return f"{share} %, {capacity(amount) if amount else UNKNOWN}"
 
 
+def conditions(result: TestResult) -> str:
+    """Return the conditions that the caption of a chart names: ``PTS-E 2.0.2, WCD, AR 100 %``."""
+    spec = result.facts.spec
+    caches = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
+    cache = caches.get(result.facts.dut.write_cache, "write cache unknown")
+    return f"{spec.revision}, {cache}, AR {spec.setup.active_range_percent} %"
+
+
 def none_or_not_reported(result: TestResult) -> str:
     """Return the text for a step without an entry: ``none``, or ``not reported`` if another tool made the run."""
     return "not reported" if result.facts.imported else "none"

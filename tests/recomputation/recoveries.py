@@ -95,7 +95,10 @@ def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
         writing = column(a, "seconds")
         iops = per_second(float(total(a, "ios").sum()), float(writing.sum()))
         after = means(c, list(total(c, "ios")), parameter(run, "settling.sample_seconds"))
-        returned = return_time(after, (1 - _TOLERANCE) * base, (1 + _TOLERANCE) * base)
+        single = means(c, list(total(c, "ios")), parameter(run, "wait_states.access_c_sample_seconds"))
+        band = (1 - _TOLERANCE) * base, (1 + _TOLERANCE) * base
+        returned, first = return_time(after, *band), return_time(single, *band)["first"]
+        length = parameter(run, "wait_states.access_c_sample_seconds")
         ends = [text("{} ({} - {})", *(float(reduce(idle)) for reduce in (np.median, np.min, np.max)))]
         cells.append(
             [
@@ -108,7 +111,8 @@ def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 after[0][2],
                 after[-1][2],
                 100 * after[-1][2] / base,
-                _return_text(run, returned),
+                "none" if math.isnan(first) else _interval(single, first, length),
+                _return_text(run, after, returned),
             ]
         )
     return cells
@@ -125,11 +129,17 @@ def response_times_of_states(run: Path, table: PrintedTable) -> list[list[Expect
     return cells
 
 
-def _return_text(run: Path, returned: dict[str, float]) -> Expected:
-    if returned["for_good"] == 0:
-        return text("within {time}", parameter(run, "settling.sample_seconds"))
-    if returned["for_good"] > 0:
-        return text("{time}", returned["for_good"])
+def _interval(found: Sequence[Mean], begin: float, length: float) -> Expected:
+    """Return the begin and the end of the mean that begins at a time, in minutes if means are over whole minutes."""
+    ((first, last, _),) = (one for one in found if max(0.0, one[0]) == begin)
+    if length % 60 == 0:
+        return text("{} - {} min", max(0.0, first) / 60, last / 60)
+    return text("{} - {} s", max(0.0, first), last)
+
+
+def _return_text(run: Path, found: Sequence[Mean], returned: dict[str, float]) -> Expected:
+    if returned["for_good"] >= 0:
+        return _interval(found, returned["for_good"], parameter(run, "settling.sample_seconds"))
     if returned["in_band"] > 0:
         return text("only for the last {time}", returned["in_band"])
     return text("not within {time}", returned["measured"])

@@ -22,6 +22,7 @@ from ..figures import axes as ax
 from ..figures.figure import canvas, plot
 from ..figures.matrices import WEIGHTED_ART
 from ..figures.style import INK
+from ..header import conditions
 from ..pages import Figure, Page, Prose
 from ..tables import Column, Table, significant, thousands
 
@@ -109,7 +110,7 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
     rates = (
         f"IOPS = {number(interval.iops)}, {number(interval.mb_per_second)} MB/s, MRT = {number(interval.maximum_ms)} ms"
     )
-    caption = f"Confidence Level Plot (CLP). {stimulus}: {rates}. {_conditions(result)}."
+    caption = f"Confidence Level Plot (CLP). {stimulus}: {rates}. {conditions(result)}."
     if not interval.histogram.counted:
         return Page(
             title=title, blocks=(Prose(text=caption), Prose(text="No response times were recorded.", kind="bad"))
@@ -152,13 +153,6 @@ def table(intervals: Mapping[str, Confidence], *, title: str = "Response times")
         *map(significant, times.values()),
     )
     return Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)), title=title)
-
-
-def _conditions(result: TestResult) -> str:
-    spec = result.facts.spec
-    caches = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
-    cache = caches.get(result.facts.dut.write_cache, "write cache unknown")
-    return f"{spec.revision}, {cache}, AR {spec.setup.active_range_percent} %"
 
 
 def rebinned(intervals: Confidence) -> tuple[list[int], list[float]]:

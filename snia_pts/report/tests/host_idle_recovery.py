@@ -17,12 +17,14 @@ from ...units import counted, distinct_duration, duration
 from ..figures import axes as ax
 from ..figures import timelines, timeplots
 from ..figures.dashboard import Curves
+from ..figures.matrices import WEIGHTED_ART
 from ..figures.style import series_styles
 from ..figures.timelines import ART, IOPS, MRT, NINES, Series
 from ..figures.timeplots import Level, Mark
 from ..header import (
     NOT_ACHIEVED,
     Rows,
+    conditions,
     demand,
     pattern,
     pattern_stimulus,
@@ -178,7 +180,8 @@ def _preconditioning_pages(result: Result, line: TimeLine) -> Iterator[Page]:
         [timelines.series(line, IOPS)],
         title="HIR - Preconditioning - IOPS vs Time",
         name="preconditioning",
-        caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time.",
+        caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time. "
+        f"Samples of {duration(result.facts.spec.settling.sample_seconds)}. {conditions(result)}.",
         alt=f"Line plot: IOPS of {line.stimulus.label} against time, linear scale from zero.",
         ylabel="IOPS",
         dots=timeplots.window_dots(sampling, line),
@@ -190,6 +193,7 @@ def _preconditioning_pages(result: Result, line: TimeLine) -> Iterator[Page]:
 
 def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
     levels = _levels(result.sampling)
+    sample = duration(result.facts.spec.wait_states.access_c_sample_seconds)
     for state in shown:
         writes = (
             f"Access A: {state.a.stimulus.label}, {state.a.stimulus.seconds:g} s; Access B: idle, "
@@ -203,7 +207,7 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
             title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
             caption=f"{state.name}. {writes}; {len(state.a)} times"
-            f"{'. Access C: writes without idle time' if state.c else ''}.{_FIRST_ACCESS}",
+            f"{f'. Access C: writes without idle time, samples of {sample}' if state.c else ''}.{_FIRST_ACCESS}",
             alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is the "
             "writes after them, without idle time.",
             ylabel="IOPS",
@@ -216,7 +220,7 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         title="HIR - All Wait States - IOPS vs Time",
         name="wait-states",
         caption="All wait states on a common scale, from the start of the first: points are Access A, lines are "
-        "Access C (return to baseline).",
+        f"Access C (return to baseline), samples of {sample}.",
         alt="Plot: IOPS of all wait states against time, one colour per wait state.",
         ylabel="IOPS",
         levels=levels,
@@ -227,6 +231,7 @@ def _response_times(result: Result, state: State, marks: Sequence[Mark]) -> Page
     parts = [(state.a, 0.0, True, "Access A")]
     parts += [(state.c, state.c_start - state.start, False, "Access C")] if state.c else []
     lacking = [name for line, _, _, name in parts if 2 * len(ax.finite(line.five_nines_us)) < len(line)]
+    sample = duration(result.facts.spec.wait_states.access_c_sample_seconds)
     shown = timelines.with_values(
         [
             timelines.series(line, quantity, shift=shift, label=f"{quantity.label}, {name}", points=points)
@@ -243,7 +248,7 @@ def _response_times(result: Result, state: State, marks: Sequence[Mark]) -> Page
         title=f"HIR - {state.name} - Response Times vs Time",
         name=f"{slug(state.name)}-response-time",
         caption=f"{state.name}: ART, {FIVE_NINES:g} % and MRT of every sample against time, log scale; points are "
-        f"Access A, lines are Access C.{_FIRST_ACCESS}{note}",
+        f"Access A, lines are Access C (samples of {sample}).{_FIRST_ACCESS}{note}",
         alt=f"Plot: response times of {state.name} in ms against time, log scale: points are writes between idle "
         "times, lines are the writes after them, without idle time.",
         ylabel="Response time (ms)",
@@ -269,7 +274,8 @@ def _levels(sampling: Sampling | None) -> list[Level]:
 
 def state_table(result: Result, shown: Sequence[State]) -> Table:
     """Return idle times, IOPS and the return to baseline by wait state."""
-    base, sample_seconds = baseline(result.sampling), result.facts.spec.settling.sample_seconds
+    base, spec = baseline(result.sampling), result.facts.spec
+    sample_seconds, c_sample_seconds = spec.settling.sample_seconds, spec.wait_states.access_c_sample_seconds
     idle = [_idle_seconds(result, state) for state in shown]
     means = [timelines.mean(state.a, IOPS) for state in shown]
     unsteady = "" if result.steady_so_far or base is None else "unsteady "
@@ -284,6 +290,7 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
         "C start: IOPS": aligned([values[0] if values else None for values in c]),
         "C end: IOPS": aligned([values[-1] if values else None for values in c]),
         f"C end: % of {unsteady}baseline": _percents([values[-1] if values else None for values in c], base),
+        f"C: first sample at {unsteady}baseline": [_first_sample(state, base, c_sample_seconds) for state in shown],
         f"Return to {unsteady}baseline": [_return_time(state, base, sample_seconds) for state in shown],
     }
     columns = (
@@ -301,8 +308,8 @@ def response_table(shown: Sequence[State]) -> Table:
         times = [confidence.confidence(line).markers if line else () for line in lines]
         for name in ("ART", f"{FIVE_NINES:g} %", "MRT"):
             values = [next((marker.ms for marker in markers if marker.name == name), None) for markers in times]
-            figures[f"{access}: {name} (ms)"] = significant(values)
-    widths = {heading: 19 if "%" in heading else 14 for heading in figures}
+            figures[f"{access}: {WEIGHTED_ART if name == 'ART' else f'{name} (ms)'}"] = significant(values)
+    widths = dict.fromkeys(figures, 14)
     columns = (Column(heading="Wait state", width=16), *number_columns(widths))
     rows = tuple(zip((state.name for state in shown), *figures.values(), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Response times of Access A and C")
@@ -310,7 +317,8 @@ def response_table(shown: Sequence[State]) -> Table:
 
 def _width(heading: str) -> int:
     """Return the width of a column in which no word of the heading is broken."""
-    return 20 if "Return" in heading or "measured" in heading else 12 if "baseline" in heading else 10
+    words = {"measured": 20, "requested": 13, "Return": 14, "baseline": 12}
+    return next((width for word, width in words.items() if word in heading), 10)
 
 
 def _percents(values: Sequence[float | None], base: float | None) -> list[str]:
@@ -340,21 +348,40 @@ def _duty_cycle(state: State, idle: Sequence[float]) -> str:
     return thousands(100 * writing / (writing + statistics.fmean(idle)), 1) if idle else NOT_APPLICABLE
 
 
-def _return_time(state: State, base: float | None, sample_seconds: float) -> str:
+def _first_sample(state: State, base: float | None, sample_seconds: float) -> str:
+    """Return when the first sample of Access C at the baseline was measured."""
     if base is None or state.c is None:
         return NOT_APPLICABLE
-    time = recovery.back_to_baseline(state.c, base, sample_seconds)
+    reached = recovery.back_to_baseline(state.c, base, sample_seconds).reached_seconds
+    return "none" if reached is None else _interval(state.c, reached, sample_seconds)
+
+
+def _return_time(state: State, base: float | None, mean_seconds: float) -> str:
+    """Return when the first mean was measured from which on all are at the baseline."""
+    if base is None or state.c is None:
+        return NOT_APPLICABLE
+    time = recovery.back_to_baseline(state.c, base, mean_seconds)
     if time.seconds is None and time.in_band_seconds:
         return f"only for the last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
     if time.seconds is None:
         return f"not within {duration(time.measured_seconds)}"
-    return duration(time.seconds) if time.seconds else f"within {duration(sample_seconds)}"
+    return _interval(state.c, time.seconds, mean_seconds)
+
+
+def _interval(line: TimeLine, begin_seconds: float, mean_seconds: float) -> str:
+    """Return the time of the mean that begins at ``begin_seconds``: ``5 - 10 s``, ``1 - 2 min``."""
+    means = recovery.iops_means(line, mean_seconds)
+    end_seconds = next(mean.end for mean in means if max(0.0, mean.begin) >= begin_seconds)
+    unit, length = ("s", 1.0) if mean_seconds % 60 else ("min", 60.0)
+    decimals = len(f"{mean_seconds / length:g}".partition(".")[2])
+    return f"{thousands(begin_seconds / length, decimals)} - {thousands(end_seconds / length, decimals)} {unit}"
 
 
 def _note(result: Result) -> Prose:
     base, sampling = baseline(result.sampling), result.sampling
     value = f"{thousands(base, 0)} IOPS, the mean over the {_baseline_name(sampling)}" if base else UNKNOWN
-    sample, rule = duration(result.facts.spec.settling.sample_seconds), definitions().recovery
+    spec, rule = result.facts.spec, definitions().recovery
+    mean, sample = duration(spec.settling.sample_seconds), duration(spec.wait_states.access_c_sample_seconds)
     idle = [gap for gap in result.gaps if gap.requested_seconds is not None]
     disturbed = sum(gap.disturbed for gap in idle)
     warning = (
@@ -364,11 +391,14 @@ def _note(result: Result) -> Prose:
     )
     measured = "" if result.facts.dut.simulated else " The drive was idle for at most the measured times."
     return Prose(
-        text="Access A: writes; IOPS exclude idle times. All figures include the first access, which has no idle time "
-        "before it. Access B: idle time. Access C: writes without idle time; its start and end are its first and last "
-        f"{sample}.{measured}{warning} Duty cycle: I/O time divided by I/O time plus idle time. Baseline: {value}. "
-        f"Return to baseline: the time from the start of Access C after which every mean over {sample} is within "
-        f"{rule.tolerance_percent:g} % of the baseline. At least the last {duration(rule.dwell_seconds)} of Access C "
-        f"must be so (the last {rule.dwell_percent:g} % if that is less). The standard does not define the return to "
+        text="Access A: writes; IOPS exclude idle times. Its figures include the first access, which has no idle time "
+        f"before it. Access B: idle time. Access C: writes without idle time, in samples of {sample}; its start and "
+        f"end are its first and last {mean}, its response times are those of all its I/Os.{measured}{warning} Duty "
+        f"cycle: I/O time divided by I/O time plus idle time. Baseline: {value}. At the baseline: within "
+        f"{rule.tolerance_percent:g} % of it. First sample at the baseline: from its start to its end, from the start "
+        f"of Access C; later samples may differ. Return to baseline: the same for the first mean over {mean} from "
+        f"which on all means are at the baseline. A mean includes all I/Os of its {mean}, so IOPS may have returned up "
+        f"to {mean} before it starts. At least the last {duration(rule.dwell_seconds)} of Access C must be at the "
+        f"baseline (the last {rule.dwell_percent:g} % if that is less). The standard does not define the return to "
         "baseline: these numbers are of this suite."
     )
