@@ -27,9 +27,10 @@ from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import TESTS, build
 from snia_pts.report.tables import Table, thousands
-from snia_pts.report.tests import cross_stimulus_recovery
+from snia_pts.report.tests import cross_stimulus_recovery, host_idle_recovery
 from snia_pts.results.result import TestResult
-from snia_pts.spec import TestClass
+from snia_pts.spec import HostIdleSpec, TestClass
+from snia_pts.units import duration
 from tests import samples
 from tests.procedure_runs import whole_runs
 from tests.strategies import sample, stimulus
@@ -738,6 +739,29 @@ def test_the_transition_is_shown_until_its_recovery(monkeypatch: pytest.MonkeyPa
     assert len(marks) == 2
     assert marks[1] - marks[0] == pytest.approx(measured.time.seconds / 60)
     assert marks[1] < axes.get_xlim()[1]
+
+
+def test_samples_with_a_stall_are_counted() -> None:
+    """A warning names a whole group; the sentence says in how many samples, and when."""
+    result = samples.result_of("xsr", overrides=(("groups.sample_seconds", 1), *SHORT["xsr"][1:]))
+    assert "Samples in which an I/O took more than 2 s: none." in prose(build(result).pages[0])
+    line = result.lines("stimulus")[-1]
+    for row in (0, 2):
+        line.maximum_response_us[row] = 2.1e6
+    begin, end = line.ended_seconds[0] - line.seconds[0], line.ended_seconds[2]
+
+    assert (
+        f"took more than 2 s: 2 of {len(line)} of AG 3 (between {duration(max(0.0, begin))} and {duration(end)} after "
+        "its start)."
+    ) in prose(build(result).pages[0])
+
+
+@pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
+def test_the_open_demand_of_1_1_is_marked_as_a_default(pts: str) -> None:
+    """Sources differ on the thread count of its second group; that of 2.0.2 is known."""
+    note = prose(build(samples.result_of("xsr", pts=pts)).pages[0])
+
+    assert ("TC and QD of the groups are this suite's defaults for PTS 1.1" in note) == (pts == "1.1")
 
 
 @pytest.mark.parametrize(

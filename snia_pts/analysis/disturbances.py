@@ -49,7 +49,7 @@ _MAX_OVERRUN = 1.05
 #: notices the end of the stimulus late.
 _CLOCK_SHARE, _LATE_END_SECONDS = 0.05, 1.0
 #: A stall: an I/O that takes more than this time, and more than this multiple of the average.
-_STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
+STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
 #: An idle time is reported if it differs from the requested one by more than this share of it.
 _IDLE_TOLERANCE = 0.01
 #: The threads of a point may start at different times, within this share of its duration; otherwise the point did not
@@ -465,13 +465,13 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     stalled = [
         point
         for point in points
-        if point.maximum_response_us > max(1e6 * _STALL_SECONDS, _STALL_FACTOR * point.average_response_us)
+        if point.maximum_response_us > max(1e6 * STALL_SECONDS, _STALL_FACTOR * point.average_response_us)
     ]
     if stalled:
         longest = max(stalled, key=lambda point: point.maximum_response_us)
-        most = distinct_duration(longest.maximum_response_us / 1e6, _STALL_SECONDS)
+        most = distinct_duration(longest.maximum_response_us / 1e6, STALL_SECONDS)
         detail = (
-            f"in {_of_all(stalled, points)} an I/O took more than {_STALL_SECONDS:g} s and more "
+            f"in {_of_all(stalled, points)} an I/O took more than {STALL_SECONDS:g} s and more "
             f"than {_STALL_FACTOR:.0f} times the average; "
             f"up to {most}, in {longest.stimulus.label} ({longest.evidence})"
         )

@@ -221,12 +221,19 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
         *([] if returned["first"] == returned["for_good"] else [["First recovered sample", reached]]),
         ["Lowest sample", text("{} % of the baseline", 100 * lowest / base)],
         ["Baseline", text(f"{{}} MB/s ({first}, at its end)", base)],
-        [
-            "Recovery threshold",
-            text(
-                f"{{}} MB/s, for at least the last {{time}} of {last}",
-                (1 - _TOLERANCE) * base,
-                returned["dwell"],
-            ),
-        ],
+        ["Recovery threshold", text("{} % of the baseline = {} MB/s", 100 * (1 - _TOLERANCE), (1 - _TOLERANCE) * base)],
+        ["Required duration of recovery", text(f"at least the last {{time}} of {last}", returned["dwell"])],
     ]
+
+
+def stalled_samples(run: Path) -> Expected:
+    """Return how many samples of each group had an I/O of more than 2 s, from the first of them to the last."""
+    texts, figures = [], []
+    for part in groups(run):
+        kept = samples(run, part, "stimulus")
+        slow = [row for row in kept if float(row["maximum_response_us"]) > 2e6]
+        if slow:
+            begin = max(0.0, float(slow[0]["ended_seconds"]) - float(slow[0]["seconds"]))
+            texts.append(f"{{}} of {{}} of {part} (between {{time}} and {{time}} after its start)")
+            figures += [float(len(slow)), float(len(kept)), begin, float(slow[-1]["ended_seconds"])]
+    return text(f"Samples in which an I/O took more than 2 s: {', '.join(texts) or 'none'}.", *figures)

@@ -36,6 +36,7 @@ from tests.recomputation.record import (
     values,
     window_rounds,
 )
+from tests.recomputation.saturation import shown_places
 
 #: Returns what a sentence must be, from the words that its pattern found.
 Sentence = Callable[[Path, re.Match[str]], Expected]
@@ -186,9 +187,19 @@ def _shown_samples(run: Path, match: re.Match[str]) -> Expected:
         missing = " 99.999 % is n/a: the sample has fewer than the required 100 000 I/Os."
     shortened = len(kept) - len(recoveries.without_shortened(kept, kept))
     omitted = f"; {shortened} shortened sample{'s' * (shortened != 1)} omitted" if shortened else ""
+    whole, selection = recoveries.without_shortened(kept, kept), ""
+    places = shown_places(kept.index(whole[-1]) + 1, len(table.body))
+    if places[1] > 1:
+        figures.append(float(places[1]))
+        selection = f": one in {{}} from the first on, and the last{' full' if shortened else ''} one"
     return text(
-        f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown{omitted}.{missing}", *figures
+        f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown{selection}{omitted}.{missing}",
+        *figures,
     )
+
+
+def _stalled(run: Path, match: re.Match[str]) -> Expected:
+    return recoveries.stalled_samples(run)
 
 
 def _end(run: Path, match: re.Match[str]) -> Expected:
@@ -251,6 +262,7 @@ SENTENCES: dict[str, Sentence] = {
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
     r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\..*": _transition,
     r"Single samples of .*": _shown_samples,
+    r"Samples in which an I/O took more than .*": _stalled,
     r"IOPS and response times, each sample .*": _end,
     r"NOT PTS conformant: .*": _deviations,
     r"\d+ zones? of .*, from the start of the target\. .*": _zones,
@@ -259,7 +271,7 @@ SENTENCES: dict[str, Sentence] = {
 #: How many sentences of each test must be found, so that a changed wording does not leave one unchecked.
 FOUND = {
     "hir": 2,
-    "xsr": 3,
+    "xsr": 4,
     "wsat": 2,
     "dirth": 7,
     "composite": 7,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...analysis import recovery
+from ...analysis.disturbances import STALL_SECONDS
 from ...analysis.recovery import Recovery, RecoveryTime
 from ...model.steps import mix
 from ...model.time_series import TimeLine
@@ -18,7 +19,7 @@ from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.timelines import ART, MRT, THROUGHPUT, Quantity, Series
 from ..figures.timeplots import Level, Mark
-from ..header import Rows, demand, pattern, preconditions, range_and_amount
+from ..header import Rows, conditions, demand, pattern, preconditions, range_and_amount
 from ..pages import Block, Page, Prose
 from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
@@ -59,7 +60,8 @@ def pages(result: Result) -> tuple[Page, ...]:
             *dashboard(result, Curves(curves=curves, heading=THROUGHPUT.heading, marks=_marks(groups))),
             group_table(result, groups),
             recovery_table(result, groups, measured_recovery),
-            Prose(text=_definitions()),
+            Prose(text=_stalls(groups)),
+            Prose(text=_definitions(result)),
         )
     return (
         summary(result, omitted=_omitted(result, groups), figures=figures),
@@ -115,34 +117,41 @@ def _omitted(result: Result, groups: list[_Group]) -> str:
 def _measurement_pages(result: Result, groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
     if not groups:
         return
-    yield _throughput(groups)
+    yield _throughput(result, groups)
     for number, (before, after) in enumerate(itertools.pairwise(groups), start=2):
         yield _transition(
+            result,
             number,
             before,
             after,
             measured_recovery if measured_recovery and measured_recovery.group == after.line.part else None,
         )
     if result.facts.spec.pts.startswith("1."):
-        yield _response_times(groups, ART, "Average Response Time")
-        yield _response_times(groups, MRT, "Maximum Response Time")
+        yield _response_times(result, groups, ART, "Average Response Time")
+        yield _response_times(result, groups, MRT, "Maximum Response Time")
     else:
-        yield _throughput_and_response_times(groups)
+        yield _throughput_and_response_times(result, groups)
+
+
+def _samples(result: Result) -> str:
+    """Return the end of a caption: the length of a sample, and the conditions of the chart."""
+    return f"Samples of {duration(result.facts.spec.groups.sample_seconds)}. {conditions(result)}."
 
 
 def _marks(groups: list[_Group]) -> list[Mark]:
     return [Mark(x=group.start, name=group.name, short=group.line.part) for group in groups]
 
 
-def _throughput(groups: list[_Group]) -> Page:
+def _throughput(result: Result, groups: list[_Group]) -> Page:
     parts = ", ".join(group.line.part for group in groups)
+    stimuli = "; ".join(f"{group.name}, {group.line.stimulus.demand.label}" for group in groups)
     shown = [timelines.series(group.line, THROUGHPUT, shift=group.start) for group in groups]
     log = timelines.is_wide(shown)
     return timeplots.page(
         shown,
         title="XSR - MB/s vs Time, All Access Groups",
         name="throughput-time",
-        caption=f"{THROUGHPUT.heading} of {parts} over time{_LOG * log}.",
+        caption=f"{THROUGHPUT.heading} over time{_LOG * log}. {stimuli}. {_samples(result)}",
         alt=f"Line plot: throughput in MB/s against time over {parts}{_LOG * log}, with a line at the start of each "
         "group.",
         ylabel=THROUGHPUT.heading,
@@ -151,7 +160,7 @@ def _throughput(groups: list[_Group]) -> Page:
     )
 
 
-def _transition(number: int, before: _Group, after: _Group, measured_recovery: Recovery | None) -> Page:
+def _transition(result: Result, number: int, before: _Group, after: _Group, measured_recovery: Recovery | None) -> Page:
     """Return the page of transition ``number``: the end of one group and the start of the next.
 
     If the transition has a ``measured_recovery``, its baseline, threshold and time are drawn too.
@@ -181,7 +190,7 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
         caption=f"{THROUGHPUT.heading}{_LOG * log}, {duration(after.start - span[0])} before and "
         f"{duration(span[1] - after.start)} after the transition from {before.line.part} "
         f"({before.line.stimulus.label}) to {after.line.part} ({after.line.stimulus.label}). A sample is drawn at its "
-        "end.",
+        f"end. {_samples(result)}",
         alt=f"Line plot: throughput in MB/s{_LOG * log}, against time around the transition from {name}.",
         ylabel=THROUGHPUT.heading,
         log=log,
@@ -191,12 +200,12 @@ def _transition(number: int, before: _Group, after: _Group, measured_recovery: R
     )
 
 
-def _response_times(groups: list[_Group], quantity: Quantity, title: str) -> Page:
+def _response_times(result: Result, groups: list[_Group], quantity: Quantity, title: str) -> Page:
     return timeplots.page(
         [timelines.series(group.line, quantity, shift=group.start) for group in groups],
         title=f"XSR - {title} vs Time",
         name=quantity.name,
-        caption=f"{title} ({quantity.label}) of every sample over time, log scale.",
+        caption=f"{title} ({quantity.label}) of every sample over time, log scale. {_samples(result)}",
         alt=f"Line plot: {title.lower()} of every sample against time, log scale.",
         ylabel=quantity.heading,
         log=True,
@@ -204,7 +213,7 @@ def _response_times(groups: list[_Group], quantity: Quantity, title: str) -> Pag
     )
 
 
-def _throughput_and_response_times(groups: list[_Group]) -> Page:
+def _throughput_and_response_times(result: Result, groups: list[_Group]) -> Page:
     def shown(quantity: Quantity, side: str) -> list[Series]:
         label = f"{quantity.label} ({side})"
         return [timelines.series(group.line, quantity, shift=group.start, label=label) for group in groups]
@@ -217,7 +226,7 @@ def _throughput_and_response_times(groups: list[_Group]) -> Page:
         title="XSR - MB/s, ART and MRT vs Time",
         name="throughput-and-response-time",
         caption=f"{THROUGHPUT.heading}{_LOG * log}, and average (ART) and maximum (MRT) response time, log scale, over "
-        "time.",
+        f"time. {_samples(result)}",
         alt=f"Line plot with two y axes: throughput in MB/s{_LOG * log} on the left, average and maximum response time "
         "of every sample, log scale, on the right, against time.",
         ylabel=THROUGHPUT.heading,
@@ -227,17 +236,41 @@ def _throughput_and_response_times(groups: list[_Group]) -> Page:
     )
 
 
-def _definitions() -> str:
+def _stalls(groups: list[_Group]) -> str:
+    """Return a sentence on the samples in which an I/O took very long, and when they were measured."""
+    counts = []
+    for group in groups:
+        line = group.line
+        stalled = [row for row, us in enumerate(line.maximum_response_us) if us > 1e6 * STALL_SECONDS]
+        if stalled:
+            start, end = line.ended_seconds[stalled[0]] - line.seconds[stalled[0]], line.ended_seconds[stalled[-1]]
+            when = f"between {duration(max(0.0, start))} and {duration(end)} after its start"
+            counts.append(f"{len(stalled)} of {len(line)} of {line.part} ({when})")
+    return f"Samples in which an I/O took more than {STALL_SECONDS:g} s: {', '.join(counts) or 'none'}."
+
+
+def _definitions(result: Result) -> str:
     """Return how the figures of groups and of recovery are defined."""
     rule, last = definitions().recovery, definitions().end
     return (
-        f"End of an access group: its last {last.percent:g} %, at most {duration(last.seconds)}. MB/s at the end and "
-        "mean MB/s: total bytes divided by total time. Baseline: MB/s at the end of the first group. A sample is "
-        f"recovered if it has at least {100 - rule.tolerance_percent:g} % of the baseline. Recovery time: the time "
-        "from the start of the last group, which repeats the stimulus of the first, after which every sample is "
-        f"recovered. At least the last {duration(rule.dwell_seconds)} of the group must be so (the last "
-        f"{rule.dwell_percent:g} % if that is less). The standard does not define recovery: these numbers are of this "
-        "suite."
+        f"Samples of {duration(result.facts.spec.groups.sample_seconds)}. End of an access group: its last "
+        f"{last.percent:g} %, at most {duration(last.seconds)}. MB/s at the end and mean MB/s: total bytes divided by "
+        f"total time.{_open_demand(result)} The last group repeats the stimulus of the first. Baseline: MB/s at the "
+        f"end of the first group. A sample is recovered if it has at least {100 - rule.tolerance_percent:g} % of the "
+        "baseline. Recovery time: the time from the start of the last group to the first sample from which on all are "
+        f"recovered. Required duration: {duration(rule.dwell_seconds)}, or {rule.dwell_percent:g} % of the group if "
+        "that is less. The standard does not define recovery: these numbers are of this suite."
+    )
+
+
+def _open_demand(result: Result) -> str:
+    """Return a sentence on thread counts and queue depths of which the standard's own are not known; else nothing."""
+    is_default = all(deviation.what != "groups.sequence" for deviation in result.deviations)
+    if not (is_default and result.facts.spec.pts.startswith("1.")):
+        return ""
+    return (
+        " TC and QD of the groups are this suite's defaults for PTS 1.1, as in one other implementation; whether the "
+        "standard requires them is not known."
     )
 
 
@@ -286,10 +319,8 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
         *first,
         ("Lowest sample", f"{shown_lowest} % of the baseline"),
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
-        (
-            "Recovery threshold",
-            f"{threshold} MB/s, for at least the last {duration(time.dwell_seconds)} of {group}",
-        ),
+        ("Recovery threshold", f"{recovered:g} % of the baseline = {threshold} MB/s"),
+        ("Required duration of recovery", f"at least the last {duration(time.dwell_seconds)} of {group}"),
     )
     return facts(rows, title=f"Recovery of {group}")
 

@@ -26,6 +26,7 @@ from ..figures.timelines import IOPS, Along, Quantity, Series
 from ..header import (
     Rows,
     alignment,
+    conditions,
     demand,
     pattern,
     pattern_stimulus,
@@ -193,8 +194,9 @@ def _key_figures_note(result: Result) -> str:
     if has_window:
         window = "Measurement window: means of its samples; ART is weighted by I/O, MRT is the maximum. "
     return (
-        f"{window}{consistency.end_definition()} {FIVE_NINES:g} % of several samples is n/a, because the bins of "
-        "single samples are not stored. It needs 100 000 I/Os."
+        f"Samples of {_sample_time(result)}. {window}{consistency.end_definition()} "
+        f"{FIVE_NINES:g} % needs at least 100 000 I/Os. For several samples together it is n/a, because the response "
+        "time bins of single samples are not stored."
     )
 
 
@@ -308,8 +310,15 @@ def _series(line: TimeLine, quantity: Quantity, along: Along, capacity_bytes: in
 
 
 def _plot_note(result: Result, line: TimeLine, along: Along) -> str:
+    """Return the end of a caption: the stimulus, the length of a sample, and the conditions of the chart."""
+    measured = f"{line.stimulus.label}, {line.stimulus.demand.label}, samples of {_sample_time(result)}"
     shortened = "" if _last_row(line) == len(line) - 1 else " The shortened last sample is omitted."
-    return f"{shortened}{'' if along == 'time' else _restart_note(result)}"
+    restarted = "" if along == "time" else _restart_note(result)
+    return f" {measured}. {conditions(result)}.{shortened}{restarted}"
+
+
+def _sample_time(result: Result) -> str:
+    return duration(result.facts.spec.settling.sample_seconds)
 
 
 def _axis(along: Along, capacity_bytes: int) -> str:
@@ -378,13 +387,15 @@ def _data(result: Result, line: TimeLine) -> Page:
     )
     columns = tuple(Column(heading=heading, align="right", width=12) for heading in headings)
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
-    sample = duration(result.facts.spec.settling.sample_seconds)
     is_missing = any(not math.isfinite(line.five_nines_us[row]) for row in rows)
     missing = f" {confidence.no_five_nines(result, 'the sample has')}" if is_missing else ""
     shortened = len(line) - len(whole_rows(line, range(len(line))))
     omitted = f"; {counted(shortened, 'shortened sample')} omitted" if shortened else ""
+    last_one = f"the last{' full' if shortened else ''} one"
+    selection = f": one in {stride} from the first on, and {last_one}" if stride > 1 else ""
     note = (
-        f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown{omitted}."
+        f"Single samples of {_sample_time(result)}, by the minute they ended, {len(rows)} of {len(line)} shown"
+        f"{selection}{omitted}."
         f"{missing}{_restart_note(result)}"
     )
     return Page(title=_page_title(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
