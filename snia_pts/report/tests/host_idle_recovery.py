@@ -74,7 +74,7 @@ def pages(result: Result) -> tuple[Page, ...]:
     shown = states(result)
     line = result.time_line("PC")
     curves = [timelines.series(line, IOPS)] if line is not None and len(line) else []
-    left = Curves(curves=curves, heading="IOPS, preconditioning") if curves else None
+    left = Curves(curves=curves, heading="IOPS of the preconditioning") if curves else None
     table = (state_table(result, shown), response_table(shown), _note(result)) if shown else ()
     return (
         summary(result, omitted=_omitted(result, shown), figures=(*dashboard(result, left), *table)),
@@ -294,7 +294,7 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
         f"Return to {unsteady}baseline": [_return_time(state, base, sample_seconds) for state in shown],
     }
     columns = (
-        Column(heading="Wait state", width=15),
+        Column(heading="Wait state", width=17),
         *(Column(heading=heading, align="right", width=_width(heading)) for heading in figures),
     )
     rows = tuple(zip((state.name for state in shown), *figures.values(), strict=True))
@@ -317,7 +317,7 @@ def response_table(shown: Sequence[State]) -> Table:
 
 def _width(heading: str) -> int:
     """Return the width of a column in which no word of the heading is broken."""
-    words = {"measured": 20, "requested": 13, "Return": 14, "baseline": 12}
+    words = {"measured": 25, "requested": 13, "Return": 14, "baseline": 12}
     return next((width for word, width in words.items() if word in heading), 10)
 
 
