@@ -453,9 +453,10 @@ def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         percent, spread_ms, point = max(apart, key=lambda entry: entry[0])
         detail = (
             f"in {_of_all(apart, points)} threads started apart by more than "
-            f"{100 * _SPREAD_TOLERANCE:g} % of its time, by up to {number(spread_ms, digits=3)} ms "
-            f"({_percent(percent, 100 * _SPREAD_TOLERANCE)}): at its start and end there were fewer outstanding I/Os "
-            f"than {point.stimulus.demand.label}; {point.stimulus.label} ({point.evidence})"
+            f"{100 * _SPREAD_TOLERANCE:g} % of the time of the measurement: fewer I/Os than requested were outstanding "
+            f"at its start and end. The worst: {number(spread_ms, digits=3)} ms "
+            f"({_percent(percent, 100 * _SPREAD_TOLERANCE)}) in {point.stimulus.label} {point.stimulus.demand.label} "
+            f"({point.evidence})"
         )
         yield "threads apart", detail
 

@@ -257,8 +257,9 @@ def _spreads(run: Path) -> Iterator[Expected]:
     if found:
         share, apart, worst = max(found, key=lambda entry: entry[0])
         template = (
-            "in {} of {} measurements threads started apart by more than {} % of its time, by up to {} ms ({} %): at "
-            f"its start and end there were fewer outstanding I/Os than {worst.demand}; {worst.name}"
+            "in {} of {} measurements threads started apart by more than {} % of the time of the measurement: fewer "
+            f"I/Os than requested were outstanding at its start and end. The worst: {{}} ms "
+            f"({{}} %) in {worst.row['point']} {worst.demand} ({worst.row['evidence']})"
         )
         yield text(template, *_count(found, points(run)), 1, 1000 * apart, 100 * share)
 

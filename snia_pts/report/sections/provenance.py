@@ -271,8 +271,8 @@ def _gaps(gaps: Sequence[Gap], *, simulated: bool) -> str:
         return "none (virtual time)"
     count = f"{thousands(len(gaps), 0)} gap{'s' * (len(gaps) != 1)}"
     return (
-        f"{count}: {_median_and_longest([gap.idle_ms for gap in gaps])} (upper bounds), of which the suite took: "
-        f"{_median_and_longest([gap.suite_us / 1000 for gap in gaps])}"
+        f"{count}: {_median_and_longest([gap.idle_ms for gap in gaps])}; this includes the start and the end of the "
+        f"I/O engine. The suite itself took: {_median_and_longest([gap.suite_us / 1000 for gap in gaps])}"
     )
 
 
@@ -293,7 +293,7 @@ def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
     for line in lines:
         counts.setdefault((line.phase, line.engine_starts), []).append(line.part)
     for (phase, starts), parts in counts.items():
-        yield f"{phase}: {starts}" if len(parts) == 1 else f"{phase}: {len(parts)} times {starts}"
+        yield f"{phase}: {starts}" if len(parts) == 1 else f"{phase}: {starts} for each of {len(parts)}"
 
 
 def _median_and_longest(milliseconds: list[float]) -> str:
