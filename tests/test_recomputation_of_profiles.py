@@ -186,4 +186,5 @@ def test_every_table_is_recomputed(run: Path) -> None:
 def test_printed_figures_are_those_of_the_record(run: Path) -> None:
     """Each cell and each sentence has the recomputed figure within half of its last digit."""
     check_cells(run)
-    assert check_sentences(run) == ("by Zone" in (run / "report.rst").read_text(encoding="utf-8"))
+    has_zones = "by Zone" in (run / "report.rst").read_text(encoding="utf-8")
+    assert check_sentences(run) == has_zones + bool(profiles.slowed_by_few(run)[0])

@@ -42,7 +42,7 @@ from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
-from snia_pts.results.result import TestResult
+from snia_pts.results.result import Loop, TestResult
 from snia_pts.results.tables import data_tables
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Scalar
@@ -165,9 +165,9 @@ def test_repeats_with_more_passes_are_one_point() -> None:
     assert len(result.host_limited_points(dataclasses.replace(loop, rounds=rounds))) == 1
 
 
-def _in_passes(passes: int, response_ns: float) -> TestResult:
+def _in_passes(passes: int, response_ns: float, **changes: Any) -> TestResult:
     """Return a run of a workload that covers its range in a second, in this many passes."""
-    result = profiles.result(profiles.spec(profiles.workload(seconds=None, range="1 MiB")))
+    result = profiles.result(profiles.spec(profiles.workload(seconds=None, range="1 MiB", **changes)))
     (loop,) = result.loops
     ((measured,),) = (turn.measurements for turn in loop.rounds)
     more = dataclasses.replace(
@@ -182,10 +182,10 @@ def _in_passes(passes: int, response_ns: float) -> TestResult:
 @pytest.mark.parametrize(
     ("passes", "response_ns", "shown"),
     [
-        (1, 500_000.0, {"Time per pass (s)": "1.0000", "Average (ms)": "0.500"}),
-        (40, 500_000.0, {"Passes": "40", "Time per pass (ms)": "25.0", "Average (ms)": "0.500"}),
+        (1, 500_000.0, {"Time per pass (s)": "1.0000", "Average (ms)": "0.5000"}),
+        (40, 500_000.0, {"Passes": "40", "Time per pass (ms)": "25.0", "Average (ms)": "0.5000"}),
         (40_000, 612.0, {"Passes": "40\u202f000", "Time per pass (\N{MICRO SIGN}s)": "25.0"}),
-        (40_000, 612.0, {"Average (\N{MICRO SIGN}s)": "0.612"}),
+        (40_000, 612.0, {"Average (\N{MICRO SIGN}s)": "0.6120"}),
     ],
 )
 def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, shown: dict[str, str]) -> None:
@@ -215,6 +215,45 @@ def test_a_rate_has_no_decimals_below_the_clocks_resolution(milliseconds: int, s
     )
     digits = clock_digits([longer, timed])
     assert rate_texts([0.5432, 12.3456, math.nan, 0.0], [9, digits, digits, 1])[1:] == (shown, "n/a", "0.000")
+
+
+def _short(loop: Loop) -> Loop:
+    """Return a point that took 50 ms."""
+    ((measured,),) = (repeat.measurements for repeat in loop.rounds)
+    short = dataclasses.replace(measured, read=dataclasses.replace(measured.read, runtime_ms=50))
+    return dataclasses.replace(loop, rounds=(dataclasses.replace(loop.rounds[0], measurements=(short,)),))
+
+
+def test_points_without_a_rate_are_counted() -> None:
+    """If eight of nine points are too short for a rate, the range of the rates and the figure say so."""
+    workloads = [profiles.workload(name) for name in ("one", "two", "three")]
+    result = profiles.result(profiles.spec(*workloads, axes=[axis("block_size", *(f"{4 << n} KiB" for n in range(9)))]))
+    loops = tuple(loop if loop.part.endswith(", 4 KiB") else _short(loop) for loop in result.loops)
+    short = dataclasses.replace(result, loops=loops)
+    blocks = page(short, "Summary").blocks
+    (ranges,) = (block for block in blocks if isinstance(block, Table) and block.title.startswith("Workloads: minimum"))
+    assert [row[:2] for row in ranges.rows] == [(load.name, "9 (1 with a rate)") for load in workloads]
+    assert any(isinstance(block, Prose) and "Averages are also those" in block.text for block in blocks)
+    missing = "Without a rate (n/a): one (8 of 9 points), two (8 of 9 points), three (8 of 9 points)."
+    assert figures(short)["lines-1-1"].caption.endswith(missing)
+
+
+def test_the_pass_of_a_fresh_workload_has_a_reason() -> None:
+    """A rule that all passes together take 0.1 s would be wrong for it: the note and the header name the exception."""
+    result = _in_passes(40, 1000.0, fresh=True)
+    texts = " ".join(block.text for block in page(result, "Summary").blocks if isinstance(block, Prose))
+    assert "random read: always one pass, because in a second one the data would be written already" in texts
+    durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
+    assert durations["Duration"] == "passes until 0.1 s, one if fresh or cold"
+
+
+def test_few_slow_ios_explain_an_average_above_the_99_percent_response_time() -> None:
+    """Columns that look exchanged have a sentence below the table."""
+    for response_ns, noted in ((1e9, True), (1.0, False)):
+        texts = " ".join(
+            block.text for block in page(_in_passes(40, response_ns), "Summary").blocks if isinstance(block, Prose)
+        )
+        assert ("In 1 of 1 point the average is above the 99 % response time" in texts) == noted
 
 
 def test_a_size_has_one_unit() -> None:
@@ -294,7 +333,7 @@ def test_many_series_have_reads_and_writes_in_figures_of_their_own() -> None:
     with settings():
         drawn = [[line.get_label() for line in planned[f"lines-1-{number}"].draw().axes[0].lines] for number in (1, 2)]
     assert drawn == [[f"w{number}" for number in range(1, 12, 2)], [f"w{number}" for number in range(0, 12, 2)]]
-    assert planned["lines-1-1"].caption.endswith(" n/a: w12.")
+    assert planned["lines-1-1"].caption.endswith(" Without a rate (n/a): w12 (2 of 2 points).")
 
 
 def test_reads_and_writes_of_a_mix_are_separate() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.recomputation.key_figures import Figure, difference, finish_seconds
 from tests.recomputation.matrices import is_limited, over_window
-from tests.recomputation.printed import Expected, PrintedTable, Text, check_number, text
+from tests.recomputation.printed import Expected, PrintedTable, Text, check_number, printed_tables, text
 from tests.recomputation.record import (
     Array,
     Row,
@@ -167,9 +167,20 @@ def workloads(run: Path, table: PrintedTable) -> list[list[Expected]]:
     for name in dict.fromkeys(map(_workload, points(run))):
         own = [figures(run, row) for row in points(run) if _workload(row) == name]
         iops, moved, average = (np.array([entry[key] for entry in own]) for key in ("IOPS", "MB/s", "Average (ms)"))
-        extremes = [iops.min(), iops.max(), moved.min(), moved.max(), average.min() * _unit_factor(table.heading[-1])]
-        cells.append([name, float(len(own)), *map(float, extremes)])
+        rated = np.isfinite(iops)
+        extremes = [values[rated].min() if rated.any() else math.nan for values in (iops, moved)]
+        ends = [values[rated].max() if rated.any() else math.nan for values in (iops, moved)]
+        count = text("{} ({} with a rate)", len(own), rated.sum()) if not rated.all() else float(len(own))
+        ranges = [extremes[0], ends[0], extremes[1], ends[1], average.min() * _unit_factor(table.heading[-1])]
+        cells.append([name, count, *map(float, ranges)])
     return cells
+
+
+def slowed_by_few(run: Path) -> tuple[int, int]:
+    """Return how many points of the table of points have an average above their 99 % response time, and of how many."""
+    names = {row[0] for table in printed_tables(run) if re.fullmatch(_POINTS, table.title) for row in table.body}
+    own = [figures(run, row) for row in points(run) if row["point"] in names]
+    return sum(entry["Average (ms)"] > entry["99 % (ms)"] for entry in own), len(own)
 
 
 def calls(run: Path, table: PrintedTable) -> list[list[Expected]]:
@@ -318,11 +329,14 @@ def _check_change(change: tuple[float, float, float], cell: str) -> None:
     check_number(cell.removeprefix("* "), percent)
 
 
+#: The titles of the table of points.
+_POINTS = r"Results|Means of \d+ repeats"
+
 RECOMPUTED: dict[str, Callable[[Path, PrintedTable], list[list[Any]]]] = {
-    r"Results|Means of \d+ repeats": results,
+    _POINTS: results,
     "Reads and writes of mixed points": sides,
     "IOPS of each repeat": repeats,
-    "Workloads: range over all points": workloads,
+    "Workloads: minimum and maximum of all points": workloads,
     "Time of fsync and fdatasync, all repeats combined": calls,
     r".* \(columns: .*\)": matrix,
     ".* by zone": zones,

@@ -28,6 +28,7 @@ from .points import (
     grid,
     group_by_workload,
     key_of,
+    page_cache_note,
     part,
     side,
 )
@@ -71,8 +72,7 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     (axis,) = family.sides
     series = family.series([axis.key])
     rated = [one for one in series if any(math.isfinite(IOPS.of(spot.measured)) for spot in one.spots)]
-    missing = [one.label for one in series if one not in rated]
-    without = f" n/a: {', '.join(missing)}." if missing else ""
+    cached = page_cache_note(family.spots)
     across, groups = side(axis, family.spots), _split(rated or series)
     name = axis_name(axis)
     has_repeats = any(len(spot.measured) > 1 for spot in family.spots)
@@ -88,13 +88,21 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
             }
             for measure in measures
         }
+        without = _without_rate([one for one in series if one in group or one not in rated])
         figure = Figure(
             name=f"lines-{slug}-{number}",
-            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.{without}",
+            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.{without}{cached}",
             alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
             draw=partial(lines, panels, across, legend="Series", scales=scales),
         )
         yield Page(title=f"{prefix}IOPS and Throughput over {_title(name)}{part(number, groups)}", blocks=(figure,))
+
+
+def _without_rate(series: Sequence[Series]) -> str:
+    """Return a caption's sentence on the series of which points have no rate; empty if there are none."""
+    missing = {one.label: sum(not math.isfinite(IOPS.of(spot.measured)) for spot in one.spots) for one in series}
+    texts = [f"{one.label} ({missing[one.label]} of {len(one.spots)} points)" for one in series if missing[one.label]]
+    return f" Without a rate (n/a): {', '.join(texts)}." if texts else ""
 
 
 def _title(name: str) -> str:

@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from ...model.measurement import SHORTEST_RATED_MS
 from ...model.steps import Stimulus
+from ...report.figures.matrices import average_response_ms
 from ...report.figures.overlays import over_time
 from ...report.header import Rows, notes, pattern
 from ...report.pages import Block, Figure, Page, Prose
@@ -24,8 +26,17 @@ from ..procedure import value_text
 from ..spec import ProfileSpec
 from . import figures
 from .axes import axis_pages, first_matrices
-from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, placed_points
-from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, TWO_NINES_IOS, Measure, longest_sync_ms, sync_ms
+from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, page_cache_note, placed_points
+from .reductions import (
+    IOPS,
+    MB_PER_SECOND,
+    SYNC_PERCENTS,
+    TWO_NINES_IOS,
+    Measure,
+    longest_sync_ms,
+    sync_ms,
+    two_nines_ms,
+)
 from .tables import (
     EXPLAINED,
     effect_tables,
@@ -53,6 +64,9 @@ _PASSES = (
     "Passes: the number of passes over the range{}. fio reports its time in whole milliseconds, so a pass is repeated "
     "until all passes together take {}. "
 )
+#: Why the pass of a workload is not repeated.
+_FRESH = "the data would be written already"
+_COLD = "the data would be in the page cache"
 
 
 def pages(result: ProfileResult) -> tuple[Page, ...]:
@@ -154,9 +168,10 @@ def _purges(spec: ProfileSpec) -> str:
 def parameters(result: ProfileResult) -> Rows:
     """Return the Test Parameters: counts, the axes, and the parameters that all points share."""
     spec = result.facts.spec
+    single = any(load.fresh or load.cold for load in spec.workload)
     common = [
         (name, value)
-        for name, value in _common_parameters(_stimuli(result), spec.minimum_seconds)
+        for name, value in _common_parameters(_stimuli(result), spec.minimum_seconds, has_single_passes=single)
         if name not in {axis_name(axis) for axis in spec.axis}
     ]
     axes = [(axis_name(axis), ", ".join(value_text(axis.key, value) for value in axis.values)) for axis in spec.axis]
@@ -174,15 +189,20 @@ def _block_sizes(stimulus: Stimulus) -> str:
     return ":".join(shares) or block_size(stimulus.largest_block_bytes)
 
 
-def _common_parameters(stimuli: Sequence[Stimulus], minimum_seconds: float) -> Iterator[tuple[str, str]]:
-    """Yield the parameters that all stimuli share."""
+def _common_parameters(
+    stimuli: Sequence[Stimulus], minimum_seconds: float, *, has_single_passes: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that all stimuli share; ``has_single_passes``: a workload's pass is never repeated."""
     repeated = any((stimulus.passes or 0) > 1 for stimulus in stimuli)
-    a_pass = f"passes until {duration(minimum_seconds)}" if repeated else "one pass over the range"
+    if repeated:
+        amount = f"passes until {duration(minimum_seconds)}{', one if fresh or cold' * has_single_passes}"
+    else:
+        amount = "one pass over the range"
     parameters: Mapping[str, list[str]] = {
         "Block size": [_block_sizes(stimulus) for stimulus in stimuli],
         "Thread count": [str(stimulus.thread_count) for stimulus in stimuli],
         "Queue depth": [str(stimulus.queue_depth) for stimulus in stimuli],
-        "Duration": [duration(stimulus.seconds) if stimulus.seconds else a_pass for stimulus in stimuli],
+        "Duration": [duration(stimulus.seconds) if stimulus.seconds else amount for stimulus in stimuli],
         "Ramp": [duration(stimulus.ramp_seconds) if stimulus.ramp_seconds else "none" for stimulus in stimuli],
     }
     for name, values in parameters.items():
@@ -212,6 +232,8 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
         yield from footnote(placed)
     elif placed:
         yield extremes_table(placed)
+        if not all(math.isfinite(IOPS.of(spot.measured)) for spot in placed):
+            yield Prose(text="Averages are also those of points without a rate.")
 
 
 def _points_note(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Prose:
@@ -220,9 +242,28 @@ def _points_note(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Prose:
     passes, times = "", f"Response times cover all I/Os{' of all repeats' * repeated}."
     if has_repeated_passes(placed):
         passes = _PASSES.format(" in all repeats" * repeated, duration(result.facts.spec.minimum_seconds))
+        passes += "".join(_single_passes(placed))
     few = any(sum(item.ios for item in spot.measured) < TWO_NINES_IOS for spot in placed)
     missing = f" The 99 % response time is n/a with fewer than {TWO_NINES_IOS} I/Os." if few else ""
-    return Prose(text=f"{_SPREAD * repeated}{passes}{times}{missing}")
+    stalled = sum(average_response_ms(spot.measured) > two_nines_ms(spot.measured) for spot in placed)
+    stalls = (
+        f" In {stalled} of {counted(len(placed), 'point')} the average is above the 99 % response time: less than 1 % "
+        "of the I/Os took so long that they determine the average."
+    )
+    return Prose(text=f"{_SPREAD * repeated}{passes}{times}{missing}{stalls if stalled else ''}")
+
+
+def _single_passes(placed: Sequence[PlacedPoint]) -> Iterator[str]:
+    """Yield a sentence on the workloads whose pass is never repeated, for each reason."""
+    loads = {spot.point.workload.name: spot.point.workload for spot in placed if spot.point.stimulus.passes}
+    fresh = [name for name, load in loads.items() if load.fresh]
+    cold = [name for name, load in loads.items() if load.cold and not load.fresh]
+    for names, reason in ((fresh, _FRESH), (cold, _COLD)):
+        if names:
+            yield (
+                f"{', '.join(names)}: always one pass, because in a second one {reason}; the rates are n/a if it takes "
+                f"less than {duration(SHORTEST_RATED_MS / 1000)}. "
+            )
 
 
 def _results(result: ProfileResult, families: Sequence[Family]) -> Iterator[Page]:
@@ -276,7 +317,8 @@ def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
             Figure(
                 name=f"bars-{number}",
                 caption=f"IOPS and throughput of each point, one colour per workload"
-                f"{'; whiskers span the repeats from minimum to maximum' if has_repeats else ''}.",
+                f"{'; whiskers span the repeats from minimum to maximum' if has_repeats else ''}."
+                f"{page_cache_note(placed)}",
                 alt="Bars: IOPS and MB/s from zero, one row per point.",
                 draw=partial(figures.bars, panels, colours, scale),
                 height=figures.height(len(group)),

@@ -93,6 +93,12 @@ def part(number: int, parts: Sequence[object]) -> str:
     return f" ({number} of {len(parts)})" if len(parts) > 1 else ""
 
 
+def page_cache_note(placed: Sequence[PlacedPoint]) -> str:
+    """Return a caption's last sentence if all I/O of these points passed through the page cache of the host."""
+    cached = all(measured.stimulus.cached for spot in placed for measured in spot.measured)
+    return " All I/O passed through the page cache of the host." if cached else ""
+
+
 def placed_points(result: ProfileResult) -> tuple[PlacedPoint, ...]:
     """Return the points with at least one complete repeat, grouped by workload."""
     loops = {loop.part: loop for loop in result.loops}

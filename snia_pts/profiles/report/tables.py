@@ -7,12 +7,22 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...model.measurement import mean
+from ...model.measurement import Measurement, mean
 from ...model.steps import Stimulus
 from ...report.figures.matrices import MARK, average_response_ms, foot, iops, matrix_tables
 from ...report.pages import Prose
 from ...report.sections.provenance import io_engine
-from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, facts, number_columns, thousands
+from ...report.tables import (
+    NOT_APPLICABLE,
+    Column,
+    Table,
+    aligned,
+    extremes,
+    facts,
+    number_columns,
+    significant,
+    thousands,
+)
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
 from ...spec import Scalar
@@ -80,10 +90,14 @@ def sync_table(placed: Sequence[PlacedPoint]) -> Table:
 def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
     values = dict(_scaled({heading: [figure(spot.measured) for spot in placed] for heading, figure in figures}))
+    passes = FINISH[0].partition(" (")[0]
+    times = [heading for heading in values if heading.endswith("s)") and not heading.startswith(passes)]
     digits = [clock_digits(spot.measured) for spot in placed]
     cells = [
         rate_texts(numbers, digits)
         if heading.endswith(_RATES)
+        else significant(numbers)
+        if heading in times
         else aligned(numbers, digits=5 if heading.endswith("(s)") else 3, most=0 if heading == PASSES[0] else 4)
         for heading, numbers in values.items()
     ]
@@ -187,11 +201,18 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     scaled = dict(_scaled(dict(zip(headings, zip(*ranges, strict=True), strict=True))))
     digits = [clock_digits(measured for spot in group for measured in spot.measured) for group in grouped.values()]
     *rates, averages = scaled.values()
-    cells = list(zip(*(rate_texts(values, digits) for values in rates), aligned(averages), strict=True))
-    widths = dict(zip(scaled, (12, 12, 12, 12, 14), strict=True))
-    columns = (Column(heading="Workload", width=30), *number_columns({"Points": 8, **widths}))
-    rows = tuple((name, str(len(group)), *row) for (name, group), row in zip(grouped.items(), cells, strict=True))
-    return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: range over all points")
+    cells = list(zip(*(rate_texts(values, digits) for values in rates), significant(averages), strict=True))
+    widths = dict(zip(scaled, (11, 11, 11, 11, 12), strict=True))
+    columns = (Column(heading="Workload", width=26), *number_columns({"Points": 18, **widths}))
+    counts = (_rated_count([spot.measured for spot in group]) for group in grouped.values())
+    rows = tuple((name, count, *row) for name, count, row in zip(grouped, counts, cells, strict=True))
+    return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: minimum and maximum of all points")
+
+
+def _rated_count(measured: Sequence[Sequence[Measurement]]) -> str:
+    """Return the number of points, and how many of them have a rate: ``5``, ``5 (1 with a rate)``."""
+    rated = sum(math.isfinite(iops(repeats)) for repeats in measured)
+    return str(len(measured)) if rated == len(measured) else f"{len(measured)} ({rated} with a rate)"
 
 
 def options_table(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterator[Table]:

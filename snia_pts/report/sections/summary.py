@@ -327,9 +327,9 @@ def _range(values: Iterable[float | None], decimals: int) -> str:
 
 
 def _repeated(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield the number of measurements that were too short for a rate, if there are any."""
+    """Yield the number of measurements that were repeated with more passes, if there are any."""
     if count := sum(len(loop.too_short) for loop in result.loops):
-        yield "Measurements too short for a rate", f"{count}, repeated with more passes; their data is included above"
+        yield "Repeated with more passes", f"{counted(count, 'measurement')}, too short before; data included above"
 
 
 def _discarded(result: TestResult) -> str:
