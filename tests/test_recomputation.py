@@ -51,7 +51,15 @@ from tests.recomputation.record import (
     window_of,
     window_rounds,
 )
-from tests.recomputation.sentences import check_header, check_sentences, check_spans, required_sentences, windows
+from tests.recomputation.sentences import (
+    check_header,
+    check_host_notes,
+    check_sentences,
+    check_spans,
+    required_host_notes,
+    required_sentences,
+    windows,
+)
 from tests.recomputation.tables import check_cells, unknown_tables
 from tests.samples import remove_later_evidence
 from tests.test_end_to_end_of_all import shortened
@@ -346,6 +354,7 @@ def test_printed_cells_are_those_of_the_record(run: Path) -> None:
 def test_printed_sentences_are_those_of_the_record(run: Path) -> None:
     """Figures in sentences, captions, titles and the header are recomputed, too, and spans of rounds are windows."""
     assert check_sentences(run) >= required_sentences(run)
+    assert check_host_notes(run) >= required_host_notes(run)
     assert check_header(run) >= len(windows(run)) > 0 or run.name == "xsr"
     check_spans(run)
 

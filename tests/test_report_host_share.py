@@ -159,6 +159,25 @@ def test_continuous_stimuli_have_their_reasons() -> None:
     assert judged["Reasons: undetermined"] == "the CPU time of the engine is unknown (10 measurements)"
 
 
+def test_figures_without_marks_count_the_host_limited_points() -> None:
+    """A figure copied alone says how many of its points the host limited, and which are undetermined."""
+    result = host_limited("dirth", lambda item: item.total_oio >= 512 or item.read_percent == 100)
+    captions = {figure.name: figure.caption for figure in build(result).figures}
+    counts = (
+        "49 points: 3 host-limited (the drive may be faster; not marked here), 0 undetermined, 46 not host-limited."
+    )
+    for name in ("demand-variation", "demand-intensity"):
+        assert captions[name].endswith(counts)
+    unmarked = "49 points: 3 host-limited, 0 undetermined, 46 not host-limited. No mark: not host-limited."
+    assert captions["demand-variation-surface"].endswith(unmarked)
+    unknown = {figure.name: figure.caption for figure in build(samples.result_of("dirth")).figures}
+    names = "T1Q1, T1Q2, T1Q4, T1Q6, T1Q8, T1Q16, T1Q32, T2Q1, T2Q2, T2Q4 and 39 more"
+    assert f"0 host-limited, 49 undetermined ({names}), 0 not" in unknown["demand-intensity"]
+    assert unknown["histogram-max"].endswith(" Undetermined whether the host limited it.")
+    simulated = build(samples.result_of("dirth", device=samples.dut(kind="simulated")))
+    assert not any("undetermined" in figure.caption for figure in simulated.figures)
+
+
 def test_result_xml_flags_each_measurement_and_point() -> None:
     """It has ceilings, and a flag for every measurement and point of the window; a simulated drive has none."""
     result = host_limited("iops", lambda item: item.largest_block_bytes == 4096)

@@ -27,6 +27,13 @@ class SampleTimes:
         return f"{self.unit}s {self.ends[numbers[0]]:.4g} - {self.ends[numbers[-1]]:.4g}"
 
 
+def stimulus_code(stimulus: Stimulus) -> str:
+    """Return a stimulus' name in the form used in titles: ``RND/4KiB RW0``, ``RND/0.5-64KiB RW40``."""
+    sizes = [share.size_bytes for share in stimulus.block_shares] or [stimulus.largest_block_bytes]
+    block = "-".join(f"{size / KIB:g}" for size in dict.fromkeys((min(sizes), max(sizes))))
+    return f"{stimulus.access}/{block}KiB RW{stimulus.read_percent}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSeries:
     """The basis of a steady state evaluation: complete rounds of a loop, or the samples that serve as rounds.
@@ -52,9 +59,7 @@ class TrackedSeries:
     def code(self, tracked: Tracked) -> str:
         """Return a tracked variable's name in the form used in titles: ``RND/4KiB RW0``, ``RND/0.5-64KiB RW40``."""
         stimulus = self.stimuli[self.rule.tracked.index(tracked)]
-        sizes = [share.size_bytes for share in stimulus.block_shares] or [stimulus.largest_block_bytes]
-        block = "-".join(f"{size / KIB:g}" for size in dict.fromkeys((min(sizes), max(sizes))))
-        code = f"{stimulus.access}/{block}KiB RW{stimulus.read_percent}"
+        code = stimulus_code(stimulus)
         return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
 
     @property

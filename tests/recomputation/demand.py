@@ -45,6 +45,11 @@ class Choice:
     candidates: list[Point]
     alternatives: list[Point]
 
+    @property
+    def nearest(self) -> Point:
+        """The point with the IOPS nearest to the target."""
+        return min(self.candidates, key=lambda point: abs(point.iops - self.target))
+
 
 @cache
 def points(run: Path) -> list[Point]:

@@ -238,6 +238,14 @@ def limited(run: Path, measured: Sequence[Row]) -> Verdict:
     return of_majority([share[0] for share in shares if share])
 
 
+def is_in_page_cache(run: Path) -> bool:
+    """Return whether all measurements of a run used the page cache of the host."""
+    options = [
+        row.get("options", "").split() for row in rows(run, "measurements") if row["phase"] in ("round", "stimulus")
+    ]
+    return all(uses_page_cache(dict(option.split("=", 1) for option in given)) for given in options)
+
+
 def reasons(run: Path) -> dict[Verdict, Counter[str]]:
     """Return how many measurements of windows and continuous stimuli have each reason, by their verdict."""
     counts: dict[Verdict, Counter[str]] = {True: Counter(), None: Counter()}

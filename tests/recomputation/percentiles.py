@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.recomputation.matrices import is_limited
 from tests.recomputation.printed import Expected, PrintedTable
 from tests.recomputation.record import Row, added, answers, measurements, percentile, rows, window_of
 
-NAMES = r"(Reads|Writes|Reads and writes): (I/Os|[0-9.]+ % response time \(ms\))"
+NAMES = r"(Reads|Writes|Reads and writes): (I/Os|[0-9.]+ % response time \(ms\)(?:, n/a: fewer than \d+ I/Os)?)"
 #: A percentile is the time that all but one in so many I/Os do not exceed.
 _ONE_IN = {"50": 2, "99": 100, "99.9": 1000, "99.99": 10_000, "99.999": 100_000}
 _COLUMNS = {
@@ -64,6 +65,10 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
         (side, *key) for key, row in points.items() for side in sides if row["read_percent"] != nothing[side]
     }
     assert table.marks == limited
+    if what != "I/Os":
+        least = _ONE_IN[what.partition(" ")[0]]
+        is_missing = any(isinstance(value, float) and math.isnan(value) for line in cells for value in line)
+        assert what.endswith(f"(ms), n/a: fewer than {least} I/Os" if is_missing else "(ms)")
     return cells
 
 

@@ -151,7 +151,8 @@ def _gaps(run: Path) -> Expected:
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
     gaps = f"gap{'s' * (len(kept) != 1)}"
     times = "median {} ms, longest {} ms"
-    return text(f"{{}} {gaps}: {times} (upper bounds), of which the suite took: {times}", float(len(kept)), *figures)
+    words = "this includes the start and the end of the I/O engine. The suite itself took"
+    return text(f"{{}} {gaps}: {times}; {words}: {times}", float(len(kept)), *figures)
 
 
 def _idle(run: Path, requested: float) -> Expected:
@@ -177,7 +178,7 @@ def _starts(run: Path) -> Expected:
             starts[phase, row["part"]] = starts.get((phase, row["part"]), 0) + 1
     parts = Counter((phase, count) for (phase, _), count in starts.items())
     shown = (
-        f"{phase}: {count}" if number == 1 else f"{phase}: {number} times {count}"
+        f"{phase}: {count}" if number == 1 else f"{phase}: {count} for each of {number}"
         for (phase, count), number in parts.items()
     )
     return "; ".join(shown)
@@ -188,13 +189,23 @@ def _starts(run: Path) -> Expected:
 
 def verdicts(run: Path) -> Expected:
     """Return how many points have each verdict, those of the windows and the continuous stimuli."""
-    counts = Counter(host.judged_points(run).values())
-    if not counts.total():
+    judged = host.judged_points(run)
+    if not judged:
         return "n/a"
-    figures = (counts.total(), counts[True], counts[False], counts[None])
-    template = f"{{}} point{'s' * (counts.total() != 1)}: {{}} host-limited, {{}} not host-limited, {{}} undetermined"
-    judged = bool(counts[False]) and not host.null_targets(run)
-    return text(template + "; judged without a host ceiling" * judged, *map(float, figures))
+    kinds = Counter(part.startswith("/") for part, _ in judged)
+    counts = Counter((part.startswith("/"), verdict) for (part, _), verdict in judged.items())
+    if not kinds[True] and host.is_in_page_cache(run):
+        template = f"{{}} point{'s' * (kinds[False] != 1)}: not judged, because all I/O passed through the page cache"
+        return text(template, float(kinds[False]))
+    nouns = {False: ("point", "points"), True: ("continuous stimulus", "continuous stimuli")}
+    templates, figures = [], []
+    for kind in (kind for kind in (False, True) if kinds[kind]):
+        noun = nouns[kind][kinds[kind] != 1]
+        templates.append(f"{{}} {noun}: {{}} host-limited, {{}} not host-limited, {{}} undetermined")
+        figures += [kinds[kind], counts[kind, True], counts[kind, False], counts[kind, None]]
+    if False in judged.values() and not host.null_targets(run):
+        templates.append("judged without a host ceiling")
+    return text("; ".join(templates), *map(float, figures))
 
 
 def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation import demand, provenance, recoveries
+from tests.recomputation import demand, host, profiles, provenance, recoveries
 from tests.recomputation.printed import Expected, Text, check, in_decimal_unit, plain, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -34,6 +34,7 @@ from tests.recomputation.record import (
     series,
     total,
     values,
+    window_of,
     window_rounds,
 )
 from tests.recomputation.saturation import shown_places
@@ -130,9 +131,52 @@ def _rate_differences(run: Path) -> dict[str, float]:
 
 
 def _rates_of_histograms(run: Path, match: re.Match[str]) -> Expected:
+    """Return the differences, and the times of pre-write, histogram and point, which are a reason."""
     differences = _rate_differences(run)
     texts = [f"{name} {{}} % {'lower' if percent < 0 else 'higher'}" for name, percent in differences.items()]
-    return text(f"{match[1]}{', '.join(texts)}.", *map(abs, differences.values()))
+    keys = ("operating_points.pre_write_seconds", "operating_points.histogram_seconds", "demand.point_seconds")
+    return text(
+        f"{match[1]}{', '.join(texts)}. A histogram is measured after the loop and directly after a pre-write of "
+        "{time}; it lasts {time}, a point of the loop {time}.",
+        *map(abs, differences.values()),
+        *(parameter(run, key) for key in keys),
+    )
+
+
+def _selection(run: Path, match: re.Match[str]) -> Expected:
+    """Return how far the nearest point is from the target of Mid IOPS, and how far a point may be."""
+    choice, near = demand.choices(run)["Mid IOPS"], parameter(run, "operating_points.tolerance_percent")
+    distance = abs(choice.nearest.iops - choice.target)
+    return text(
+        f"{{any}} The nearest point, {choice.nearest.label}, is {{}} IOPS away. Points up to {{}} IOPS away are near "
+        "enough, {} % of the target more than the nearest. {any}",
+        distance,
+        distance + near / 100 * choice.target,
+        near,
+    )
+
+
+def _hidden_choices(run: Path) -> list[str]:
+    """Return the operating points for which another run may choose more than half of all points."""
+    if facts(run)["test"] not in ("composite", "dirth"):
+        return []
+    choices, most = demand.choices(run), len(demand.points(run)) / 2
+    return [name for name, choice in choices.items() if len(choice.alternatives) > most]
+
+
+def _uncertain(run: Path, match: re.Match[str]) -> Expected:
+    others = demand.choices(run)[match[1]].alternatives
+    assert match[1] in _hidden_choices(run)
+    iops = [point.iops for point in others]
+    return text(
+        f"{match[1]} cannot be told apart from most other points in this run: the noise is {{}} % of the IOPS, and "
+        "another run may choose one of {} other points of {}, with {} to {} IOPS.",
+        demand.noise_percent(run),
+        float(len(others)),
+        float(len(demand.points(run))),
+        min(iops),
+        max(iops),
+    )
 
 
 def _title_of_histogram(run: Path, match: re.Match[str]) -> Expected:
@@ -251,10 +295,18 @@ def _zones(run: Path, match: re.Match[str]) -> Expected:
     return text(f"{{}} zones of {{}} {unit}{{any}}", count, capacity / count / factor)
 
 
+def _slowed(run: Path, match: re.Match[str]) -> Expected:
+    """Return how many points of the table of points have an average above their 99 % response time."""
+    return text("{any} In {} of {} point{any} the average is above {any}", *map(float, profiles.slowed_by_few(run)))
+
+
 SENTENCES: dict[str, Sentence] = {
+    r".* In \d+ of \d+ points? the average is above the 99 % response time: .*": _slowed,
     r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
-    r"(The points are in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
+    r"(A run goes through the points in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
+    r"(?:\S+ Limited by the host.* )?Max IOPS: .* Mid IOPS: the target is .*": _selection,
+    r"(M\w\w IOPS) cannot be told apart .*": _uncertain,
     r"(IOPS of histograms that differ from the loop by more than 10 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".*Written in rounds 1 to .*": _written,
@@ -273,8 +325,8 @@ FOUND = {
     "hir": 2,
     "xsr": 4,
     "wsat": 2,
-    "dirth": 7,
-    "composite": 7,
+    "dirth": 8,
+    "composite": 8,
     "latency": 1,
     "iops": 1,
     "throughput": 1,
@@ -300,7 +352,8 @@ def required_sentences(run: Path) -> int:
     fills_by_loop = {name: kept[2] for name in windows(run) if (kept := rounds_written(run, name))}
     amounts = sum(len(series(run)[name]) for name in fills_by_loop)
     fresh = test != "throughput" and any(times < 1 and achieved(run, name) for name, times in fills_by_loop.items())
-    return FOUND[test] + histograms + early + alternatives + bool(_rate_differences(run)) + amounts + fresh
+    uncertain = 2 * bool(_rate_differences(run)) + len(_hidden_choices(run))
+    return FOUND[test] + histograms + early + alternatives + uncertain + amounts + fresh
 
 
 def _is_steady(run: Path, name: str) -> bool:
@@ -329,6 +382,73 @@ def check_spans(run: Path) -> None:
             assert any(numbers == [float(f"{number:.4g}") for number in window] for window in windows(run).values()), (
                 shown
             )
+
+
+# -- host limits ------------------------------------------------------------------------------------------------------
+
+_NOTE = re.compile(
+    r"(\d+) (point|pre-write|histogram)s?: (\d+) host-limited( \(the drive may be faster; not marked here\))?, "
+    r"(\d+) undetermined(?: \((.*?)(?: and (\d+) more)?\))?, (\d+) not host-limited\.( No mark: (.*?)\.)?"
+)
+
+
+def check_host_notes(run: Path) -> int:
+    """Compare each note on the host limits of a figure or table with the verdicts; return how many notes there are.
+
+    The points are those of the loop, those with the most threads, or the operating points.
+    """
+    notes = [match for line in lines(run) for match in _NOTE.finditer(line)]
+    possible = list(_judged_groups(run)) if notes else []
+    for match in notes:
+        noun, named = match[2], match[6].split(", ") if match[6] else []
+        shown = [int(match[at]) for at in (1, 3, 5, 8)]
+        groups = [group for kind, group in possible if kind == noun]
+        assert any(_is_note(group, shown, named, int(match[7] or 0)) for group in groups), match[0]
+        unmarked = ["undetermined"] * (shown[2] > 0) + ["not host-limited"] * (shown[3] > 0)
+        assert match[10] in (None, " or ".join(unmarked))
+        assert bool(match[4]) + bool(match[9]) == (shown[1] > 0 and bool(match[4] or unmarked))
+    return len(notes)
+
+
+def required_host_notes(run: Path) -> int:
+    """Return how many notes on all points a report of a TC x QD loop must have: below figures and tables of them."""
+    if facts(run)["test"] not in ("composite", "dirth"):
+        return 0
+    _, verdicts = next(iter(_judged_groups(run)))
+    noted = facts(run)["dut.kind"] != "simulated" and not all(verdict is False for verdict in verdicts.values())
+    return 5 * noted
+
+
+def _is_note(verdicts: dict[str, host.Verdict], shown: list[int], named: list[str], more: int) -> bool:
+    undetermined = {name for name, verdict in verdicts.items() if verdict is None}
+    counts = [list(verdicts.values()).count(verdict) for verdict in (True, None, False)]
+    return (
+        shown == [len(verdicts), *counts]
+        and set(named) <= undetermined
+        and len(set(named)) + more == len(undetermined)
+        and (len(named) == 10 or not more)
+    )
+
+
+def _judged_groups(run: Path) -> Iterator[tuple[str, dict[str, host.Verdict]]]:
+    """Yield the verdicts that a note may be about: those of points, pre-writes and histograms, by name."""
+    found = rows(run, "points")
+    demands = {(row["thread_count"], row["queue_depth"]) for row in found}
+    name = (
+        (lambda row: f"T{row['thread_count']}Q{row['queue_depth']}") if len(demands) > 1 else (lambda row: row["point"])
+    )
+    verdicts = {name(row): host.limited(run, window_of(run, row)) for row in found}
+    yield "point", verdicts
+    if facts(run)["test"] in ("composite", "dirth"):
+        most = max(int(row["thread_count"]) for row in found)
+        yield "point", {label: verdict for label, verdict in verdicts.items() if label.startswith(f"T{most}Q")}
+        yield "point", {name: verdicts[choice.candidates[0].label] for name, choice in demand.choices(run).items()}
+    for noun, phase in (("pre-write", "pre-write"), ("histogram", "histogram")):
+        parts: dict[str, list[Row]] = {}
+        for row in measurements(run, phase):
+            if noun == "histogram" or row["part"].startswith("Round "):
+                parts.setdefault(row["part"], []).append(row)
+        yield noun, {part: host.limited(run, measured) for part, measured in parts.items()}
 
 
 # -- header -----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 from tests.recomputation import (
     demand,
     drive_logs,
+    host,
     matrices,
     percentiles,
     power,
@@ -264,7 +265,7 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     }
     expected |= _reported_amounts(run, capacity) if is_imported(run) else _amounts(run, capacity)
     if repeated := len(performed(run)) - len(rows(run, "measurements")):
-        expected["Measurements too short for a rate"] = text("{}, repeated with more passes; {any}", float(repeated))
+        expected["Repeated with more passes"] = text("{} measurement{any}, too short before; {any}", float(repeated))
     if not is_imported(run):
         real = about["dut.kind"] != "simulated"
         if real or _sensed(run, "celsius"):
@@ -382,6 +383,7 @@ def histograms(run: Path, table: PrintedTable) -> Cells:
     for name in ("Max IOPS", "Mid IOPS", "Min IOPS"):
         measured = measurements(run, "histogram", name)
         cells.append([f"{name} {_demand(measured[0])}", *histogram_figures(measured, run)])
+        assert ((len(cells) - 1, 0) in table.marks) == (host.limited(run, measured) is True)
     return cells
 
 

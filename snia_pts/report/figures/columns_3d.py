@@ -57,14 +57,15 @@ def columns(
     height: float = FIGURE_HEIGHT,
     marked: Collection[tuple[int, int]] = (),
     alike: Collection[Grid] = (),
+    view: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
     If there is room, each column has its value on top.  Those of ``marked`` places get the host-limited mark.
-    Scale and view also fit all matrices of ``alike``.
+    Scale and view also fit all matrices of ``alike``; the view is that of the matrices ``view``, if there are any.
     """
     styles = series_styles(list(deep.keys))
-    across, deep = best_view((values, *alike), across, deep)
+    across, deep = best_view(view or (values, *alike), across, deep)
     top = highest((values, *alike))
     figure, axes, projection = stage(top, across, deep, heading=heading, height=height)
     places = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.operating_points import DemandMean, OperatingPoint
@@ -12,6 +12,7 @@ from ..pages import FIGURE_WIDTH
 from ..tables import thousands
 from . import axes as ax
 from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
+from .matrices import MARK
 from .style import BAD, INK, series_styles
 
 if TYPE_CHECKING:
@@ -28,10 +29,16 @@ _ART = "Average response time (ms)"
 _RINGS = {"Max IOPS": "o", "Mid IOPS": "s", "Min IOPS": "D"}
 
 
-def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], maximum_art_ms: float) -> Figure:
+def intensity(
+    means: Sequence[DemandMean],
+    points: Sequence[OperatingPoint],
+    maximum_art_ms: float,
+    limited: Collection[str] = (),
+) -> Figure:
     """Plot ART (ms, log) against IOPS, one line per Thread Count over its Queue Depths.
 
-    A horizontal line shows the ART limit of the Max IOPS point, large open marks the operating points.
+    A horizontal line shows the ART limit of the Max IOPS point, large open marks the operating points; those of
+    ``limited`` get the host-limited mark.
     """
     figure = canvas()
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
@@ -42,7 +49,7 @@ def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], max
         axes.plot(
             [point.iops],
             [point.art_ms],
-            label=f"{point.name}\n{point.demand.label}",
+            label=f"{f'{MARK} ' if point.name in limited else ''}{point.name}\n{point.demand.label}",
             linestyle="none",
             markersize=10,
             marker=_RINGS[point.name],

@@ -25,6 +25,7 @@ from ..figures.style import INK
 from ..header import conditions
 from ..pages import Figure, Page, Prose
 from ..tables import Column, Table, significant, thousands
+from .host_share import line_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +126,7 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
     )
     figure = Figure(
         name=name,
-        caption=f"{caption} {method}",
+        caption=" ".join(filter(None, (caption, method, line_note(result, line)))),
         alt=f"Histogram of response times, both axes log, of {stimulus}, with their cumulative percentage, "
         f"below it on a scale of nines, and marks at {', '.join(marker.name for marker in interval.known_markers)}.",
         draw=partial(histogram, interval),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...model.host_ceiling import EVIDENCE_PREFIX, Ceiling, Shape
 from ...model.measurement import Measurement
+from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...units import block_size, counted
 from ..tables import NOT_APPLICABLE, Column, Table, facts, thousands
+
+#: The most undetermined points that a note names.
+_MAX_NAMED = 10
 
 
 def host_tables(result: TestResult) -> Iterator[Table]:
@@ -27,24 +31,59 @@ def host_tables(result: TestResult) -> Iterator[Table]:
         yield _ceilings(ceilings, cpus)
 
 
-def _verdicts(result: TestResult) -> Iterator[bool | None]:
-    """Yield a verdict (True: host-limited) for each point of the windows and each continuous stimulus."""
-    for loop in result.loops:
-        yield from result.host_limited_points(loop).values()
-    for line in result.separate_lines:
-        if not line.is_fill and line.measurements:
-            yield result.host_limited(line.measurements)
-
-
 def verdict_counts(result: TestResult) -> str:
-    """Return how many points are limited by the host."""
-    counts = Counter(_verdicts(result))
-    if not counts.total():
+    """Return how many points of the windows, and how many continuous stimuli, are limited by the host."""
+    points = [verdict for loop in result.loops for verdict in result.host_limited_points(loop).values()]
+    lines = [line.measurements for line in result.separate_lines if not line.is_fill and line.measurements]
+    stimuli = [result.host_limited(measurements) for measurements in lines]
+    if not points and not stimuli:
         return NOT_APPLICABLE
+    used = [measurement.stimulus for loop in result.loops for measurement in loop.measurements]
+    if not stimuli and all(stimulus.cached for stimulus in used):
+        return f"{counted(len(points), 'point')}: not judged, because all I/O passed through the page cache"
     labels = ((True, "host-limited"), (False, "not host-limited"), (None, "undetermined"))
-    verdicts = ", ".join(f"{counts[verdict]} {label}" for verdict, label in labels)
-    basis = "; judged without a host ceiling" if counts[False] and not result.facts.ceilings else ""
-    return f"{counted(counts.total(), 'point')}: {verdicts}{basis}"
+    parts = [
+        f"{count}: {', '.join(f'{Counter(verdicts)[verdict]} {label}' for verdict, label in labels)}"
+        for count, verdicts in (
+            (counted(len(points), "point"), points),
+            (f"{len(stimuli)} continuous {'stimulus' if len(stimuli) == 1 else 'stimuli'}", stimuli),
+        )
+        if verdicts
+    ]
+    basis = ["judged without a host ceiling"] if False in (*points, *stimuli) and not result.facts.ceilings else []
+    return "; ".join((*parts, *basis))
+
+
+def verdicts_note(
+    result: TestResult, verdicts: Mapping[str, bool | None], *, noun: str = "point", marked: bool = False
+) -> str:
+    """Return the sentences on host limits below a figure or table that shows the results of ``verdicts``, by name.
+
+    ``marked``: the host-limited ones have the mark, which is explained before.  Empty if the host limited none and none
+    is undetermined, for a simulated drive and for an imported run.
+    """
+    limited = sum(verdict is True for verdict in verdicts.values())
+    undetermined = [name for name, verdict in verdicts.items() if verdict is None]
+    others = len(verdicts) - limited - len(undetermined)
+    if result.facts.dut.simulated or result.facts.imported or not (limited or undetermined):
+        return ""
+    if len(verdicts) == 1:
+        return (
+            "Limited by the host; the drive may be faster." if limited else "Undetermined whether the host limited it."
+        )
+    faster = " (the drive may be faster; not marked here)" if limited and not marked else ""
+    more = f" and {len(undetermined) - _MAX_NAMED} more" if len(undetermined) > _MAX_NAMED else ""
+    names = f" ({', '.join(undetermined[:_MAX_NAMED])}{more})" if undetermined else ""
+    unmarked = " or ".join(["undetermined"] * bool(undetermined) + ["not host-limited"] * bool(others))
+    return (
+        f"{counted(len(verdicts), noun)}: {limited} host-limited{faster}, {len(undetermined)} undetermined{names}, "
+        f"{others} not host-limited.{f' No mark: {unmarked}.' if limited and marked and unmarked else ''}"
+    )
+
+
+def line_note(result: TestResult, line: TimeLine) -> str:
+    """Return the sentence on host limits below a figure of one continuous stimulus; it may be empty."""
+    return verdicts_note(result, {line.part: result.host_limited(line.measurements)}) if line.measurements else ""
 
 
 def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ A percentile needs 1 / (1 - q) I/Os (``model/histogram.py``); below that it is n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...results.attributes import PERCENTS, Tail, tails
@@ -16,6 +16,7 @@ from ..figures import matrices
 from ..figures.figure import Grid, Side
 from ..pages import Block, Page, Prose
 from ..tables import thousands
+from .host_share import verdicts_note
 from .steady_state import spans
 
 #: The rule for a percentile, in the words of the reports.
@@ -73,12 +74,19 @@ def _layout(result: TestResult) -> tuple[Side, Side, matrices.Place] | None:
     return None
 
 
+def too_few_ios(times_ms: Iterable[float], percent: float) -> str:
+    """Return the end of the title of a table of a percentile: why a value is n/a; empty if none is."""
+    is_missing = any(map(math.isnan, times_ms))
+    return f", n/a: fewer than {thousands(100 / (100 - percent), 0)} I/Os" if is_missing else ""
+
+
 def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
     """Yield the page of all matrices of percentiles; none without a window or without counts of I/Os."""
     found = list(tail_matrices(result))
     if loop is None or not found:
         return
-    limited = {stimulus for stimulus, is_limited in result.host_limited_points(loop).items() if is_limited}
+    verdicts = result.host_limited_points(loop)
+    limited = {stimulus for stimulus, is_limited in verdicts.items() if is_limited}
     blocks: list[Block] = []
     for matrix in _beside(found):
         down, across = matrix.down, matrix.across
@@ -87,14 +95,15 @@ def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
             matrix.ios, down, across, title=f"{matrix.title}: I/Os", decimals=0, kind="matrix"
         )
         for column, percent in PERCENTS.items():
-            title = f"{matrix.title}: {percent:g} % response time (ms)"
-            blocks += matrices.matrix_tables(
-                matrix.times_ms(column), down, across, title=title, marked=marked, kind="matrix"
-            )
-    shown = (tail for matrix in found for _, tail in matrix.points.values())
-    is_missing = any(time_us is None for tail in shown for time_us in tail.percentiles_us.values())
+            times_ms = matrix.times_ms(column)
+            title = f"{matrix.title}: {percent:g} % response time (ms){too_few_ios(times_ms.values(), percent)}"
+            blocks += matrices.matrix_tables(times_ms, down, across, title=title, marked=marked, kind="matrix")
     source = f"All I/Os of {spans([loop])}, from their merged bins, reads and writes apart."
-    notes = (source, TOO_FEW_IOS * is_missing, matrices.foot(limited))
+    has_one_demand = len({stimulus.demand for stimulus in verdicts}) == 1
+    points = sorted(verdicts, key=lambda stimulus: stimulus.demand)
+    named = {point.label if has_one_demand else point.demand.label: verdicts[point] for point in points}
+    note = verdicts_note(result, named, marked=True)
+    notes = (source, matrices.foot(limited), note)
     blocks.append(Prose(text=" ".join(filter(None, notes))))
     yield Page(title="Response Time Percentiles - Tabular Data", blocks=tuple(blocks), flows=True, brief=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,11 +15,11 @@ from ...analysis.operating_points import (
 )
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
-from ...model.time_series import TimeLine
 from ...results.result import TestResult
+from ...results.tracked_series import stimulus_code
 from ...spec import OperatingPoints
 from ...spec.reader import definitions
-from ...units import block_size, duration
+from ...units import block_size, duration, number
 from ..figures import matrices
 from ..figures.dashboard import heat_map
 from ..figures.figure import Grid, Side
@@ -39,17 +39,20 @@ from ..pages import Block, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
 from ..sections.convergence import dashboard
-from ..sections.percentiles import percentile_pages
+from ..sections.host_share import verdicts_note
+from ..sections.percentiles import percentile_pages, too_few_ios
 from ..sections.provenance import provenance
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, facts, significant, thousands
 from .demand_plots import (
     AT_POINTS,
     chosen_points,
+    chosen_verdicts,
     demand_spec,
     grid,
     host_cpu,
     host_limited,
+    host_note,
     pattern_name,
     percentiles_page,
     place,
@@ -61,12 +64,13 @@ from .demand_plots import (
 
 _ALL_POINTS_SOURCE = (
     "are means of rounds {}; average response times are weighted by I/O count over all their I/Os; percentiles are "
-    "those of all their I/Os, reads and writes together (n/a: fewer than 100 000); maximum response times are the "
-    "maxima of these rounds"
+    "those of all their I/Os, reads and writes together; maximum response times are the maxima of these rounds"
 )
 _HOST_CPU = "Host CPU utilisation by all processes (%)"
 #: A larger difference between the IOPS of a histogram and those of the loop is noted.
 _NOTED_PERCENT = 10.0
+#: The names of access patterns that need an explanation.
+_PATTERN_TITLES = {"OLTP": "OLTP (online transaction processing)"}
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
 
@@ -95,15 +99,16 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
     """Return a sentence on the plots that have no data, and why; empty if all have data."""
     expected = (*_PLOTS, "P15") if result.facts.spec.test == "composite" else _PLOTS
     missing = [name for name in expected if name not in plot_names]
-    if not missing:
-        return ""
-    loop, reason = result.loop(), ""
-    if loop is None or loop.window is None:
-        reason = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
+    loop, sentences = result.loop(), []
+    if missing and (loop is None or loop.window is None):
+        sentences.append(steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state))
     elif "P8" in missing:
-        simulated = result.facts.dut.simulated
-        reason = f"The host's CPU utilisation {'is not simulated' if simulated else 'was not measured at every point'}."
-    return f"{reason} {', '.join(missing)} omitted: no data.".strip()
+        missing.remove("P8")
+        reason = "is not simulated" if result.facts.dut.simulated else "was not measured at every point"
+        sentences.append(f"P8 (host CPU utilisation) omitted: it {reason}.")
+    if missing:
+        sentences.append(f"{', '.join(missing)} omitted: no data.")
+    return " ".join(sentences)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -126,6 +131,8 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
         )
     if points:
         yield from _points_table(result, points)
+        yield from _uncertain_points(result)
+        yield from _rate_differences(result)
 
 
 def _details(result: TestResult) -> Iterator[Block]:
@@ -133,23 +140,31 @@ def _details(result: TestResult) -> Iterator[Block]:
     if chosen_points(result):
         yield from _alternatives(result)
     lines = {point: result.time_line("histogram", point) for point in AT_POINTS}
-    histograms = {
-        f"{point} {line.stimulus.demand.label}": confidence.confidence(line)
-        for point, line in lines.items()
-        if line and line.measurements
-    }
-    if histograms:
+    measured = {point: line for point, line in lines.items() if line and line.measurements}
+    if measured:
+        verdicts = {point: result.host_limited(line.measurements) for point, line in measured.items()}
+        histograms = {
+            f"{f'{matrices.MARK} ' if verdicts[point] else ''}{point} {line.stimulus.demand.label}": (
+                confidence.confidence(line)
+            )
+            for point, line in measured.items()
+        }
         yield confidence.table(histograms, title="Response time histograms")
-        yield from _rate_differences(result, lines)
+        limited = [point for point, verdict in verdicts.items() if verdict]
+        notes = (matrices.foot(limited), verdicts_note(result, verdicts, noun="histogram", marked=True))
+        if any(notes):
+            yield Prose(text=" ".join(filter(None, notes)))
+        yield from _rate_differences(result)
     yield _pattern_table(result)
 
 
-def _rate_differences(result: TestResult, lines: Mapping[str, TimeLine | None]) -> Iterator[Block]:
-    """Yield a sentence on histograms whose IOPS differ from those of their operating point in the loop."""
+def _rate_differences(result: TestResult) -> Iterator[Block]:
+    """Yield a sentence on histograms whose IOPS differ from those of their operating point in the loop, and why."""
+    lines = ((point, result.time_line("histogram", point.name)) for point in chosen_points(result))
     differences = [
         (point.name, 100 * (confidence.confidence(line).iops / point.iops - 1))
-        for point in chosen_points(result)
-        if (line := lines[point.name]) and line.measurements and line.stimulus.demand == point.demand and point.iops
+        for point, line in lines
+        if line and line.measurements and line.stimulus.demand == point.demand and point.iops
     ]
     texts = [
         f"{name} {abs(percent):.1f} % {'lower' if percent < 0 else 'higher'}"
@@ -157,17 +172,22 @@ def _rate_differences(result: TestResult, lines: Mapping[str, TimeLine | None]) 
         if abs(percent) > _NOTED_PERCENT
     ]
     if texts:
-        limit = f"{_NOTED_PERCENT:g} %"
-        yield Prose(text=f"IOPS of histograms that differ from the loop by more than {limit}: {', '.join(texts)}.")
+        spec, limit = demand_spec(result), f"{_NOTED_PERCENT:g} %"
+        rule, point_time = spec.operating_points, duration(spec.demand.point_seconds)
+        yield Prose(
+            text=f"IOPS of histograms that differ from the loop by more than {limit}: {', '.join(texts)}. A "
+            "histogram is measured after the loop and directly after a pre-write of "
+            f"{duration(rule.pre_write_seconds)}; it lasts {duration(rule.histogram_seconds)}, a point of the loop "
+            f"{point_time}."
+        )
 
 
 def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
     loop = result.loop()
     rounds = loop.window_rounds if loop else ()
     measured = [matrices.over(rounds, (point.demand.queue_depth, point.demand.thread_count), place) for point in points]
-    limited = frozenset(
-        point.name for point, repeats in zip(points, measured, strict=True) if result.host_limited(repeats)
-    )
+    verdicts = chosen_verdicts(result)
+    limited = frozenset(name for name, verdict in verdicts.items() if verdict)
     cells = (
         [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
@@ -185,23 +205,42 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     )
     title = f"Operating points, rounds {loop_rounds(result)} of the loop"
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
-    if limited:
-        yield Prose(text=matrices.foot(limited))
-    rule = _selection_rule(demand_spec(result).operating_points)
+    if notes := " ".join(filter(None, (matrices.foot(limited), verdicts_note(result, verdicts, marked=True)))):
+        yield Prose(text=notes)
+    rule = _selection_rule(points, demand_spec(result).operating_points)
     mixed = any(0 < measurement.stimulus.read_percent < 100 for repeats in measured for measurement in repeats)
     yield Prose(text=f"{rule} Response times are those of reads and writes together." if mixed else rule)
 
 
-def _selection_rule(rule: OperatingPoints) -> str:
+def _selection_rule(points: Sequence[OperatingPoint], rule: OperatingPoints) -> str:
     """Return how the operating points are chosen."""
-    near = f"{rule.tolerance_percent:g} %"
+    near, has_limit = f"{rule.tolerance_percent:g} %", not exceeds_art_limit(points, rule.maximum_art_ms)
+    (middle,) = (point for point in points if point.name == "Mid IOPS")
+    nearest = min(middle.candidates, key=lambda candidate: abs(candidate.iops - middle.target_iops))
+    distance = abs(nearest.iops - middle.target_iops)
+    farthest = distance + rule.tolerance_percent / 100 * middle.target_iops
+    highest = f"a point within {near} of the best IOPS is near enough" if has_limit else "the point with the lowest ART"
     return (
-        f"Max IOPS: of the points within {near} of the best IOPS, the one with the lowest Total OIO, and of these the "
-        "one with the fewest threads. Mid IOPS: the target is the middle between best and Min IOPS; of the point "
-        f"nearest to it and those that are at most {near} of the target farther away, the same choice. Min IOPS: the "
-        f"lowest Total OIO. Only points with an ART below {rule.maximum_art_ms:g} ms count. The {near} are this "
-        "suite's tolerance."
+        f"Max IOPS: {highest}. Mid IOPS: the target is the middle between best and Min IOPS. The nearest point, "
+        f"{nearest.demand.label}, is {number(distance)} IOPS away. Points up to {number(farthest)} IOPS away are near "
+        f"enough, {near} of the target more than the nearest. Of all points that are near enough, the one with the "
+        "lowest Total OIO is chosen; of several with the same Total OIO, the one with the fewest threads. Min IOPS: "
+        f"the lowest Total OIO.{f' Only points with an ART below {rule.maximum_art_ms:g} ms count.' * has_limit} The "
+        f"{near} are this suite's tolerance."
     )
+
+
+def _uncertain_points(result: TestResult) -> Iterator[Block]:
+    """Yield a sentence on each operating point for which another run may choose most of the other points."""
+    means, rule = window_means(result), demand_spec(result).operating_points
+    for name, others in alternative_points(means, rule).items():
+        if 2 * len(others) > len(means):
+            yield Prose(
+                text=f"{name} cannot be told apart from most other points in this run: the noise is "
+                f"{noise_percent(means, rule):.1f} % of the IOPS, and another run may choose one of {len(others)} "
+                f"other points of {len(means)}, with {_format_iops(others)}.",
+                kind="lead",
+            )
 
 
 def _alternatives(result: TestResult) -> Iterator[Block]:
@@ -212,19 +251,25 @@ def _alternatives(result: TestResult) -> Iterator[Block]:
         percent = definitions().operating_points.confidence_percent
         yield facts(rows, title="Operating points that another run may choose instead", label_width=32)
         yield Prose(
-            text="The points are in the order of Total OIO (T4Q16: Thread Count 4, Queue Depth 16). A run chooses the "
-            "first point within the tolerance. The list has all points that noise can bring within the tolerance, up "
-            f"to the first that it cannot bring outside. The noise is {noise_percent(means, rule):.1f} % of the IOPS: "
-            f"the difference between two points may change by this from run to run ({percent:g} % confidence). Drift "
-            "that all points have in common does not count."
+            text="A run goes through the points in the order of Total OIO and takes the first that is near enough. The "
+            "table has the points that are near enough, or that noise may bring near enough, in this order. It ends at "
+            "the first point that is near enough despite the noise: no run goes beyond it. The noise is "
+            f"{noise_percent(means, rule):.1f} % of the IOPS: the difference between two points may change by this "
+            f"from run to run ({percent:g} % confidence). It is computed from the differences of each point between "
+            "the rounds of the window; drift that all points have in common does not count. T4Q16: Thread Count 4, "
+            "Queue Depth 16."
         )
 
 
 def _format_points(means: Sequence[DemandMean]) -> str:
     """Return the demands of points, and their IOPS: ``T6Q16, T4Q32 (97 to 99 IOPS)``."""
+    return f"{', '.join(mean.demand.label for mean in means)} ({_format_iops(means)})"
+
+
+def _format_iops(means: Sequence[DemandMean]) -> str:
+    """Return the lowest and the highest IOPS of points: ``97 to 99 IOPS``."""
     iops = [thousands(value, 0) for value in sorted(mean.iops for mean in means)]
-    labels = ", ".join(mean.demand.label for mean in means)
-    return f"{labels} ({' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
+    return f"{' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS"
 
 
 def _pattern_table(result: TestResult) -> Table:
@@ -240,8 +285,19 @@ def _pattern_table(result: TestResult) -> Table:
         ("Block sizes", sizes or pattern_sizes(spec)),
         ("Access skew", f"{skew} of the ActiveRange" if skew else "none: uniform over the ActiveRange"),
         *(alignment(line.stimulus) if line else ()),
+        *_pattern_names(result),
     )
-    return facts(rows, title=f"Access pattern: {spec.pattern.title}")
+    title = spec.pattern.title
+    return facts(rows, title=f"Access pattern: {_PATTERN_TITLES.get(title, title)}")
+
+
+def _pattern_names(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Yield the names of the pattern in this report, if it has several."""
+    loop = result.loop()
+    stimuli = [measured.stimulus for measured in loop.rounds[0].measurements] if loop and loop.rounds else []
+    if stimuli:
+        names = (pattern_name(result, stimuli[0].read_percent), stimuli[0].label, stimulus_code(stimuli[0]))
+        yield "Names in this report", f"{', '.join(dict.fromkeys(names))} (RW: percentage of reads)"
 
 
 def _part(place: int, count: int) -> str:
@@ -255,13 +311,11 @@ def _tables(result: TestResult) -> Iterator[Page]:
     limited = frozenset((down, across) for across, down in host_limited(result))
     cpu = host_cpu(result)
     averaged = "IOPS and CPU utilisation" if cpu else "IOPS"
+    nines = grid(result, partial(matrices.percentile_response_ms, percent=FIVE_NINES))
     grids = (
         ("IOPS", grid(result, matrices.iops)),
         (matrices.heading(result, matrices.WEIGHTED), grid(result, matrices.average_response_ms)),
-        (
-            f"{FIVE_NINES:g} % response time (ms)",
-            grid(result, partial(matrices.percentile_response_ms, percent=FIVE_NINES)),
-        ),
+        (f"{FIVE_NINES:g} % response time (ms){too_few_ios(nines.values(), FIVE_NINES)}", nines),
         ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms)),
         (_HOST_CPU, cpu),
     )
@@ -280,9 +334,10 @@ def _tables(result: TestResult) -> Iterator[Page]:
     ]
     if tables:
         text = source(result, f"{averaged} {_ALL_POINTS_SOURCE}")
+        notes = (text, matrices.foot(limited), host_note(result, marked=True))
         yield Page(
             title="All Points, TC x QD",
-            blocks=(*tables, Prose(text=f"{text} {matrices.foot(limited)}".strip())),
+            blocks=(*tables, Prose(text=" ".join(filter(None, notes)))),
             flows=True,
         )
 

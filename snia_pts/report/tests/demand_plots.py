@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ...analysis.operating_points import DemandMean, OperatingPoint, demand_means, operating_points
@@ -25,6 +26,7 @@ from ..pages import Figure, Page, Prose
 from ..sections import confidence
 from ..sections import steady_state as steady
 from ..sections.convergence import convergence_page
+from ..sections.host_share import line_note, verdicts_note
 from ..sections.percentiles import tail_matrices
 
 #: For each operating point, the numbers of two plots: its pre-write, and the histogram after it.
@@ -70,7 +72,7 @@ def plots(result: TestResult) -> Iterator[tuple[str, Page]]:
         ("P2", steady.window_pages(result, result.sampling) if result.sampling else ()),
         ("P3", _inter_round(result)),
         ("P4", _convergence(result)),
-        ("P5", steady.window_pages(result, loop) if (loop := result.loop()) else ()),
+        ("P5", _window_pages(result)),
         ("P6", _demand_variation(result)),
         ("P7", _demand_intensity(result)),
         ("P8", _host_cpu(result)),
@@ -112,7 +114,7 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
         title="Preconditioning - IOPS vs Time",
         name="pc-iops",
         caption=f"{_stimulus_label(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state "
-        f"is evaluated on {_evaluated_samples(rule)}.",
+        f"is evaluated on {_evaluated_samples(rule)}. {line_note(result, line)}".rstrip(),
         dots=timeplots.window_dots(result.sampling, line),
     )
 
@@ -130,17 +132,35 @@ def _inter_round(result: TestResult) -> Iterator[Page]:
         return
     seconds = demand_spec(result).demand.pre_write_seconds
     placed = [(place * seconds, line) for place, line in enumerate(lines)]
+    verdicts = {line.part: result.host_limited(line.measurements) for line in lines if line.measurements}
     yield _time_page(
         [series(line, IOPS, shift=shift) for shift, line in placed],
         title="Inter-Round Pre-Writes - IOPS vs Time",
         name="inter-round-iops",
         caption=f"{_stimulus_label(lines[0].stimulus)}: {duration(seconds)} before each round, placed end to end; the "
-        "points of the rounds between them are not shown. Labels give the round; a sample is drawn at its end.",
+        "points of the rounds between them are not shown. Labels give the round; a sample is drawn at its end. "
+        f"{verdicts_note(result, verdicts, noun='pre-write')}".rstrip(),
         marks=[
             Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
             for shift, line in placed[:: 1 + len(placed) // _MAX_MARKS]
         ],
     )
+
+
+def _window_pages(result: TestResult) -> Iterator[Page]:
+    """Yield the pages of the window of the loop, each with the host limits of the tracked points."""
+    loop = result.loop()
+    if loop is None:
+        return
+    verdicts = {
+        stimulus.demand.label: verdict
+        for stimulus, verdict in result.host_limited_points(loop).items()
+        for tracked in demand_spec(result).steady_state.tracked
+        if (stimulus.thread_count, stimulus.queue_depth) == (tracked.thread_count, tracked.queue_depth)
+    }
+    note = verdicts_note(result, verdicts)
+    for page in steady.window_pages(result, loop):
+        yield replace(page, blocks=(*page.blocks, Prose(text=note))) if note else page
 
 
 def _convergence(result: TestResult) -> Iterator[Page]:
@@ -155,7 +175,8 @@ def _convergence(result: TestResult) -> Iterator[Page]:
         {Demand(thread_count=largest, queue_depth=depth): str(depth) for depth in depths.keys},
         title=f"TC={largest} IOPS vs Round, All QD",
         name="convergence",
-        caption=f"IOPS at Thread Count {largest} and every Queue Depth over all rounds.",
+        caption=f"IOPS at Thread Count {largest} and every Queue Depth over all rounds. "
+        f"{host_note(result, thread_count=largest)}".rstrip(),
         legend="Queue Depth",
         log=False,
     )
@@ -184,6 +205,29 @@ def host_limited(result: TestResult) -> matrices.Marked:
     return matrices.host_limited(result, [loop], place) if loop else frozenset()
 
 
+def host_note(result: TestResult, *, thread_count: int | None = None, marked: bool = False) -> str:
+    """Return the sentences on the host limits of all points, or of those with one Thread Count; may be empty."""
+    loop = result.loop()
+    points = result.host_limited_points(loop) if loop else {}
+    verdicts = {
+        stimulus.demand.label: points[stimulus]
+        for stimulus in sorted(points, key=lambda stimulus: stimulus.demand)
+        if thread_count in (None, stimulus.thread_count)
+    }
+    return verdicts_note(result, verdicts, marked=marked)
+
+
+def chosen_verdicts(result: TestResult) -> Mapping[str, bool | None]:
+    """Return whether the host limited each operating point, by its name."""
+    loop = result.loop()
+    rounds = loop.window_rounds if loop else ()
+    measured = {
+        point.name: matrices.over(rounds, (point.demand.queue_depth, point.demand.thread_count), place)
+        for point in chosen_points(result)
+    }
+    return {name: result.host_limited(repeats) for name, repeats in measured.items()}
+
+
 def _demand_variation(result: TestResult) -> Iterator[Page]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     if not values:
@@ -191,7 +235,7 @@ def _demand_variation(result: TestResult) -> Iterator[Page]:
     origin, limited = source(result), host_limited(result)
     lines = Figure(
         name="demand-variation",
-        caption=f"IOPS at every Queue Depth, one line per Thread Count. {origin}",
+        caption=f"IOPS at every Queue Depth, one line per Thread Count. {origin} {host_note(result)}".rstrip(),
         alt="Line plot: IOPS, linear from zero, against Queue Depth (log), one line per Thread Count.",
         draw=partial(figures.matrix_lines, values, depths, threads, heading="IOPS", log=False),
     )
@@ -200,7 +244,7 @@ def _demand_variation(result: TestResult) -> Iterator[Page]:
         surface_figure = Figure(
             name="demand-variation-surface",
             caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {origin}"
-            f"{matrices.shown_marks(limited)}",
+            f"{matrices.shown_marks(limited)} {host_note(result, marked=True)}".rstrip(),
             alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, in depth.",
             draw=partial(surface, values, depths, threads, heading="IOPS", marked=limited),
             shaded=True,
@@ -221,15 +265,17 @@ def _demand_intensity(result: TestResult) -> Iterator[Page]:
     means, limit = window_means(result), demand_spec(result).operating_points.maximum_art_ms
     if not means:
         return
+    limited = {name for name, verdict in chosen_verdicts(result).items() if verdict}
     caption = (
         f"ART against IOPS, one line per Thread Count over its Queue Depths. {source(result, _IOPS_AND_ART)} The "
-        f"line at {limit:g} ms is the ART limit of the Max IOPS point; large open marks are the operating points."
+        f"line at {limit:g} ms is the ART limit of the Max IOPS point; large open marks are the operating points"
+        f"{f' ({matrices.MARK}: host-limited)' * bool(limited)}. {host_note(result)}"
     )
     figure = Figure(
         name="demand-intensity",
-        caption=caption,
+        caption=caption.rstrip(),
         alt=f"Line plot: average response time in ms, log, against IOPS, with a line at {limit:g} ms.",
-        draw=partial(demand_figures.intensity, means, chosen_points(result), limit),
+        draw=partial(demand_figures.intensity, means, chosen_points(result), limit, limited),
     )
     yield Page(title="Demand Intensity", blocks=(figure,))
 
@@ -240,9 +286,17 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
         return
     figure = Figure(
         name="host-cpu",
-        caption=f"Utilisation of all host CPUs together by all processes, in percent. {source(result)}",
+        caption=f"Utilisation of all host CPUs together by all processes, in percent. {source(result)} "
+        "The values are in the table of all points.",
         alt="Columns in three dimensions: host CPU utilisation in percent over Queue Depth and Thread Count.",
-        draw=partial(columns_3d.columns, values, depths, threads, heading="Host CPU (%)"),
+        draw=partial(
+            columns_3d.columns,
+            values,
+            depths,
+            threads,
+            heading="Host CPU (%)",
+            view=(grid(result, matrices.iops),),  # that of the surface of IOPS
+        ),
         shaded=True,
     )
     yield Page(title="Host CPU Utilisation", blocks=(figure,))
@@ -267,7 +321,8 @@ def _at_points(result: TestResult) -> Iterator[tuple[str, Page]]:
                 [series(line, IOPS)],
                 title=f"{point} Pre-Write - IOPS vs Time",
                 name=f"pre-write-{name}",
-                caption=f"{_stimulus_label(line.stimulus)}, before the response time histogram of the {point} point.",
+                caption=f"{_stimulus_label(line.stimulus)}, before the response time histogram of the {point} point. "
+                f"{line_note(result, line)}".rstrip(),
             )
             yield before, page
         line = result.time_line("histogram", point)
@@ -295,7 +350,8 @@ def percentiles_page(result: TestResult) -> Iterator[Page]:
     figure = Figure(
         name="percentiles-over-iops",
         caption=f"99 % and 99.9 % response time of {sides} against IOPS, one line per Thread Count over its Queue "
-        f"Depths. {source(result, computed)} Points with too few I/Os for a percentile are not shown.",
+        f"Depths. {source(result, computed)} Points with too few I/Os for a percentile are not shown. "
+        f"{host_note(result)}".rstrip(),
         alt=f"Line plots: 99 % and 99.9 % response time of {sides} in ms, log, against IOPS.",
         draw=partial(demand_figures.percentiles_over_iops, window_means(result), panels, len(found)),
         height=demand_figures.TAIL_HEIGHT,
@@ -309,7 +365,8 @@ def _by_total_oio(result: TestResult) -> Iterator[Page]:
         return
     figure = Figure(
         name="total-oio",
-        caption=f"IOPS and ART against Total OIO, one line per Thread Count. {source(result, _IOPS_AND_ART)}",
+        caption=f"IOPS and ART against Total OIO, one line per Thread Count. {source(result, _IOPS_AND_ART)} "
+        f"{host_note(result)}".rstrip(),
         alt="Two line plots above each other: IOPS, and average response time in ms (log), against Total OIO (log).",
         draw=partial(demand_figures.by_total_oio, means, limit),
     )
