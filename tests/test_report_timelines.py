@@ -639,8 +639,8 @@ def test_the_return_to_the_baseline_states_its_resolution(high: int, first: str,
     for number in range(1, 361):
         ios = round(5 * base * (10 if number <= high else 1))
         line.add_sample(sample(number=number, ended_seconds=5.0 * number, seconds=5.0, read_ios=0, write_ios=ios))
-    changed = replace(result, facts=replace(result.facts, spec=spec))
-    states = [replace(state, c=line) for state in host_idle_recovery.states(result)]
+    changed = cast("host_idle_recovery.Result", replace(result, facts=replace(result.facts, spec=spec)))
+    states = [replace(state, c=line) for state in host_idle_recovery.states(changed)]
     table = host_idle_recovery.state_table(changed, states)
 
     assert [column.heading for column in table.columns[-2:]] == [
