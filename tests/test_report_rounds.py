@@ -109,7 +109,7 @@ def plot(result: TestResult, name: str) -> dict[str, list[float]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_of_any_figure_overlap(kind: str) -> None:
     """In every figure no texts overlap, all are inside, and the unit is that of the test, or its share in %."""
-    units = {"MB/s"} if KINDS[kind][0] == "throughput" else {"ms", "\N{MICRO SIGN}s"}
+    units = {"MB/s"} if KINDS[kind][0] == "throughput" else {"ms"}
     with drawing.settings():
         for figure in build(result_of(kind)).figures:
             drawn = figure.draw()

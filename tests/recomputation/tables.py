@@ -110,11 +110,6 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
         unevaluable = "NOT ACHIEVED (not evaluable: the average is not a positive number)"
         return [["Measurement window (rounds)", text(span, *numbers)], ["Verdict", unevaluable]]
     verdict = "STEADY" if figures["steady"] else "NOT ACHIEVED"
-    if table.heading[1] == "\N{MICRO SIGN}s":
-        scaled = ("average", "data_excursion", "allowed_data_excursion", "slope_excursion", "allowed_slope_excursion")
-        figures |= {key: 1000 * figures[key] for key in (*scaled, "slope", "intercept")}
-        assert figures["average"] < 1000
-        average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
     sign = "-" if figures["intercept"] < 0 else "+"
     fitted = text(f"{{}} x R {sign} {{}}", figures["slope"], abs(figures["intercept"]))
     return [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -42,8 +41,8 @@ from .rounds_written import rounds_written_note
 _MAX_PER_TABLE = 3
 #: The digits of the smallest value of a tracked variable: excursions are printed in hundredths of a percent.
 TRACKED_DIGITS = 5
-#: The most decimals of a tracked variable.
-_MOST_DECIMALS = 6
+#: The most decimals of a tracked variable: response times of 0.01 ms need as many.
+_MOST_DECIMALS = 8
 
 
 # -- measurement window -----------------------------------------------------------------------------------------------
@@ -135,11 +134,11 @@ def _sizes_table(
 
 
 def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
-    shown, metric = _readable(determination, METRICS[variable.metric])
+    metric = METRICS[variable.metric]
     label = tracked.label(variable)
     rounds = span(determination.rounds, tracked.times)
     half = tracked.rule.data_excursion_percent / 2
-    low, _ = figures.window_limits(shown, tracked.rule.data_excursion_percent)
+    low, _ = figures.window_limits(determination, tracked.rule.data_excursion_percent)
     if tracked.window is not None and not tracked.window.steady:
         yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
@@ -149,14 +148,14 @@ def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: Ste
         "below it, and the least squares line.",
         draw=partial(
             figures.measurement_window,
-            shown,
+            determination,
             tracked.rule.data_excursion_percent,
             metric=metric,
             times=tracked.times,
         ),
         height=figures.WINDOW_HEIGHT,
     )
-    yield determination_table(shown, tracked.rule, metric, rounds)
+    yield determination_table(determination, tracked.rule, metric, rounds)
 
 
 def _not_achieved(determination: SteadyState, window: Window) -> str:
@@ -176,7 +175,6 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         reason = "not evaluable: the average is not a positive number"
         return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
     data_percent, slope_percent = determination.percent_texts(decimals=2)
-    determination, metric = _readable(determination, metric)
     data_pair = (determination.data_excursion, determination.allowed_data_excursion)
     slope_pair = (determination.slope_excursion, determination.allowed_slope_excursion)
     values = (determination.average, *data_pair, *slope_pair)
@@ -203,16 +201,6 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         Column(heading="Rule", align="center", width=15),
     )
     return Table(kind="numbers", columns=headings, rows=rows, title=title)
-
-
-def _readable(determination: SteadyState, metric: Metric) -> tuple[SteadyState, Metric]:
-    """Return a determination and its metric: response times below 1 ms in microseconds."""
-    if metric.unit != "ms" or not determination.average < 1:
-        return determination, metric
-    names = ("average", "allowed_data_excursion", "data_excursion", "allowed_slope_excursion", "slope_excursion")
-    scaled = {name: 1000 * getattr(determination, name) for name in (*names, "slope", "intercept")}
-    values = tuple(1000 * value for value in determination.values)
-    return replace(determination, values=values, **scaled), replace(metric, unit="\N{MICRO SIGN}s")
 
 
 def _decimals(determination: SteadyState) -> int:
