@@ -212,7 +212,9 @@ def test_tracked_variables_converge_in_percent_of_their_window() -> None:
 def test_the_window_of_all_block_sizes_has_their_excursions() -> None:
     """Average and excursions of every block size come from the window's rounds; only those tracked are marked."""
     result: TestResult = samples.iops_result(rounds=7)
-    (page,) = (page for page in build(result).pages if page.title.endswith("Measurement Window - All Block Sizes"))
+    (page,) = (
+        page for page in build(result).pages if page.title.endswith("Measurement Window - All Block Sizes, R/W 0/100")
+    )
     (table,) = (block for block in page.blocks if isinstance(block, Table))
     with drawing.settings():
         drawn = lines({figure.name: figure for figure in build(result).figures}["window-all"].draw())

@@ -291,7 +291,7 @@ def test_the_latency_report_has_the_standards_pages() -> None:
         "Summary",
         "Latency Steady State Convergence Plot - Average Response Time, R/W 0/100",
         "Latency Steady State Convergence Plot - Maximum Response Time, R/W 0/100",
-        "Latency Steady State Measurement Window - All Block Sizes",
+        "Latency Steady State Measurement Window - All Block Sizes, R/W 0/100",
         "Latency Steady State Measurement Window - RND/4KiB RW0",
         "Tracked Points - Response Time vs Time",
         "Tracked Variables by Round",

@@ -174,7 +174,7 @@ def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
     assert titles(samples.iops_result(rounds=9)) == [
         "Summary",
         "IOPS Steady State Convergence Plot - All Block Sizes",
-        "IOPS Steady State Measurement Window - All Block Sizes",
+        "IOPS Steady State Measurement Window - All Block Sizes, R/W 0/100",
         "IOPS Steady State Measurement Window - RND/4KiB RW0",
         "IOPS Steady State Measurement Window - RND/64KiB RW65",
         "IOPS Steady State Measurement Window - RND/1024KiB RW100",

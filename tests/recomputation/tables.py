@@ -128,6 +128,8 @@ def excursions(run: Path, table: PrintedTable) -> Cells:
     """Return average and excursions of every block size of the mix with the most writes, in the window."""
     points = rows(run, "points")
     share = min(int(row["read_percent"]) for row in points)
+    assert table.title.startswith(f"R/W {share}/{100 - share}: ")
+    assert f"All Block Sizes, R/W {share}/{100 - share}" in table.page
     by_label = {
         f"{int(row['block_size_bytes']) / 1024:g} KiB": matrices.by_round(run, row)
         for row in points
@@ -391,7 +393,7 @@ def _demand(row: Row) -> str:
 RECOMPUTED: dict[str, Recompute] = {
     "Deviations from the (standard|profile)": deviations,
     "Steady State Determination Data": determination_data,
-    "Excursions in percent of the average": excursions,
+    "R/W .*: excursions in percent of the average": excursions,
     "Key figures of the measurement window": tracked_figures,
     "The run": run_facts,
     "Readings": drive_logs.readings,

@@ -96,7 +96,7 @@ def all_sizes_window_page(
     note = (
         f"Allowed for the tracked variables: {rule.data_excursion_percent:g} % (data excursion), "
         f"{rule.slope_excursion_percent:g} % (slope excursion). Only they decide steady state; the others are for "
-        "information."
+        "information. Points of other R/W mixes are not in this table."
     )
     of_tracked = {
         matrices.size_and_mix(stimulus)
@@ -104,13 +104,18 @@ def all_sizes_window_page(
         if METRICS[variable.metric] == metric
     }
     named = {label: key in of_tracked for key, label in lines.items()}
-    table = _sizes_table(series, named, tracked, metric)
-    title = f"{tracked.name} Steady State Measurement Window - All Block Sizes{_suffix(result, tracked.window)}"
+    table = _sizes_table(series, named, tracked, metric, read_percent)
+    name = f"{tracked.name} Steady State Measurement Window - All Block Sizes, R/W {mix(read_percent)}"
+    title = f"{name}{_suffix(result, tracked.window)}"
     yield Page(title=title, blocks=(figure, table, Prose(text=note)))
 
 
 def _sizes_table(
-    series: Mapping[str, Mapping[int, float]], of_tracked: Mapping[str, bool], tracked: TrackedSeries, metric: Metric
+    series: Mapping[str, Mapping[int, float]],
+    of_tracked: Mapping[str, bool],
+    tracked: TrackedSeries,
+    metric: Metric,
+    read_percent: int,
 ) -> Table:
     """Return average and excursions of each of ``series`` in the window; ``of_tracked``: it is a tracked variable."""
     states = [determine([*line.values()], tracked.rule, first_round=min(line)) for line in series.values()]
@@ -130,7 +135,8 @@ def _sizes_table(
         Column(heading="Within the limits", align="center", width=14),
         Column(heading="Tracked", align="center", width=14),
     )
-    return Table(kind="numbers", columns=columns, rows=tuple(rows), title="Excursions in percent of the average")
+    title = f"R/W {mix(read_percent)}: excursions in percent of the average"
+    return Table(kind="numbers", columns=columns, rows=tuple(rows), title=title)
 
 
 def _window_blocks(tracked: TrackedSeries, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
