@@ -293,7 +293,7 @@ def test_the_latency_report_has_the_standards_pages() -> None:
         "Latency Steady State Convergence Plot - Maximum Response Time, R/W 0/100",
         "Latency Steady State Measurement Window - All Block Sizes, R/W 0/100",
         "Latency Steady State Measurement Window - RND/4KiB RW0",
-        "Tracked Points - Response Time vs Time",
+        "Tracked Point - Response Time vs Time",
         "Tracked Variables by Round",
         "Latency - All RW Mix & BS - Tabular Data",
         "Latency - All RW Mix & BS - Average Response Time - 3D Columns",

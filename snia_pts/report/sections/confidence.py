@@ -41,8 +41,6 @@ _BARS, _LINE = "#9ecae1", "#0072b2"
 _LABEL_WIDTH, _STRIP_HEIGHT = 0.82, 0.62
 #: The height of the figure, and of its plot with the scale of nines, in inches.
 HEIGHT, _NINES_HEIGHT = 5.0, 1.2
-#: From this many nines on, the axis has a label for every second one.
-_MAX_NINES = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,9 +238,9 @@ def _draw_nines(axes: Axes, intervals: Confidence, edges: Sequence[float]) -> No
         linewidth=1.3,
     )
     axes.set_ylim(0, last)
-    ticks = range(0, last + 1, 1 + last // _MAX_NINES)
+    ticks = range(last + 1)
     labels = [f"{100 - 100 / 10**tick:.{max(0, tick - 2)}f}" for tick in ticks]
-    axes.set_yticks(ticks, labels, fontsize=7 if last < 11 else 5)
+    axes.set_yticks(ticks, labels, fontsize=7 if last < 10 else 5)
     axes.set_ylabel("Cumulative I/Os (%)", color=_LINE, fontsize=7.5, labelpad=1)
     axes.tick_params(axis="y", labelcolor=_LINE)
 

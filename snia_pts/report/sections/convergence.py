@@ -97,10 +97,11 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
     values = [*bounds.values(), *(value for line in series.values() for value in line.values())]
     hides_zero = not is_wide(values) and figures.padded(values)[0] > 0
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
+    subject = f"{'every' if len(series) > 1 else 'the'} tracked variable"
     return Figure(
         name="convergence-tracked",
-        caption=f"Every tracked variable over all rounds, in percent of {basis}.{f' {NOT_FROM_ZERO}' * hides_zero}",
-        alt=f"Line plot: every tracked variable in percent of {basis}, with lines at {half:g} % above and below it.",
+        caption=f"{subject.capitalize()} over all rounds, in percent of {basis}.{f' {NOT_FROM_ZERO}' * hides_zero}",
+        alt=f"Line plot: {subject} in percent of {basis}, with lines at {half:g} % above and below it.",
         draw=partial(
             figures.convergence,
             series,

@@ -36,15 +36,18 @@ def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
     values = [y for curves in shown.values() for curve in curves.values() for _, y in curve]
     if not any(map(math.isfinite, values)):
         return
+    points = f"point{'s' * (len(shown) > 1)}"
+    is_mixed = any(0 < stimulus.read_percent < 100 for stimulus in tracked.stimuli)
+    together = ", reads and writes together," if is_mixed else ""
     figure = Figure(
         name="response-over-time",
-        caption="Average, 99.9 % and maximum response time of the tracked points, reads and writes together, in every "
-        "round, against the time since the first round began; interruptions of the run do not count. 99.9 % is missing "
-        "below 1 000 I/Os.",
+        caption=f"Average, 99.9 % and maximum response time of the tracked {points}{together} in every round, against "
+        "the time since the first round began; interruptions of the run do not count. 99.9 % is missing below 1 000 "
+        "I/Os.",
         alt="Line plot: average, 99.9 % and maximum response time in ms, log, against time; a colour per point.",
         draw=partial(responses, shown, tracked_styles(result, [tracked])),
     )
-    yield Page(title="Tracked Points - Response Time vs Time", blocks=(figure,))
+    yield Page(title=f"Tracked {points.capitalize()} - Response Time vs Time", blocks=(figure,))
 
 
 def ends(loop: Loop) -> dict[int, float]:
