@@ -184,7 +184,7 @@ def _histogram_line(result: Result) -> TimeLine | None:
 
 
 def _histogram_figures(result: Result) -> Iterator[Prose]:
-    """Yield a sentence with the response times of the histogram, and why they can differ from those of the window."""
+    """Yield sentences on the response times of the histogram, and why they can differ from those of the window."""
     line, spec = _histogram_line(result), result.facts.spec
     if line is None or spec.histogram is None:
         return
@@ -193,7 +193,9 @@ def _histogram_figures(result: Result) -> Iterator[Prose]:
     yield Prose(
         text=f"Histogram of {line.stimulus.label}, {line.stimulus.demand.label}: {number(interval.iops)} IOPS, "
         f"{', '.join(times)}. It was measured after the loop, in {duration(spec.histogram.seconds)} without a break. "
-        f"Points of the loop take {duration(spec.rounds.point_seconds)}, so that their response times can differ."
+        "The standard asks for both: the loop's figures in the tables, the histogram as a plot. In the loop, this "
+        f"point is written for {duration(spec.rounds.point_seconds)} a round; longer writes can use up the free blocks "
+        "of a drive, so that it collects garbage and has longer percentiles and MRT in the histogram."
     )
 
 
