@@ -350,9 +350,11 @@ def test_few_columns_have_their_values_on_top() -> None:
     sides = [figures.Side(title="", keys=(1, 2, 3), labels=("a", "b", "c")) for _ in range(2)]
     values = {(column, row): 10.0 * row + column for column in (1, 2, 3) for row in (1, 2, 3)}
     with drawing.settings():
-        few = check(columns_3d.columns(values, sides[0], sides[1], heading="IOPS", marked=[(2, 3)]))
+        few = check(
+            columns_3d.columns(values, sides[0], sides[1], heading="IOPS", marks={(2, 3): matrices.HOST_LIMITED})
+        )
         many = check(columns_3d.columns(matrix(), *SIDES, heading="IOPS"))
-    expected = {f"{value:.2f}" for value in values.values()} - {"32.00"} | {f"{matrices.MARK} 32.00"}
+    expected = {f"{value:.2f}" for value in values.values()} - {"32.00"} | {f"{matrices.HOST_LIMITED} 32.00"}
     assert expected <= set(few)
     assert not {f"{value:,.0f}" for value in matrix().values()} & set(many)
 

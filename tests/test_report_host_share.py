@@ -50,18 +50,18 @@ def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
 
 
 @pytest.mark.parametrize(
-    ("test", "limited", "count", "matrices_of_them"),
+    ("test", "limited", "count", "matrices_of_them", "key_figures"),
     [
-        ("iops", lambda item: item.read_percent == 100 and item.largest_block_bytes <= 4096, 2, 5 + 5),
-        ("latency", lambda item: item.read_percent == 100, 3, 5 + 5),
-        ("throughput", lambda item: item.read_percent == 100, 2, 1),
-        ("dirth", lambda item: item.total_oio >= 512, 3, 4 + 2 * 5),
+        ("iops", lambda item: item.read_percent == 100 and item.largest_block_bytes <= 4096, 2, 5 + 5, 1),
+        ("latency", lambda item: item.read_percent == 100, 3, 5 + 5, 1),
+        ("throughput", lambda item: item.read_percent == 100, 2, 1, 2),
+        ("dirth", lambda item: item.total_oio >= 512, 3, 4 + 2 * 5, 0),
     ],
 )
 def test_host_limited_points_are_marked(
-    test: str, limited: Callable[[Stimulus], bool], count: int, matrices_of_them: int
+    test: str, limited: Callable[[Stimulus], bool], count: int, matrices_of_them: int, key_figures: int
 ) -> None:
-    """Each matrix marks exactly the host-limited points, a footnote explains it, the first warning names them.
+    """Matrices and key figures mark exactly the host-limited points; footnotes and the first warning explain it.
 
     There is a matrix for each of five percentiles, of reads and of writes that are host-limited.
     """
@@ -74,13 +74,13 @@ def test_host_limited_points_are_marked(
         if isinstance(table, Table)
         for row in table.rows
         for cell in row
-        if cell.startswith(matrices.MARK)
+        if cell.startswith(matrices.HOST_LIMITED)
     ]
     explained = [
         page for page in pages for block in page.blocks if isinstance(block, Prose) and "† Limited" in block.text
     ]
 
-    assert len(cells) == count * matrices_of_them
+    assert len(cells) == count * matrices_of_them + key_figures
     assert explained
     assert run_warnings(result)[0].what == "host-limited"
     assert "RND" in run_warnings(result)[0].detail or "SEQ" in run_warnings(result)[0].detail
@@ -96,7 +96,7 @@ def test_the_first_page_marks_host_limited_figures(test: str, limited: bool) -> 
     title = "Operating points" if test == "dirth" else "Key figures"
     (table,) = [block for block in page.blocks if isinstance(block, Table) and block.title.startswith(title)]
 
-    assert {row[0].startswith(f"{matrices.MARK} ") for row in table.rows} == {limited}
+    assert {row[0].startswith(f"{matrices.HOST_LIMITED} ") for row in table.rows} == {limited}
     assert (
         any(isinstance(block, Prose) and "\N{DAGGER} Limited by the host" in block.text for block in page.blocks)
         is limited
@@ -113,8 +113,8 @@ def test_a_figure_marks_host_limited_points() -> None:
         with drawing.settings():
             (axes,) = figure.draw().axes
 
-        assert sum(text.get_text().startswith(matrices.MARK) for text in axes.texts) == count
-        assert matrices.MARK in figure.caption
+        assert sum(text.get_text().startswith(matrices.HOST_LIMITED) for text in axes.texts) == count
+        assert matrices.HOST_LIMITED in figure.caption
 
 
 def test_the_provenance_has_the_ceiling_of_the_host() -> None:
@@ -196,8 +196,10 @@ def test_a_cell_without_a_number_has_no_mark() -> None:
     side = Side(title="", keys=(1, 2), labels=("a", "b"))
     places = [(row, column) for row in side.keys for column in side.keys]
     values = dict.fromkeys(places, 5.0) | {places[0]: math.nan}
-    (table,) = matrices.matrix_tables(values, side, side, title="99.999 % response time (ms)", marked=frozenset(places))
+    (table,) = matrices.matrix_tables(
+        values, side, side, title="99.999 % response time (ms)", marks=dict.fromkeys(places, matrices.HOST_LIMITED)
+    )
     cells = [cell for row in table.rows for cell in row[1:]]
 
     assert cells[0] == NOT_APPLICABLE
-    assert all(cell.startswith(f"{matrices.MARK} ") for cell in cells[1:])
+    assert all(cell.startswith(f"{matrices.HOST_LIMITED} ") for cell in cells[1:])

@@ -33,6 +33,7 @@ from tests.test_report_figures import check, lines
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
+MARK = f"{matrices.UNSTEADY} "
 SMALL = [("steady_state.slope_excursion_percent", 9.5)]
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -85,10 +86,12 @@ def titles(result: TestResult) -> list[str]:
 
 
 def tables(result: TestResult, title: str) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the tables of a page by title; each is a dict of its rows by first column."""
+    """Return the tables of a page by title; each is a dict of its rows by first column, without marks."""
     page = next(page for page in build(result).pages if title in page.title)
     return {
-        block.title: {row[0]: tuple(cell.replace(THIN, "") for cell in row[1:]) for row in block.rows}
+        block.title: {
+            row[0]: tuple(cell.replace(THIN, "").removeprefix(MARK) for cell in row[1:]) for row in block.rows
+        }
         for block in page.blocks
         if isinstance(block, Table)
     }
@@ -261,7 +264,7 @@ def test_throughput_tables_keep_the_order_of_the_block_sizes() -> None:
     (table,) = (block for block in matrix.blocks if isinstance(block, Table))
     single = samples.result_of("throughput", overrides=[("rounds.block_sizes_kib", [128])])
     assert [row[0] for row in table.rows] == ["1024", "128"]
-    assert table.title.endswith("mean over rounds 5 - 9 of 1024 KiB and 128 KiB")
+    assert table.title.endswith("each block size: mean over its rounds 5 - 9")
     for one, text in ((result, "each a separate test"), (single, "128 KiB")):
         assert ("Block Sizes", text) in [row[6:8] for row in build(one).header.blocks.rows]
 

@@ -23,6 +23,8 @@ from snia_pts.model.measurement import METRICS, MeasuredRound, Measurement
 from snia_pts.model.run_options import RunOptions
 from snia_pts.model.test_platform import HostSetting
 from snia_pts.report.figures import matrices
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.figures.figure import Side
 from snia_pts.report.formats import junit
 from snia_pts.report.header import MAX_VALUE_EM, loop_rounds, short, when, width_em
 from snia_pts.report.pages import Page, Prose
@@ -32,6 +34,7 @@ from snia_pts.report.sections.steady_state import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, significant, thousands
 from snia_pts.results.limit_checks import Judgement
 from snia_pts.results.result import Ending, Loop, RunWarning, TestResult
+from snia_pts.results.unsteady_points import unsteady_points
 from snia_pts.spec import SPEC_TYPES, Deviation, IopsSpec
 from snia_pts.spec.limits import Limit
 from snia_pts.spec.reader import read_specification
@@ -500,7 +503,7 @@ def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, seve
     assert ("one of several" in step) is several
 
 
-def uneven_result(result: TestResult, factors: dict[tuple[int, int], int]) -> TestResult:
+def uneven_result(result: TestResult, factors: dict[tuple[float, int], int]) -> TestResult:
     """Return a result with more reads in the window's first round, by block size in KiB and read share."""
     loop = loop_of(result)
     assert loop.window
@@ -510,7 +513,7 @@ def uneven_result(result: TestResult, factors: dict[tuple[int, int], int]) -> Te
         points = []
         for point in measured_round.measurements:
             size_bytes, read_percent = matrices.size_and_mix(point.stimulus)
-            factor = factors.get((size_bytes // 1024, read_percent), 1) if measured_round.number == first else 1
+            factor = factors.get((size_bytes / 1024, read_percent), 1) if measured_round.number == first else 1
             read = dataclasses.replace(point.read, ios=factor * point.read.ios)
             points.append(dataclasses.replace(point, read=read))
         return dataclasses.replace(measured_round, measurements=tuple(points))
@@ -518,34 +521,99 @@ def uneven_result(result: TestResult, factors: dict[tuple[int, int], int]) -> Te
     return dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=tuple(map(changed, loop.rounds))),))
 
 
+NOT_STEADY = (
+    "not steady in the window (data excursion above 20 % or slope excursion above 10 %); only tracked variables decide "
+    "steady state."
+)
+
+
 def test_one_point_that_is_not_steady_is_named_with_both_excursions() -> None:
     """There is no largest one of one point."""
     pages = build(uneven_result(samples.result_of("iops"), {(8, 95): 3})).pages
     noted = words(next(page for page in pages if page.title == "IOPS - All RW Mix & BS - Tabular Data"))
-    sentence = "1 of 56 points exceeds the limits of the tracked variables in the window. It is RND 8 KiB 95/5 (data "
-    assert sentence in noted
+    assert f"1 of 56 points is {NOT_STEADY} It is RND 8 KiB 95/5 (data " in noted
     assert "The largest" not in noted
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_points_of_a_steady_window_that_are_not_steady_are_counted(steady: bool) -> None:
+def test_points_of_a_steady_window_that_are_not_steady_are_listed(steady: bool) -> None:
     """The tracked variables decide; the note below the matrix names the largest excursions of the other points."""
     result = samples.result_of("iops", steady=steady)
     uneven = uneven_result(result, {(8, 95): 3, (16, 95): 2})
     title, determination = "IOPS - All RW Mix & BS - Tabular Data", determine([3.0, 1, 1, 1, 1], RULE)
     plain, noted = (words(next(page for page in build(one).pages if page.title == title)) for one in (result, uneven))
-    sentence = "2 of 56 points exceed the limits of the tracked variables in the window. "
+    sentence = f"2 of 56 points are {NOT_STEADY} "
 
-    assert "exceed the limits" not in plain
+    assert "not steady in the window" not in plain
     assert (sentence in noted) is steady
     if steady:
-        number, _, name = noted.partition(f"{sentence}The largest data excursion is ")[2].partition(" % (")
+        listed, _, largest = noted.partition(sentence)[2].partition(" The largest data excursion is ")
+        number, _, name = largest.partition(" % (")
+        assert listed == "They are R/W 95/5: 16, 8 KiB."
         assert float(number) == pytest.approx(determination.data_excursion_percent, rel=0.1)
         assert name.startswith("RND 8 KiB 95/5), the largest slope excursion ")
-        assert "Only tracked variables decide steady state." in noted
-    pages = build(uneven).pages
-    for other in (pages[0], next(page for page in pages if page.title.startswith("Response Time and Throughput"))):
-        assert (sentence.strip() in words(other)) is steady
+    assert (sentence.strip() in words(build(uneven).pages[0])) is steady
+
+
+def test_a_mix_of_which_no_point_is_steady_has_no_list_of_block_sizes() -> None:
+    """All eight block sizes are one word; the other mixes have their block sizes as measured."""
+    all_sizes = {(size / 1024, 50): 2 for size in SPEC.rounds.block_sizes_bytes}
+    pages = build(uneven_result(samples.result_of("iops"), {(0.5, 95): 3} | all_sizes)).pages
+    noted = words(next(page for page in pages if page.title == "IOPS - All RW Mix & BS - Tabular Data"))
+    assert "They are R/W 95/5: 0.5 KiB; 50/50: all block sizes. " in noted
+
+
+def test_a_caption_names_lines_that_lie_under_others() -> None:
+    """A line within 3 % of a later one at each block size is under the last such line; one that differs once is not."""
+    across = Side(title="", keys=(1, 2), labels=("1", "2"))
+    lines = Side(title="", keys=(0, 50, 95, 100), labels=("0/100", "50/50", "95/5", "100/0"))
+    rows = {0: (100.0, 50.0), 50: (200.0, 80.0), 95: (204.0, 81.0), 100: (205.0, 82.0)}
+    values = {(at, key): row[at - 1] for key, row in rows.items() for at in across.keys}
+    note = matrices.covered_lines(values, across, lines)
+    assert note == " 50/50 and 95/5 lie under 100/0: less than 3 % apart."
+    values[2, 100] = 90.0
+    assert matrices.covered_lines(values, across, lines) == " 50/50 lies under 95/5: less than 3 % apart."
+    assert not matrices.covered_lines({**values, (1, 95): 300.0}, across, lines)
+
+
+def test_points_that_are_not_steady_are_marked() -> None:
+    """Each number of the point has the mark in matrices and in the heat map; a page with marks explains them.
+
+    Captions of figures with its value name the page that has the mark.  Nothing else is marked.
+    """
+    result = uneven_result(samples.result_of("iops"), {(8, 95): 3})
+    (loop,) = result.loops
+    report, mark = build(result), matrices.UNSTEADY
+    tables = [
+        (page, table)
+        for page in report.pages
+        for table in page.blocks
+        if isinstance(table, Table) and any(mark in cell for row in table.rows for cell in row)
+    ]
+    assert [(point.label, state.steady) for point, state in unsteady_points(result, loop).items()] == [
+        ("RND 8 KiB 95/5", False)
+    ]
+    assert {page.title for page, _ in tables} == {
+        "IOPS - All RW Mix & BS - Tabular Data",
+        "Response Time and Throughput - Tabular Data",
+        "Response Time Percentiles - Tabular Data",
+    }
+    for page, table in tables:
+        marked = [(row[0], at) for row in table.rows for at, cell in enumerate(row) if cell.startswith(f"{mark} ")]
+        assert [size for size, _ in marked] == ["8"]
+        assert "95/5" in table.columns[marked[0][1]].heading
+        assert f"{mark} Not steady in the window." in words(page)
+    drawn = {figure.name: figure for figure in report.figures}
+    with drawing.settings():
+        heat_map, columns = (drawn[name].draw() for name in ("dashboard", "matrix-3d"))
+    for figure in (heat_map, columns):
+        assert sum(text.get_text().startswith(mark) for axes in figure.axes for text in axes.texts) == 1
+    for name in ("dashboard", "matrix-3d"):
+        assert f" {mark}: not steady in the window." in drawn[name].caption
+    note = f"(1 of 56 points is not steady in the window: {mark})."
+    for name in ("matrix-2d", "matrix-3d"):
+        assert drawn[name].caption.endswith(f' Values: page "IOPS - All RW Mix & BS - Tabular Data" {note}')
+    assert not any(mark in str(page.blocks) for page in build(samples.result_of("iops")).pages)
 
 
 def test_response_times_of_mixed_points_are_of_reads_and_writes_together() -> None:

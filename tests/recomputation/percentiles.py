@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation.matrices import is_limited
+from tests.recomputation.matrices import mark_of
 from tests.recomputation.printed import Expected, PrintedTable
 from tests.recomputation.record import Row, added, answers, measurements, percentile, rows, window_of
 
@@ -39,7 +39,7 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
     keys = ("thread_count", "queue_depth") if demand else ("block_size_bytes", "read_percent")
     points = {tuple(row[key] for key in keys): row for row in rows(run, "points")}
     cells: list[list[Expected]] = []
-    limited: set[tuple[int, int]] = set()
+    marks: dict[tuple[int, int], str] = {}
     seen: set[tuple[str, str, str]] = set()
     for number, (label, *_) in enumerate(table.body):
         down = label if demand else str(round(1024 * float(label)))
@@ -56,15 +56,15 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 continue
             time_ms = percentile(bins, _ONE_IN[what.partition(" ")[0]], greatest) / 1000
             line.append(time_ms)
-            if not np.isnan(time_ms) and is_limited(run, point):
-                limited.add((number, at))
+            if not np.isnan(time_ms) and (mark := mark_of(run, point)):
+                marks[number, at] = mark
         cells.append(line)
     sides = ("read", "write") if name == "Reads and writes" else (name.lower().removesuffix("s"),)
     nothing = {"read": "0", "write": "100"}
     assert seen == {
         (side, *key) for key, row in points.items() for side in sides if row["read_percent"] != nothing[side]
     }
-    assert table.marks == limited
+    assert table.marks == marks
     if what != "I/Os":
         least = _ONE_IN[what.partition(" ")[0]]
         is_missing = any(isinstance(value, float) and math.isnan(value) for line in cells for value in line)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_MARKS = re.compile("([\N{DAGGER}\N{DOUBLE DAGGER}]+) ")
 _THIN_SPACES = re.compile("[\N{NARROW NO-BREAK SPACE}\N{NO-BREAK SPACE}]")
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?"
 _DURATION = r"[0-9]+ d [0-9]+ h|[0-9]+ h [0-9]+ min|[0-9]+ min [0-9]+ s|[0-9.e-]+ m?s"
@@ -20,14 +21,14 @@ _FIELDS = {"{}": rf"({_NUMBER}|n/a)", "{time}": f"({_DURATION})", "{any}": ".*"}
 class PrintedTable:
     """A table with the title of its page; ``heading`` is empty for a table of facts, whose cells have a label each.
 
-    ``marks`` are the rows and columns of the cells with the mark of host-limited numbers.
+    ``marks`` are those of host-limited and of unsteady points, by row and column of the cell.
     """
 
     page: str
     title: str
     heading: list[str]
     body: list[list[str]]
-    marks: set[tuple[int, int]]
+    marks: dict[tuple[int, int], str]
 
     @property
     def name(self) -> str:
@@ -51,9 +52,10 @@ Expected = float | str | Text | Callable[[str], None] | None
 
 
 def plain(cell: str) -> str:
-    """Return a cell without markup, thousands separators and the mark of host-limited numbers."""
+    """Return a cell without markup, thousands separators and marks."""
     unescaped = re.sub(r"\\(.)", r"\1", _THIN_SPACES.sub("", cell))
-    return unescaped.removeprefix("\N{DAGGER} ").strip()
+    mark = _MARKS.match(unescaped)
+    return unescaped[mark.end() if mark else 0 :].strip()
 
 
 def printed_tables(folder: Path, name: str = "report.rst") -> Iterator[PrintedTable]:
@@ -72,10 +74,10 @@ def printed_tables(folder: Path, name: str = "report.rst") -> Iterator[PrintedTa
                 heading=heading,
                 body=[[plain(cell) for cell in row] for row in raw],
                 marks={
-                    (down, across)
+                    (down, across): mark[1]
                     for down, row in enumerate(raw)
                     for across, cell in enumerate(row)
-                    if cell.startswith("\N{DAGGER}")
+                    if (mark := _MARKS.match(cell))
                 },
             )
 

@@ -110,7 +110,8 @@ def results(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return each point with its figures over all repeats."""
     found = _listed(run, zones=True)
     assert [row[0] for row in table.body] == list(found)
-    assert table.marks == {(number, 0) for number, row in enumerate(found.values()) if is_limited(run, row)}
+    limited = [number for number, row in enumerate(found.values()) if is_limited(run, row)]
+    assert table.marks == {(number, 0): "\N{DAGGER}" for number in limited}
     return [
         [name, *(_in_unit(figures(run, row), heading) for heading in table.heading[1:])] for name, row in found.items()
     ]
@@ -214,7 +215,7 @@ def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
         limited |= {(number, at) for at, point in enumerate(row, start=1) if point and is_limited(run, point)}
         cells.append([label, *(figures(run, point)[match[1]] if point else math.nan for point in row)])
     assert not by_place, "a point is in no cell"
-    assert table.marks == limited
+    assert table.marks == dict.fromkeys(limited, "\N{DAGGER}")
     return cells
 
 

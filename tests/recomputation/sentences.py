@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation import demand, host, profiles, provenance, recoveries
+from tests.recomputation import demand, host, matrices, profiles, provenance, recoveries
 from tests.recomputation.printed import Expected, Text, check, in_decimal_unit, plain, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -282,6 +282,77 @@ def _deviations(run: Path, match: re.Match[str]) -> Expected:
     return text("NOT PTS conformant: {} deviation{any}", float(len(rows(run, "deviations"))))
 
 
+def unsteady_points(run: Path) -> dict[str, tuple[float, float]]:
+    """Return the excursions of the points that are not steady, if all loops are; without points of demand."""
+    if facts(run)["test"] not in ("iops", "throughput", "latency") or not all(
+        achieved(run, name) for name in series(run)
+    ):
+        return {}
+    found = {row["point"]: matrices.excursions(run, row) for row in rows(run, "points")}
+    return {name: pair for name, pair in found.items() if pair and (pair[0] > 20 or pair[1] > 10)}
+
+
+def _unsteady(run: Path, match: re.Match[str]) -> Expected:
+    return partial(_check_unsteady, run, f"{match[1]} of {match[2]} point")
+
+
+def _check_unsteady(run: Path, counts: str, line: str) -> None:
+    """Compare the number of points that are not steady, and on the page of the matrix their names and excursions."""
+    unsteady, points = unsteady_points(run), rows(run, "points")
+    assert counts == f"{len(unsteady)} of {len(points)} point"
+    if "They are R/W " in line:
+        assert line.partition("They are R/W ")[2].partition(". ")[0] == _by_mix(list(unsteady), points)
+        data_name, (data, _) = max(unsteady.items(), key=lambda one: one[1][0])
+        slope_name, (_, slope) = max(unsteady.items(), key=lambda one: one[1][1])
+        largest = (
+            f"The largest data excursion is {{}} % ({data_name}), the largest slope excursion {{}} % ({slope_name})."
+        )
+        check(line, text(f"{{any}} {largest}{{any}}", data, slope))
+    elif "It is " in line:
+        ((name, pair),) = unsteady.items()
+        check(line, text(f"{{any}} It is {name} (data excursion {{}} %, slope excursion {{}} %).{{any}}", *pair))
+
+
+def _by_mix(names: Sequence[str], points: Sequence[Row]) -> str:
+    """Return names of points by R/W mix, in their order; a mix of which all of several sizes are named has no list."""
+    of_mix: dict[str, list[str]] = {}
+    for name in names:
+        _, size, _, read_write = name.split(" ")
+        of_mix.setdefault(read_write, []).append(size)
+    texts = []
+    for read_write, sizes in of_mix.items():
+        measured = sum(point["point"].endswith(f" {read_write}") for point in points)
+        are_all = 1 < measured == len(sizes)
+        texts.append(f"{read_write}: {'all block sizes' if are_all else ', '.join(sizes) + ' KiB'}")
+    return "; ".join(texts)
+
+
+def covered_lines(run: Path) -> dict[str, str]:
+    """Return the R/W mixes whose IOPS are within 3 % of those of a mix with more reads, with the most such reads."""
+    of_mix: dict[int, dict[str, float]] = {}
+    for row in rows(run, "points") if facts(run)["test"] == "iops" else ():
+        of_mix.setdefault(int(row["read_percent"]), {})[row["block_size_bytes"]] = matrices.over_window(run, row)[
+            "iops"
+        ]
+    found = {}
+    for share, below in of_mix.items():
+        for other in sorted(other for other in of_mix if other > share):
+            pairs = [(value, of_mix[other][size]) for size, value in below.items()]
+            if all(abs(one - two) <= 0.03 * max(one, two) for one, two in pairs):
+                found[f"{share}/{100 - share}"] = f"{other}/{100 - other}"
+    return found
+
+
+def _covered(run: Path, match: re.Match[str]) -> Expected:
+    """Return the caption's words on lines under others, by ascending reads."""
+    found = covered_lines(run)
+    below: dict[str, list[str]] = {}
+    for name in sorted(found, key=lambda name: int(name.partition("/")[0])):
+        below.setdefault(found[name], []).append(name)
+    texts = (f"{' and '.join(names)} lie{'s' * (len(names) == 1)} under {top}" for top, names in below.items())
+    return text(f"{{any}} {'; '.join(texts)}: less than {{}} % apart.{{any}}", 3)
+
+
 def _zones(run: Path, match: re.Match[str]) -> Expected:
     """Return the number of zones and their size; a zone has whole blocks, so one may have some more than another."""
     names = [row["point"].partition(", zone ")[2] for row in rows(run, "points")]
@@ -310,6 +381,8 @@ SENTENCES: dict[str, Sentence] = {
     r"(IOPS of histograms that differ from the loop by more than 10 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".*Written in rounds 1 to .*": _written,
+    r"(?:.* |.*\()?(\d+) of (\d+) points? (?:is|are) not steady in the window.*": _unsteady,
+    r".* lies? under .*: less than 3 % apart\..*": _covered,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
     r"(.*/s\)(?:, log scale)?), .* after the transition from (AG \d) \(.*\) to (AG \d) \(.*\)\..*": _transition,
@@ -339,6 +412,7 @@ def required_sentences(run: Path) -> int:
 
     Of latency, the summary has a sentence on it, too.  The captions of several operating points are in ``FOUND``.  A
     window before the range was written twice is named on the summary, and one before it was full also on its page.
+    Points that are not steady are named on the summary, below the matrix, and in the captions of its figures.
     Each page of a window of rounds says what they wrote, and so does the summary if random writes filled less than the
     range.
     """
@@ -349,11 +423,14 @@ def required_sentences(run: Path) -> int:
         choice.alternatives for choice in demand.choices(run).values()
     )
     histograms = (2 if test == "latency" else 1) * alone
-    fills_by_loop = {name: kept[2] for name in windows(run) if (kept := rounds_written(run, name))}
-    amounts = sum(len(series(run)[name]) for name in fills_by_loop)
-    fresh = test != "throughput" and any(times < 1 and achieved(run, name) for name, times in fills_by_loop.items())
+    loops = {name: amount for name in windows(run) if (amount := rounds_written(run, name))}
+    written = sum(len(series(run)[name]) for name in loops)
+    written += test != "throughput" and any(loops[name][2] < 1 and achieved(run, name) for name in loops)
+    figures = {"iops": 2, "latency": 2, "throughput": 1}
+    written += (2 + figures[test]) * bool(unsteady_points(run)) if test in figures else 0
+    written += bool(covered_lines(run))
     uncertain = 2 * bool(_rate_differences(run)) + len(_hidden_choices(run))
-    return FOUND[test] + histograms + early + alternatives + uncertain + amounts + fresh
+    return FOUND[test] + histograms + early + alternatives + uncertain + written
 
 
 def _is_steady(run: Path, name: str) -> bool:

@@ -231,24 +231,28 @@ def _interruption(run: Path, entry: dict[str, Any]) -> Expected:
 
 
 def tracked_figures(run: Path, table: PrintedTable) -> Cells:
-    """Return the key figures of tests with tracked points."""
+    """Return the key figures of tests with tracked points, and of the reads of the block sizes of tracked writes."""
     cells: Cells = []
+    metrics = {"iops": "IOPS", "throughput": "MB/s", "latency": "ART"}
+    assert table.heading[-1] == f"Steady ({metrics[facts(run)['test']]})"
     for name, variables in series(run).items():
-        for variable, rounds in variables.items():
-            (point,) = (row for row in rows(run, "points") if row["point"] == variable and row["part"] in ("", name))
-            assert ((len(cells), 0) in table.marks) == matrices.is_limited(run, point)
+        of_loop = {row["point"]: row for row in rows(run, "points") if row["part"] in ("", name)}
+        verdicts = {
+            variable: "yes" if determination(rounds, max(rounds), window_rounds(run))["steady"] else "NO"
+            for variable, rounds in variables.items()
+        }
+        for variable in variables:
+            pattern, _, read_write = variable.rpartition(" ")
+            if read_write == "0/100" and (read := f"{pattern} 100/0") in of_loop:
+                verdicts.setdefault(read, "not tracked")
+        for variable, verdict in verdicts.items():
+            point = of_loop[variable]
+            assert table.marks.get((len(cells), 0), "") == matrices.mark_of(run, point)
             figures = matrices.over_window(run, point)
-            steady = determination(rounds, max(rounds), window_rounds(run))["steady"]
             span, numbers = _span(run, name, "", "")
             keys = ("iops", "mb_per_second", "average_ms", "five_nines_ms", "maximum_ms")
-            cells.append(
-                [
-                    variable,
-                    text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers),
-                    *(figures[key] for key in keys),
-                    "yes" if steady else "NO",
-                ]
-            )
+            window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
+            cells.append([variable, window, *(figures[key] for key in keys), verdict])
     return cells
 
 

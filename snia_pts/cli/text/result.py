@@ -13,7 +13,7 @@ from ...analysis.steady_state import SteadyState
 from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_second
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
-from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
+from ...report.figures.matrices import WEIGHTED, foot, heading
 from ...report.registry import further_pages, pages_of
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
@@ -147,7 +147,7 @@ def _summary_lines(result: TestResult, width: int) -> Iterator[str]:
     for block in blocks:
         if block.kind in ("numbers", "facts"):
             yield from ("", *_table_lines(block, width))
-            if footnote := foot([cell for row in block.rows for cell in row if cell.startswith(MARK)]):
+            if footnote := foot([cell for row in block.rows for cell in row]):
                 yield f"  {footnote}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...model.measurement import Measurement, mean
 from ...model.steps import Stimulus
-from ...report.figures.matrices import MARK, average_response_ms, foot, iops, matrix_tables
+from ...report.figures.matrices import HOST_LIMITED, average_response_ms, foot, iops, marked, matrix_tables
 from ...report.pages import Prose
 from ...report.sections.provenance import io_engine
 from ...report.tables import (
@@ -130,12 +130,16 @@ def _scaled(columns: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Seque
 
 
 def _marked_name(spot: PlacedPoint) -> str:
-    return f"{MARK} {spot.point.name}" if spot.host_limited else spot.point.name
+    return marked(_mark(spot), spot.point.name)
+
+
+def _mark(spot: PlacedPoint) -> str:
+    return HOST_LIMITED if spot.host_limited else ""
 
 
 def footnote(placed: Iterable[PlacedPoint]) -> Iterator[Prose]:
     """Yield the footnote of tables with host-limited points, if there are any."""
-    if text := foot([spot for spot in placed if spot.host_limited]):
+    if text := foot(list(map(_mark, placed))):
         yield Prose(text=text)
 
 
@@ -177,14 +181,15 @@ def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: 
     has_repeats = any(len(spot.measured) > 1 for spot in placed)
     figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if has_repeats else [])]
     figures.sort(key=lambda figure: figure[0] != first)
-    marked = frozenset(grid([spot for spot in placed if spot.host_limited], down, across, iops))
+    limited = grid([spot for spot in placed if spot.host_limited], down, across, iops)
+    marks = dict.fromkeys(limited, HOST_LIMITED)
     for heading, figure in figures:
         values = grid(placed, down, across, figure)
         if any(map(math.isfinite, values.values())):
             right = side(across, placed)
             title = f"{heading} (columns: {right.title[:1].lower()}{right.title[1:]})"
             digits = grid(placed, down, across, clock_digits) if heading in _RATES else {}
-            yield from matrix_tables(values, side(down, placed), right, title=title, marked=marked, digits=digits)
+            yield from matrix_tables(values, side(down, placed), right, title=title, marks=marks, digits=digits)
 
 
 def extremes_table(placed: Sequence[PlacedPoint]) -> Table:

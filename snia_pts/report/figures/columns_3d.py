@@ -15,7 +15,7 @@ from ..pages import FIGURE_HEIGHT
 from ..tables import significant
 from . import axes as ax
 from .figure import Grid, Side, canvas
-from .matrices import MARK
+from .matrices import NO_MARKS, Marks, marked
 from .style import GRID, INK, QUIET, series_styles
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ def columns(
     *,
     heading: str,
     height: float = FIGURE_HEIGHT,
-    marked: Collection[tuple[int, int]] = (),
+    marks: Marks = NO_MARKS,
     alike: Collection[Grid] = (),
     view: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
-    If there is room, each column has its value on top.  Those of ``marked`` places get the host-limited mark.
+    If there is room, each column has its value on top, after its mark; else the mark alone.
     Scale and view also fit all matrices of ``alike``; the view is that of the matrices ``view``, if there are any.
     """
     styles = series_styles(list(deep.keys))
@@ -75,9 +75,8 @@ def columns(
         if math.isfinite(value := values.get((key, depth), math.nan))
     }
     tops = {at: _visible_top(projection, places, at) for at in places}
-    limited = {at for at in places if (across.keys[at[0]], deep.keys[at[1]]) in marked}
-    numbers = zip(places, significant(places.values()), strict=True)
-    texts = [f"{MARK} {number}" if at in limited else number for at, number in numbers]
+    shown = [marks.get((across.keys[column], deep.keys[row]), "") for column, row in places]
+    texts = list(map(marked, shown, significant(places.values())))
     width = _LETTER_WIDTH * max(map(len, texts), default=0)
     readable = all(
         abs(x - other_x) > width or abs(y - other_y) > _LABEL_HEIGHT
@@ -86,11 +85,11 @@ def columns(
     for row in reversed(range(projection.rows)):
         heights = {column: places[column, row] for column in range(projection.columns) if (column, row) in places}
         _row(axes, projection, row, heights, styles[deep.keys[row]].colour)
-    for (column, row), text in zip(places, texts, strict=True):
+    for (column, row), text, mark in zip(places, texts, shown, strict=True):
         if readable:
             _label(axes, tops[column, row], text, styles[deep.keys[row]].colour)
-        elif (column, row) in limited:
-            mark(axes, projection, (column + 0.5, row + 0.5, places[column, row]), _order(projection, row))
+        elif mark:
+            draw_mark(axes, projection, mark, (column + 0.5, row + 0.5, places[column, row]), _order(projection, row))
     return figure
 
 
@@ -137,11 +136,11 @@ def stage(
     return figure, axes, projection
 
 
-def mark(axes: Axes, projection: Projection, at: tuple[float, float, float], order: float) -> None:
-    """Draw the host-limited mark at a place of the projection, on a white plate to keep it readable."""
+def draw_mark(axes: Axes, projection: Projection, mark: str, at: tuple[float, float, float], order: float) -> None:
+    """Draw a mark at a place of the projection, on a white plate to keep it readable."""
     x, y = projection.place(*at)
     plate = {"boxstyle": "circle,pad=0.12", "facecolor": "white", "edgecolor": INK, "linewidth": 0.4}
-    axes.text(x, y, MARK, ha="center", va="center", fontsize=5.5, color=INK, zorder=order + 0.01, bbox=plate)
+    axes.text(x, y, mark, ha="center", va="center", fontsize=5.5, color=INK, zorder=order + 0.01, bbox=plate)
 
 
 def best_view(grids: Collection[Grid], across: Side, deep: Side) -> tuple[Side, Side]:

@@ -12,7 +12,7 @@ from ..pages import FIGURE_WIDTH
 from ..tables import thousands
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Grid, Side, Styles, canvas, draw_rounds, legend_beside, plot
-from .matrices import MARK, Marked
+from .matrices import Marks
 from .style import INK
 from .timelines import Series as Curve
 from .timelines import is_wide
@@ -42,13 +42,13 @@ _FONT = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """Values over the two sides of a matrix; ``marked`` places are limited by the host."""
+    """Values over the two sides of a matrix, with the marks that precede them."""
 
     values: Grid
     down: Side
     across: Side
     heading: str
-    marked: Marked = frozenset()
+    marks: Marks
 
     def draw(self, axes: Axes) -> None:
         """Draw a cell for each value, darker for higher values on a log scale, with the value in it."""
@@ -74,7 +74,7 @@ class HeatMap:
         )
         if len(rows) <= _MAX_ROWS and len(columns) <= _MAX_COLUMNS:
             for (place, (x, y)), value, share in zip(places.items(), values, shares, strict=True):
-                text = f"{MARK if place in self.marked else ''}{short_number(value)}"
+                text = f"{self.marks.get(place, '')}{short_number(value)}"
                 ink = "white" if share > 0.6 else INK
                 axes.text(x, y, text, ha="center", va="center", fontsize=_FONT, color=ink)
         axes.set_xlim(-0.5, len(columns) - 0.5)
@@ -88,11 +88,11 @@ class HeatMap:
         axes.set_ylabel(self.down.title, fontsize=_FONT)
 
 
-def heat_map(values: Grid, down: Side, across: Side, heading: str, marked: Marked) -> HeatMap | None:
+def heat_map(values: Grid, down: Side, across: Side, heading: str, marks: Marks) -> HeatMap | None:
     """Return a matrix as the heat map; None without a number."""
     if not any(map(math.isfinite, values.values())):
         return None
-    return HeatMap(values=values, down=down, across=across, heading=heading, marked=marked)
+    return HeatMap(values=values, down=down, across=across, heading=heading, marks=marks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

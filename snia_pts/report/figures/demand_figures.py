@@ -12,7 +12,7 @@ from ..pages import FIGURE_WIDTH
 from ..tables import thousands
 from . import axes as ax
 from .figure import LEGEND_WIDTH, canvas, legend_beside, plot
-from .matrices import MARK
+from .matrices import HOST_LIMITED
 from .style import BAD, INK, series_styles
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def intensity(
         axes.plot(
             [point.iops],
             [point.art_ms],
-            label=f"{f'{MARK} ' if point.name in limited else ''}{point.name}\n{point.demand.label}",
+            label=f"{f'{HOST_LIMITED} ' if point.name in limited else ''}{point.name}\n{point.demand.label}",
             linestyle="none",
             markersize=10,
             marker=_RINGS[point.name],

@@ -7,7 +7,7 @@ and bins of all rounds, never from averages of averages.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...model.measurement import (
@@ -22,6 +22,7 @@ from ...model.measurement import (
 )
 from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
+from ...results.unsteady_points import unsteady_points
 from ...spec import DemandLoop, Rounds
 from ...units import KIB, block_size, number
 from ..tables import NOT_APPLICABLE, Column, Kind, Table, thousands
@@ -30,13 +31,15 @@ from .figure import Grid, Side
 #: The most columns in a table; also the most rows that leave room for three tables on a page.
 MAX_TABLE_COLUMNS = 8
 
-#: Precedes a host-limited number.
-MARK = "\N{DAGGER}"
+#: Precede the numbers of a point that the host limited, and of one that is not steady in a steady window.
+HOST_LIMITED, UNSTEADY = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
+_MEANINGS = {HOST_LIMITED: "limited by the host; the drive may be faster", UNSTEADY: "not steady in the window"}
 
 #: Returns the place of a stimulus in a matrix: the keys of its two sides.
 Place = Callable[[Stimulus], tuple[int, int]]
-#: The places of a matrix whose numbers are limited by the host, not the drive.
-Marked = frozenset[tuple[int, int]]
+#: The marks that precede the numbers of a matrix, by place.
+Marks = Mapping[tuple[int, int], str]
+NO_MARKS: Marks = {}
 #: Reduces all rounds' measurements of one place to one value.
 Reduction = Callable[[Sequence[Measurement]], float]
 
@@ -44,6 +47,10 @@ WEIGHTED = "Average response time (ms), weighted by I/O count"
 WEIGHTED_ART = "ART, weighted by I/O (ms)"
 #: Why a cell of a matrix of this percentile has no number.
 FIVE_NINES_MISSING = f"A percentile is n/a if the window has too few I/Os ({FIVE_NINES:g} % needs 100 000)."
+#: Lines on a log scale lie on each other if their values differ by less than this share everywhere.
+_LINE_WIDTH = 0.03
+#: The engine has 64 bins for each power of two nanoseconds.
+BIN_WIDTH = "Percentiles are midpoints of bins that are 0.8 % to 1.6 % wide."
 MAXIMUM_RESPONSE = Metric(
     label="Maximum response time", unit="ms", read=lambda measured: measured.maximum_response_us / 1000
 )
@@ -168,10 +175,24 @@ def reduced(loops: Iterable[Loop], reduce: Reduction, place: Place = size_and_mi
     return {at: reduce(measurements) for at, measurements in grouped.items()}
 
 
-def host_limited(result: TestResult, loops: Iterable[Loop], place: Place = size_and_mix) -> Marked:
-    """Return the places that were host-limited in the loops' last windows."""
-    points = (item for loop in loops for item in result.host_limited_points(loop).items())
-    return frozenset(place(stimulus) for stimulus, limited in points if limited)
+def marks(result: TestResult, loops: Iterable[Loop], place: Place = size_and_mix) -> Marks:
+    """Return the marks of the points of the loops' last windows."""
+    return {place(point): mark for loop in loops for point, mark in marks_of_points(result, loop).items()}
+
+
+def marks_of_points(result: TestResult, loop: Loop) -> Mapping[Stimulus, str]:
+    """Return the marks of the points of a loop's last window, by the keys of ``TestResult.points``."""
+    unsteady = unsteady_points(result, loop)
+    return {
+        point: mark
+        for point, limited in result.host_limited_points(loop).items()
+        if (mark := HOST_LIMITED * bool(limited) + UNSTEADY * (point in unsteady))
+    }
+
+
+def marked(mark: str, text: str) -> str:
+    """Return a text after its mark, which may be empty."""
+    return f"{mark} {text}" if mark else text
 
 
 def mixed_times(stimuli: Iterable[Stimulus]) -> str:
@@ -180,14 +201,35 @@ def mixed_times(stimuli: Iterable[Stimulus]) -> str:
     return "Response times of a mixed point are those of reads and writes together." if mixed else ""
 
 
-def foot(marked: Collection[object]) -> str:
-    """Return the footnote for the marks in a page's tables; empty if nothing is marked."""
-    return f"{MARK} Limited by the host; the drive may be faster." if marked else ""
+def foot(marks: Collection[str]) -> str:
+    """Return the footnotes for the marks in a page's tables; empty if nothing is marked."""
+    shown = (mark for mark in _MEANINGS if any(mark in one for one in marks))
+    return " ".join(f"{mark} {_MEANINGS[mark][0].upper()}{_MEANINGS[mark][1:]}." for mark in shown)
 
 
-def shown_marks(marked: Marked) -> str:
+def shown_marks(marks: Marks) -> str:
     """Return the caption note for the marks in a figure; empty if nothing is marked."""
-    return f" {MARK}: limited by the host; the drive may be faster." if marked else ""
+    shown = (mark for mark in _MEANINGS if any(mark in one for one in marks.values()))
+    return "".join(f" {mark}: {_MEANINGS[mark]}." for mark in shown)
+
+
+def covered_lines(values: Grid, across: Side, lines: Side) -> str:
+    """Return the caption note on lines of a log plot that a later line covers; empty if there are none.
+
+    ``values`` are by the keys of ``across`` and ``lines``; each line covers those before it.
+    """
+    covered: dict[str, list[str]] = {}
+    for place, (key, label) in enumerate(zip(lines.keys, lines.labels, strict=True)):
+        for above, label_above in list(zip(lines.keys, lines.labels, strict=True))[:place:-1]:
+            pairs = [(values.get((at, key), math.nan), values.get((at, above), math.nan)) for at in across.keys]
+            if all(math.isclose(*pair, rel_tol=_LINE_WIDTH) for pair in pairs):
+                covered.setdefault(label_above, []).append(label)
+                break
+    texts = [
+        f"{' and '.join(below)} {'lies' if len(below) == 1 else 'lie'} under {on_top}"
+        for on_top, below in covered.items()
+    ]
+    return f" {'; '.join(texts)}: less than {100 * _LINE_WIDTH:g} % apart." if texts else ""
 
 
 def iops(measurements: Sequence[Measurement]) -> float:
@@ -230,19 +272,18 @@ def matrix_tables(
     *,
     title: str,
     decimals: int | None = None,
-    marked: Marked = frozenset(),
+    marks: Marks = NO_MARKS,
     kind: Kind = "numbers",
     digits: Grid | None = None,
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
-    Numbers have ``decimals`` places; if that is None, four significant digits, or fewer by ``digits``.  Places in
-    ``marked``, by row and column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into further
-    tables.
+    Numbers have ``decimals`` places; if that is None, four significant digits, or fewer by ``digits``.  ``marks`` are
+    by row and column.  Columns beyond ``MAX_TABLE_COLUMNS`` go into further tables.
     """
     columns = list(zip(across.keys, across.labels, strict=True))
     groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
-    cells = (_cells(values, marked, down, group, decimals, digits or {}) for group in groups)
+    cells = (_cells(values, marks, down, group, decimals, digits or {}) for group in groups)
     return tuple(
         _matrix_table(texts, down, across.prefix, group, title, kind)
         for texts, group in zip(cells, groups, strict=True)
@@ -255,7 +296,7 @@ def fits_a_page(down: Side, across: Side) -> bool:
 
 
 def _cells(
-    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], decimals: int | None, digits: Grid
+    values: Grid, marks: Marks, down: Side, group: Sequence[tuple[int, str]], decimals: int | None, digits: Grid
 ) -> Iterator[str]:
     """Yield the cells of a table, row by row; a mark precedes the number, so that digits stay aligned."""
     places = [(row, column) for row in down.keys for column, _ in group]
@@ -267,7 +308,7 @@ def _cells(
         else [thousands(value, decimals) for value in numbers]
     )
     for place, text in zip(places, texts, strict=True):
-        yield f"{MARK} {text}" if place in marked and text != NOT_APPLICABLE else text
+        yield text if text == NOT_APPLICABLE else marked(marks.get(place, ""), text)
 
 
 def _matrix_table(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ..pages import FIGURE_HEIGHT
 from ..tables import decimals_for, thousands
-from .columns_3d import best_view, highest, mark, stage
+from .columns_3d import best_view, draw_mark, highest, stage
 from .figure import Grid, Side
+from .matrices import NO_MARKS, Marks
 from .style import BAND, INK, QUIET
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ def surface(
     *,
     heading: str,
     height: float = FIGURE_HEIGHT,
-    marked: Collection[tuple[int, int]] = (),
+    marks: Marks = NO_MARKS,
     alike: Collection[Grid] = (),
     colours: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
-    Every four neighbours span a patch in the colour of their mean; walls close the front and right edges.  Corners at
-    ``marked`` places get the host-limited mark.  Scale and view also fit all matrices of ``alike``; the colours span
+    Every four neighbours span a patch in the colour of their mean; walls close the front and right edges.  Corners have
+    their marks.  Scale and view also fit all matrices of ``alike``; the colours span
     this matrix and those of ``colours`` from zero, as the colour bar shows, so that a low surface has a shape too.
     """
     from matplotlib import colormaps
@@ -79,8 +80,8 @@ def surface(
     axes.add_collection(drawn, autolim=False)
     for row, column in itertools.product(range(projection.rows), range(projection.columns)):
         place = (across.keys[column], deep.keys[row])
-        if place in marked:
-            mark(axes, projection, (column + 0.5, row + 0.5, values[place]), 2 + projection.rows)
+        if mark := marks.get(place):
+            draw_mark(axes, projection, mark, (column + 0.5, row + 0.5, values[place]), 2 + projection.rows)
     return figure
 
 

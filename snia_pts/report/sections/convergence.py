@@ -160,7 +160,7 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
         )
     if not about:
         return
-    marks = matrices.shown_marks(left.marked) if isinstance(left, HeatMap) else ""
+    marks = matrices.shown_marks(left.marks) if isinstance(left, HeatMap) else ""
     text = "; ".join(about)
     yield Figure(
         name="dashboard",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ...analysis.steady_state import SteadyState, determine
+from ...analysis.steady_state import SteadyState
 from ...model.measurement import FIVE_NINES, METRICS, Measurement
+from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
-from ...results.tracked_series import tracked_series
+from ...results.tracked_series import untracked_reads
+from ...results.unsteady_points import unsteady_points
 from ...spec import loop_rule
-from ...units import counted
+from ...units import KIB, counted
 from ..figures import matrices
 from ..header import window_rounds
 from ..pages import Block, Prose
@@ -18,21 +20,24 @@ from .rounds_written import is_fresh, rounds_written_note
 
 
 def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
-    """Yield the table of the loops' tracked points over their windows; none without a window.
+    """Yield the table of the loops' tracked points and of the reads beside them over their windows; none without one.
 
-    Sentences explain the mark of host-limited points, and what the response times of mixed points are.
+    Sentences explain the marks, and what the response times of mixed points are.
     """
     rows: list[tuple[str, str, tuple[Measurement, ...], str]] = []
     for loop in loops:
-        tracked = tracked_series(result, loop)
-        for variable, determination in tracked.window.determinations if tracked.window else ():
+        determinations = loop.window.determinations if loop.window else ()
+        verdicts = {variable: "yes" if state.steady else "NO" for variable, state in determinations}
+        verdicts |= dict.fromkeys(untracked_reads(loop), "not tracked")
+        marks = matrices.marks(result, [loop])
+        for variable, steady in verdicts.items():
             measured = tuple(window_round.point(variable) for window_round in loop.window_rounds)
-            steady = "yes" if determination.steady else "NO"
-            rows.append((tracked.label(variable), window_rounds(result, loop), measured, steady))
+            mark = marks.get(matrices.size_and_mix(measured[0].stimulus), "")
+            rows.append((mark, window_rounds(result, loop), measured, steady))
     if not rows:
         return
-    points = [measured for _, _, measured, _ in rows]
-    limited = frozenset(index for index, measured in enumerate(points) if result.host_limited(measured))
+    shown_marks, window_spans, points, steady_column = zip(*rows, strict=True)
+    names = [matrices.marked(mark, point[0].stimulus.label) for mark, point in zip(shown_marks, points, strict=True)]
     values = (
         significant(map(matrices.iops, points)),
         significant(map(matrices.mb_per_second, points)),
@@ -40,64 +45,100 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
         significant(matrices.percentile_response_ms(measured, FIVE_NINES) for measured in points),
         significant(map(matrices.maximum_response_ms, points)),
     )
-    headings = {"IOPS": 9, "MB/s": 8, matrices.art_heading(result): 22, f"{FIVE_NINES:g} % (ms)": 13, "MRT (ms)": 10}
+    headings = {"IOPS": 9, "MB/s": 8, matrices.art_heading(result): 19, f"{FIVE_NINES:g} % (ms)": 13, "MRT (ms)": 10}
     columns = (
-        Column(heading="Tracked variable", width=20),
+        Column(heading="Point", width=19),
         Column(heading="Rounds", width=12),
         *(Column(heading=heading, align="right", width=width) for heading, width in headings.items()),
-        Column(heading="Steady", align="center", width=9),
+        Column(heading=f"Steady ({_tracked_metric(result)})", align="center", width=13),
     )
-    names, window_spans, _, verdicts = zip(*rows, strict=True)
-    marked = [f"{matrices.MARK} {name}" if index in limited else name for index, name in enumerate(names)]
-    table_rows = tuple(zip(marked, window_spans, *values, verdicts, strict=True))
+    table_rows = tuple(zip(names, window_spans, *values, steady_column, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
     no_tail = NOT_APPLICABLE in values[3] and not result.facts.imported
     notes = (
         matrices.mixed_times(measured.stimulus for point in points for measured in point),
         f"{FIVE_NINES:g} % is n/a: it needs 100 000 I/Os." if no_tail else "",
-        _unsteady_points(result, loops)[0],
+        _count_of_unsteady(result, loops),
         *(rounds_written_note(result, loop) for loop in loops if is_fresh(loop)),
-        matrices.foot(limited),
+        matrices.foot(shown_marks),
     )
     if any(notes):
         yield Prose(text=" ".join(filter(None, notes)))
 
 
+def _tracked_metric(result: TestResult) -> str:
+    """Return the short name of the metric of the tracked variables: IOPS, MB/s or ART."""
+    rule = loop_rule(result.facts.spec)
+    metric = rule.tracked[0].metric if rule else "iops"
+    return "ART" if metric == "average_response_ms" else METRICS[metric].unit
+
+
 def unsteady_points_note(result: TestResult, loops: Sequence[Loop]) -> str:
     """Return sentences on the points that are not steady in the loops' windows; empty if there are none."""
-    text, unsteady = _unsteady_points(result, loops)
-    return f"{text} {_largest(unsteady)} Only tracked variables decide steady state." if unsteady else ""
-
-
-def _unsteady_points(result: TestResult, loops: Sequence[Loop]) -> tuple[str, Sequence[tuple[str, SteadyState]]]:
-    """Return a sentence on the number of points that are not steady in the loops' windows, and these points.
-
-    Both are empty if all are steady, or if a window is not: then the verdict says it.  Each point is evaluated for the
-    metric of the tracked variables.
-    """
-    rule = loop_rule(result.facts.spec)
-    if rule is None or not all(loop.steady for loop in loops):
-        return "", ()
-    states: list[tuple[str, SteadyState]] = []
-    for loop in loops:
-        metric, first = METRICS[rule.tracked[0].metric], loop.window_rounds[0].number
-        rounds = [measured.keyed_by(matrices.size_and_mix) for measured in loop.window_rounds]
-        for key, point in rounds[0].items():
-            values = [metric.read(points[key]) for points in rounds]
-            states.append((point.stimulus.label, determine(values, rule, first_round=first)))
-    unsteady = [(label, state) for label, state in states if state.evaluable and not state.steady]
-    exceed = f"{len(unsteady)} of {counted(len(states), 'point')} exceed{'s' * (len(unsteady) == 1)} the limits of the"
-    return (f"{exceed} tracked variables in the window." if unsteady else ""), unsteady
-
-
-def _largest(unsteady: Sequence[tuple[str, SteadyState]]) -> str:
-    """Return a sentence on the largest data excursion and the largest slope excursion of these points."""
-    data_label, data = max(unsteady, key=lambda entry: entry[1].data_excursion_percent)
-    slope_label, slope = max(unsteady, key=lambda entry: entry[1].slope_excursion_percent)
-    data_percent, slope_percent = data.percent_texts(decimals=1)[0], slope.percent_texts(decimals=1)[1]
+    unsteady = _unsteady(result, loops)
+    if not unsteady:
+        return ""
+    count = _count_of_unsteady(result, loops)
     if len(unsteady) == 1:
-        return f"It is {data_label} (data excursion {data_percent} %, slope excursion {slope_percent} %)."
+        ((point, state),) = unsteady.items()
+        data_percent, slope_percent = state.percent_texts(decimals=1)
+        excursions = f"data excursion {data_percent} %, slope excursion {slope_percent} %"
+        return f"{count} It is {point.label} ({excursions})."
+    return f"{count} They are {_by_mix(unsteady, _points(result, loops))}. {_largest(unsteady)}"
+
+
+def values_note(result: TestResult, loops: Sequence[Loop], title: str) -> str:
+    """Return the end of a figure's caption: the page with its values, which marks points that are not steady."""
+    unsteady, count = _unsteady(result, loops), len(_points(result, loops))
+    if not unsteady:
+        return f' Values: page "{title}".'
+    are = "is" if len(unsteady) == 1 else "are"
+    marked = f"{len(unsteady)} of {counted(count, 'point')} {are} not steady in the window: {matrices.UNSTEADY}"
+    return f' Values: page "{title}" ({marked}).'
+
+
+def _points(result: TestResult, loops: Sequence[Loop]) -> list[Stimulus]:
+    return [point for loop in loops for point in result.points(loop)]
+
+
+def _unsteady(result: TestResult, loops: Sequence[Loop]) -> dict[Stimulus, SteadyState]:
+    """Return the points that are not steady in the loops' windows; empty if a window is not: the verdict says it."""
+    if not all(loop.steady for loop in loops):
+        return {}
+    return {point: state for loop in loops for point, state in unsteady_points(result, loop).items()}
+
+
+def _count_of_unsteady(result: TestResult, loops: Sequence[Loop]) -> str:
+    """Return a sentence on the number of points that are not steady; empty if there are none."""
+    unsteady, rule = _unsteady(result, loops), loop_rule(result.facts.spec)
+    if rule is None or not unsteady:
+        return ""
+    are = "is" if len(unsteady) == 1 else "are"
     return (
-        f"The largest data excursion is {data_percent} % ({data_label}), "
-        f"the largest slope excursion {slope_percent} % ({slope_label})."
+        f"{len(unsteady)} of {counted(len(_points(result, loops)), 'point')} {are} not steady in the window (data "
+        f"excursion above {rule.data_excursion_percent:g} % or slope excursion above "
+        f"{rule.slope_excursion_percent:g} %); only tracked variables decide steady state."
+    )
+
+
+def _by_mix(unsteady: Collection[Stimulus], points: Collection[Stimulus]) -> str:
+    """Return points by R/W mix: ``R/W 95/5: 8, 4, 0.5 KiB; 65/35: all block sizes``."""
+    sizes: dict[int, list[str]] = {}
+    for point in unsteady:
+        sizes.setdefault(point.read_percent, []).append(f"{point.largest_block_bytes / KIB:g}")
+    texts = []
+    for share, of_mix in sizes.items():
+        are_all = len(of_mix) == sum(point.read_percent == share for point in points) > 1
+        texts.append(f"{mix(share)}: {'all block sizes' if are_all else ', '.join(of_mix) + ' KiB'}")
+    return f"R/W {'; '.join(texts)}"
+
+
+def _largest(unsteady: Mapping[Stimulus, SteadyState]) -> str:
+    """Return a sentence on the largest data excursion and the largest slope excursion of several points."""
+    data_point, data = max(unsteady.items(), key=lambda entry: entry[1].data_excursion_percent)
+    slope_point, slope = max(unsteady.items(), key=lambda entry: entry[1].slope_excursion_percent)
+    data_percent, slope_percent = data.percent_texts(decimals=1)[0], slope.percent_texts(decimals=1)[1]
+    return (
+        f"The largest data excursion is {data_percent} % ({data_point.label}), "
+        f"the largest slope excursion {slope_percent} % ({slope_point.label})."
     )

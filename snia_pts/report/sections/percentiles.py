@@ -85,25 +85,24 @@ def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
     found = list(tail_matrices(result))
     if loop is None or not found:
         return
-    verdicts = result.host_limited_points(loop)
-    limited = {stimulus for stimulus, is_limited in verdicts.items() if is_limited}
+    verdicts, of_points = result.host_limited_points(loop), matrices.marks_of_points(result, loop)
     blocks: list[Block] = []
     for matrix in _beside(found):
         down, across = matrix.down, matrix.across
-        marked = frozenset(place for place, (_, tail) in matrix.points.items() if tail.stimulus in limited)
+        marks = {place: of_points.get(tail.stimulus, "") for place, (_, tail) in matrix.points.items()}
         blocks += matrices.matrix_tables(
             matrix.ios, down, across, title=f"{matrix.title}: I/Os", decimals=0, kind="matrix"
         )
         for column, percent in PERCENTS.items():
             times_ms = matrix.times_ms(column)
             title = f"{matrix.title}: {percent:g} % response time (ms){too_few_ios(times_ms.values(), percent)}"
-            blocks += matrices.matrix_tables(times_ms, down, across, title=title, marked=marked, kind="matrix")
+            blocks += matrices.matrix_tables(times_ms, down, across, title=title, marks=marks, kind="matrix")
     source = f"All I/Os of {spans([loop])}, from their merged bins, reads and writes apart."
     has_one_demand = len({stimulus.demand for stimulus in verdicts}) == 1
     points = sorted(verdicts, key=lambda stimulus: stimulus.demand)
     named = {point.label if has_one_demand else point.demand.label: verdicts[point] for point in points}
     note = verdicts_note(result, named, marked=True)
-    notes = (source, matrices.foot(limited), note)
+    notes = (source, matrices.BIN_WIDTH, matrices.foot(of_points.values()), note)
     blocks.append(Prose(text=" ".join(filter(None, notes))))
     yield Page(title="Response Time Percentiles - Tabular Data", blocks=tuple(blocks), flows=True, brief=True)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from ...analysis.operating_points import (
     DemandMean,
@@ -22,7 +23,7 @@ from ...spec.reader import definitions
 from ...units import block_size, duration, number
 from ..figures import matrices
 from ..figures.dashboard import heat_map
-from ..figures.figure import Grid, Side
+from ..figures.figure import Side
 from ..header import (
     Rows,
     alignment,
@@ -51,8 +52,8 @@ from .demand_plots import (
     demand_spec,
     grid,
     host_cpu,
-    host_limited,
     host_note,
+    marks,
     pattern_name,
     percentiles_page,
     place,
@@ -72,6 +73,7 @@ _NOTED_PERCENT = 10.0
 #: The names of access patterns that need an explanation.
 _PATTERN_TITLES = {"OLTP": "OLTP (online transaction processing)"}
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
+_Value = TypeVar("_Value")
 
 
 def pages(result: TestResult) -> tuple[Page, ...]:
@@ -117,8 +119,7 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
 def _first_page(result: TestResult) -> Iterator[Block]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     by_threads = {(count, depth): value for (depth, count), value in values.items()}
-    limited = frozenset((count, depth) for depth, count in host_limited(result))
-    yield from dashboard(result, heat_map(by_threads, threads, depths, "IOPS", limited))
+    yield from dashboard(result, heat_map(by_threads, threads, depths, "IOPS", _transposed(marks(result))))
     yield from _key_figures(result)
 
 
@@ -144,7 +145,7 @@ def _details(result: TestResult) -> Iterator[Block]:
     if measured:
         verdicts = {point: result.host_limited(line.measurements) for point, line in measured.items()}
         histograms = {
-            f"{f'{matrices.MARK} ' if verdicts[point] else ''}{point} {line.stimulus.demand.label}": (
+            f"{f'{matrices.HOST_LIMITED} ' if verdicts[point] else ''}{point} {line.stimulus.demand.label}": (
                 confidence.confidence(line)
             )
             for point, line in measured.items()
@@ -186,10 +187,10 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     loop = result.loop()
     rounds = loop.window_rounds if loop else ()
     measured = [matrices.over(rounds, (point.demand.queue_depth, point.demand.thread_count), place) for point in points]
-    verdicts = chosen_verdicts(result)
-    limited = frozenset(name for name, verdict in verdicts.items() if verdict)
+    by_place = marks(result)
+    shown = [by_place.get((point.demand.queue_depth, point.demand.thread_count), "") for point in points]
     cells = (
-        [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
+        [matrices.marked(mark, point.name) for mark, point in zip(shown, points, strict=True)],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
         significant(point.target_iops for point in points),
         significant(point.iops for point in points),
@@ -205,8 +206,9 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     )
     title = f"Operating points, rounds {loop_rounds(result)} of the loop"
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
-    if notes := " ".join(filter(None, (matrices.foot(limited), verdicts_note(result, verdicts, marked=True)))):
-        yield Prose(text=notes)
+    notes = (matrices.foot(shown), verdicts_note(result, chosen_verdicts(result), marked=True))
+    if any(notes):
+        yield Prose(text=" ".join(filter(None, notes)))
     rule = _selection_rule(points, demand_spec(result).operating_points)
     mixed = any(0 < measurement.stimulus.read_percent < 100 for repeats in measured for measurement in repeats)
     yield Prose(text=f"{rule} Response times are those of reads and writes together." if mixed else rule)
@@ -308,7 +310,7 @@ def _part(place: int, count: int) -> str:
 def _tables(result: TestResult) -> Iterator[Page]:
     """Yield the page of all points, TC x QD."""
     depths, threads = sides(result)
-    limited = frozenset((down, across) for across, down in host_limited(result))
+    by_threads = _transposed(marks(result))
     cpu = host_cpu(result)
     averaged = "IOPS and CPU utilisation" if cpu else "IOPS"
     nines = grid(result, partial(matrices.percentile_response_ms, percent=FIVE_NINES))
@@ -329,12 +331,12 @@ def _tables(result: TestResult) -> Iterator[Page]:
             depths,
             title=title,
             decimals=1 if title == _HOST_CPU else None,
-            marked=frozenset() if title == _HOST_CPU else limited,
+            marks=matrices.NO_MARKS if title == _HOST_CPU else by_threads,
         )
     ]
     if tables:
         text = source(result, f"{averaged} {_ALL_POINTS_SOURCE}")
-        notes = (text, matrices.foot(limited), host_note(result, marked=True))
+        notes = (text, matrices.foot(by_threads.values()), host_note(result, marked=True))
         yield Page(
             title="All Points, TC x QD",
             blocks=(*tables, Prose(text=" ".join(filter(None, notes)))),
@@ -342,7 +344,7 @@ def _tables(result: TestResult) -> Iterator[Page]:
         )
 
 
-def _transposed(values: Grid) -> Grid:
+def _transposed(values: Mapping[tuple[int, int], _Value]) -> dict[tuple[int, int], _Value]:
     return {(down, across): value for (across, down), value in values.items()}
 
 

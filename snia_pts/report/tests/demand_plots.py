@@ -199,10 +199,10 @@ def grid(result: TestResult, reduce: matrices.Reduction) -> Grid:
     return matrices.reduced([loop], reduce, place) if loop else {}
 
 
-def host_limited(result: TestResult) -> matrices.Marked:
-    """Return the host-limited points as (Queue Depth, Thread Count)."""
+def marks(result: TestResult) -> matrices.Marks:
+    """Return the marks of the points by (Queue Depth, Thread Count)."""
     loop = result.loop()
-    return matrices.host_limited(result, [loop], place) if loop else frozenset()
+    return matrices.marks(result, [loop], place) if loop else matrices.NO_MARKS
 
 
 def host_note(result: TestResult, *, thread_count: int | None = None, marked: bool = False) -> str:
@@ -232,7 +232,7 @@ def _demand_variation(result: TestResult) -> Iterator[Page]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     if not values:
         return
-    origin, limited = source(result), host_limited(result)
+    origin, shown_marks = source(result), marks(result)
     lines = Figure(
         name="demand-variation",
         caption=f"IOPS at every Queue Depth, one line per Thread Count. {origin} {host_note(result)}".rstrip(),
@@ -244,9 +244,9 @@ def _demand_variation(result: TestResult) -> Iterator[Page]:
         surface_figure = Figure(
             name="demand-variation-surface",
             caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {origin}"
-            f"{matrices.shown_marks(limited)} {host_note(result, marked=True)}".rstrip(),
+            f"{matrices.shown_marks(shown_marks)} {host_note(result, marked=True)}".rstrip(),
             alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, in depth.",
-            draw=partial(surface, values, depths, threads, heading="IOPS", marked=limited),
+            draw=partial(surface, values, depths, threads, heading="IOPS", marks=shown_marks),
             shaded=True,
         )
         yield Page(title="Demand Variation - Surface", blocks=(surface_figure,))
@@ -269,7 +269,7 @@ def _demand_intensity(result: TestResult) -> Iterator[Page]:
     caption = (
         f"ART against IOPS, one line per Thread Count over its Queue Depths. {source(result, _IOPS_AND_ART)} The "
         f"line at {limit:g} ms is the ART limit of the Max IOPS point; large open marks are the operating points"
-        f"{f' ({matrices.MARK}: host-limited)' * bool(limited)}. {host_note(result)}"
+        f"{f' ({matrices.HOST_LIMITED}: host-limited)' * bool(limited)}. {host_note(result)}"
     )
     figure = Figure(
         name="demand-intensity",

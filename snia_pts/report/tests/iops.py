@@ -18,7 +18,7 @@ from ..header import Rows, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
 from ..sections.convergence import convergence_page, dashboard, tracked_figure
-from ..sections.key_figures import key_figures, unsteady_points_note
+from ..sections.key_figures import key_figures, unsteady_points_note, values_note
 from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.response_over_time import response_time_page
@@ -60,8 +60,8 @@ def parameters(result: Result) -> Rows:
 def _dashboard(result: Result, loop: Loop) -> Iterator[Figure]:
     values, rounds = matrices.reduced([loop], matrices.iops), result.facts.spec.rounds
     sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
-    limited = matrices.host_limited(result, [loop])
-    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), "IOPS", limited))
+    marks = matrices.marks(result, [loop])
+    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), "IOPS", marks))
 
 
 def _omitted(result: Result, loop: Loop) -> str:
@@ -101,22 +101,24 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
     name = f"{spec.title} - All RW Mix & BS"
     measured, missing_sizes = matrices.measured_sizes(sizes, values)
     explanation = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
-    limited = matrices.host_limited(result, [loop])
-    tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marked=limited)
-    unsteady = unsteady_points_note(result, [loop])
+    marks = matrices.marks(result, [loop])
+    tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marks=marks)
+    unsteady, values_page = unsteady_points_note(result, [loop]), f"{name} - Tabular Data"
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(
-        title=f"{name} - Tabular Data",
-        blocks=(*tables, _notes(explanation, missing_sizes, unsteady, matrices.foot(limited))),
+        title=values_page,
+        blocks=(*tables, _notes(explanation, missing_sizes, unsteady, matrices.foot(marks.values()))),
         flows=flows,
     )
-    yield _times_page(result, loop, sizes, mixes, unsteady)
+    yield _times_page(result, loop, sizes, mixes)
     yield Page(
         title=f"{name} - 2D Plot",
         blocks=(
             Figure(
                 name="matrix-2d",
-                caption=f"IOPS against block size, one line per R/W mix; mean over {window}.",
+                caption=f"IOPS against block size, one line per R/W mix; mean over {window}."
+                f"{matrices.covered_lines(values, measured, mixes)}"
+                f"{values_note(result, [loop], values_page)}",
                 alt="Line plot: IOPS against block size, both on log scales, one line per R/W mix.",
                 draw=partial(figures.matrix_lines, values, measured, mixes, heading="IOPS"),
             ),
@@ -127,9 +129,10 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
         blocks=(
             Figure(
                 name="matrix-3d",
-                caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(limited)}",
+                caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(marks)}"
+                f"{values_note(result, [loop], values_page)}",
                 alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
-                draw=partial(columns_3d.columns, values, measured, mixes, heading="IOPS", marked=limited),
+                draw=partial(columns_3d.columns, values, measured, mixes, heading="IOPS", marks=marks),
                 shaded=True,
             ),
         ),
@@ -140,7 +143,7 @@ def _notes(*sentences: str) -> Prose:
     return Prose(text=" ".join(filter(None, sentences)))
 
 
-def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.Side, unsteady: str) -> Page:
+def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
     five_nines = partial(matrices.percentile_response_ms, percent=FIVE_NINES)
     reductions = (
         (matrices.WEIGHTED, matrices.average_response_ms),
@@ -148,20 +151,20 @@ def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.
         ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
         ("Throughput (MB/s, decimal)", matrices.mb_per_second),
     )
-    limited, window = matrices.host_limited(result, [loop]), spans([loop])
+    marks, window = matrices.marks(result, [loop]), spans([loop])
     grids = [(f"{title}, {window}", matrices.reduced([loop], reduce)) for title, reduce in reductions]
     tables = tuple(
         table
         for title, values in grids
         if not result.facts.imported or any(map(math.isfinite, values.values()))
-        for table in matrices.matrix_tables(values, sizes, mixes, title=title, marked=limited)
+        for table in matrices.matrix_tables(values, sizes, mixes, title=title, marks=marks)
     )
     has_missing = any(map(math.isnan, matrices.reduced([loop], five_nines).values()))
     notes = _notes(
         matrices.mixed_times(point.stimulus for point in loop.window_rounds[0].measurements),
         matrices.FIVE_NINES_MISSING * (has_missing and not result.facts.imported),
-        unsteady,
-        matrices.foot(limited),
+        matrices.BIN_WIDTH * (not result.facts.imported),
+        matrices.foot(marks.values()),
     )
     shown_notes = (notes,) if notes.text else ()
     return Page(title="Response Time and Throughput - Tabular Data", blocks=(*tables, *shown_notes), flows=True)

@@ -19,7 +19,7 @@ from ..header import Rows, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
 from ..sections.convergence import convergence_page, dashboard
-from ..sections.key_figures import key_figures, unsteady_points_note
+from ..sections.key_figures import key_figures, unsteady_points_note, values_note
 from ..sections.percentiles import percentile_pages
 from ..sections.provenance import provenance
 from ..sections.response_over_time import response_time_page
@@ -85,8 +85,8 @@ def parameters(result: Result) -> Rows:
 def _dashboard(result: Result, loop: Loop) -> Iterator[Figure]:
     values, rounds = matrices.reduced([loop], matrices.average_response_ms), result.facts.spec.rounds
     sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
-    limited = matrices.host_limited(result, [loop])
-    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _AVERAGE.heading, limited))
+    marks = matrices.marks(result, [loop])
+    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _AVERAGE.heading, marks))
 
 
 def _omitted(result: Result, loop: Loop) -> str:
@@ -130,20 +130,22 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
     reductions = _TABLES_1_1 if spec.pts == "1.1" else _TABLES
     flows = not (matrices.fits_a_page(sizes, mixes) and len(sizes.keys) <= len(reductions))
     blocks = tuple(_tables(result, loop, reductions, sizes, mixes, window))
-    yield Page(title=f"{name} - Tabular Data", blocks=blocks, flows=flows)
+    values_page = f"{name} - Tabular Data"
+    yield Page(title=values_page, blocks=blocks, flows=flows)
     for title, metric, reduce in (
         ("Average", _AVERAGE, matrices.average_response_ms),
         ("Maximum", matrices.MAXIMUM_RESPONSE, matrices.maximum_response_ms),
     ):
         values = {at: value for at, value in matrices.reduced([loop], reduce).items() if math.isfinite(value)}
         measured, _ = matrices.measured_sizes(sizes, matrices.reduced([loop], matrices.iops))
-        limited = matrices.host_limited(result, [loop])
+        marks = matrices.marks(result, [loop])
         of_window = "" if title == "Average" else ", maximum of the window"
         figure = Figure(
             name=f"matrix-3d-{title.lower()}",
-            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(limited)}",
+            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(marks)}"
+            f"{values_note(result, [loop], values_page)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
-            draw=partial(columns_3d.columns, values, measured, mixes, heading=metric.heading, marked=limited),
+            draw=partial(columns_3d.columns, values, measured, mixes, heading=metric.heading, marks=marks),
             shaded=True,
         )
         yield Page(title=f"{name} - {title} Response Time - 3D Columns", blocks=(figure,))
@@ -156,12 +158,12 @@ def _tables(
     cache = _CACHES.get(result.facts.dut.write_cache, "write cache unknown")
     conditions = f"{_CLASSES[result.facts.test_class]}, {cache}, T{setup.thread_count}/Q{setup.queue_depth}"
     yield Prose(text=conditions, kind="lead")
-    too_few_ios, limited = False, matrices.host_limited(result, [loop])
+    too_few_ios, marks = False, matrices.marks(result, [loop])
     for title, reduce in reductions:
         values = matrices.reduced([loop], reduce)
         too_few_ios = too_few_ios or any(map(math.isnan, values.values()))
         heading = matrices.heading(result, title)
-        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marked=limited)
+        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marks=marks)
     sentences = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
     sentences += [
         matrices.mixed_times(point.stimulus for point in loop.window_rounds[0].measurements),
@@ -172,10 +174,10 @@ def _tables(
             "Averages here are weighted by I/O count; steady state is determined from the mean of the rounds' averages."
         )
     if reductions is not _TABLES_1_1:
-        sentences.append("Percentiles come from the merged bins of the window's rounds.")
+        sentences.append(f"Percentiles come from the merged bins of the window's rounds. {matrices.BIN_WIDTH}")
     if too_few_ios:
         sentences.append(matrices.FIVE_NINES_MISSING)
-    yield Prose(text=" ".join(filter(None, (*sentences, matrices.foot(limited)))))
+    yield Prose(text=" ".join(filter(None, (*sentences, matrices.foot(marks.values())))))
 
 
 def _histogram_line(result: Result) -> TimeLine | None:

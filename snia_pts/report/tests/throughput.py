@@ -19,7 +19,7 @@ from ..header import Rows, demand, loop_setup, pattern, range_and_amount, window
 from ..pages import Figure, Page, Prose, slug
 from ..sections.array import predicted_throughput_page
 from ..sections.convergence import convergence_page, dashboard
-from ..sections.key_figures import key_figures, unsteady_points_note
+from ..sections.key_figures import key_figures, unsteady_points_note, values_note
 from ..sections.provenance import provenance
 from ..sections.steady_state import rounds_page, spans, too_few, window_pages
 from ..sections.summary import summary
@@ -78,8 +78,8 @@ def _dashboard(result: Result, loops: Sequence[Loop]) -> Iterator[Figure]:
     judged, rounds = [loop for loop in loops if loop.window is not None], result.facts.spec.rounds
     values = matrices.reduced(judged, matrices.mb_per_second)
     sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
-    limited = matrices.host_limited(result, judged)
-    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _METRIC.heading, limited))
+    marks = matrices.marks(result, judged)
+    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _METRIC.heading, marks))
 
 
 def _omitted(result: Result) -> str:
@@ -120,20 +120,21 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
     values = matrices.reduced(judged, matrices.mb_per_second)
     in_order = matrices.sizes(spec.rounds).in_order(spec.rounds.block_sizes_bytes)
     sizes, _ = matrices.measured_sizes(in_order, values)
-    mixes, window = matrices.mixes(spec.rounds), spans(judged)
+    mixes, mean_over = matrices.mixes(spec.rounds), _mean_over(judged)
     name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
-    limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
-    tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marked=limited)
+    marks, heading = matrices.marks(result, judged), f"Throughput (MB/s, decimal), {mean_over}"
+    tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marks=marks)
     has_mixes = any(0 < share < 100 for share in spec.rounds.read_percents)
     sentences = (
         "1 MB/s is 1 000 000 bytes per second.",
         "Throughput of a mixed point includes reads and writes." * has_mixes,
         unsteady_points_note(result, judged),
-        matrices.foot(limited),
+        matrices.foot(marks.values()),
     )
     explanation = " ".join(filter(None, sentences))
     flows = not matrices.fits_a_page(sizes, mixes)
-    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=explanation)), flows=flows)
+    values_page = f"{name} - Tabular Data"
+    yield Page(title=values_page, blocks=(*tables, Prose(text=explanation)), flows=flows)
     by_mix = {(share, size): value for (size, share), value in values.items()}
     styles = series_styles(matrices.sizes(spec.rounds).keys)
     named = replace(sizes, title="Block size", labels=tuple(map(block_size, sizes.keys)))
@@ -142,9 +143,18 @@ def _matrix(result: Result, loops: Sequence[Loop]) -> Iterator[Page]:
         blocks=(
             Figure(
                 name="matrix-2d",
-                caption=f"Throughput of each R/W mix, one bar per block size; mean over {window}.",
+                caption=f"Throughput of each R/W mix, one bar per block size; {mean_over}."
+                f"{values_note(result, judged, values_page)}",
                 alt="Bars from zero: throughput in MB/s, a group for each R/W mix, one bar per block size.",
                 draw=partial(figures.matrix_bars, by_mix, mixes, named, heading=_METRIC.heading, styles=styles),
             ),
         ),
     )
+
+
+def _mean_over(judged: Sequence[Loop]) -> str:
+    """Return the words on the rounds of the values: ``each block size: mean over its rounds 1 - 5``."""
+    windows = {(loop.window.numbers if loop.window else (), loop.steady) for loop in judged}
+    if len(judged) > 1 and len(windows) == 1:
+        return f"each block size: mean over its {spans(judged[:1])}"
+    return f"mean over {spans(judged)}"
