@@ -104,10 +104,24 @@ def _caption(run: Path, row: Row) -> Text:
     counts = (ios, milliseconds / 1000, float(places[-1] - places[0] + 1), 20.0, float(len(edges)))
     return text(
         f"Confidence Level Plot (CLP). {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
-        f"{{}} I/Os{together} in {{time}}, drawn in {{}} bins, {{}} per decade (recorded in {{}} bins){{any}}",
+        f"{{}} I/Os{together} in {{time}}, drawn in {{}} bins, {{}} per decade (recorded in {{}} bins){{any}}"
+        f" on a scale of nines.{_host_limit(run, [row])}",
         *rates,
         *counts,
     )
+
+
+def _host_limit(run: Path, measured: Sequence[Row]) -> str:
+    """Return the end of the caption of one continuous stimulus: whether the host limited it."""
+    if facts(run)["dut.kind"] == "simulated" or is_imported(run):
+        return ""
+    ends = {True: " Limited by the host; the drive may be faster.", None: " Undetermined whether the host limited it."}
+    return ends.get(host.limited(run, measured), "")
+
+
+def _pre_write(run: Path, match: re.Match[str]) -> Expected:
+    limit = _host_limit(run, measurements(run, "pre-write", match[2]))
+    return text(f"{match[1]}{limit}" + " No plot: {any}" * bool(match[4]))
 
 
 def _stimulus(row: Row) -> str:
@@ -374,6 +388,7 @@ def _slowed(run: Path, match: re.Match[str]) -> Expected:
 SENTENCES: dict[str, Sentence] = {
     r".* In \d+ of \d+ points? the average is above the 99 % response time: .*": _slowed,
     r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
+    r"(.*, before the response time histogram of the (M\w\w IOPS) point\.)(.*?)( No plot: .*)?": _pre_write,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
     r"(A run goes through the points in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
     r"(?:\S+ Limited by the host.* )?Max IOPS: .* Mid IOPS: the target is .*": _selection,
@@ -398,8 +413,8 @@ FOUND = {
     "hir": 2,
     "xsr": 4,
     "wsat": 2,
-    "dirth": 8,
-    "composite": 8,
+    "dirth": 11,
+    "composite": 11,
     "latency": 1,
     "iops": 1,
     "throughput": 1,
