@@ -23,7 +23,7 @@ from snia_pts.lab.inventory import ListedDevice
 from snia_pts.model.dut import Dut
 from snia_pts.model.histogram import Histogram
 from snia_pts.model.test_platform import HostSetting, TestPlatform
-from snia_pts.report.comparison import Entry
+from snia_pts.report.comparison_summary import Entry
 from snia_pts.results.comparison import ComparedFigure, ContextDifference, Difference
 from snia_pts.results.key_figures import KeyFigure
 from snia_pts.results.limit_checks import Judgement

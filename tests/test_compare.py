@@ -24,15 +24,8 @@ from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.profiles.spec import Axis, ProfileSpec
-from snia_pts.report.comparison import (
-    Entry,
-    _missing,
-    _tables,
-    build_comparison,
-    cause,
-    overall_lines,
-    run_names,
-)
+from snia_pts.report.comparison import _missing, _tables, build_comparison
+from snia_pts.report.comparison_summary import Entry, cause, overall_lines, run_names
 from snia_pts.report.figures.render import settings
 from snia_pts.report.figures.style import COLOURS
 from snia_pts.report.formats import rst

@@ -15,7 +15,8 @@ from matplotlib.patches import Rectangle
 from scipy import stats
 
 from snia_pts.analysis.outliers import outliers
-from snia_pts.report.comparison import Entry, build_comparison
+from snia_pts.report.comparison import build_comparison
+from snia_pts.report.comparison_summary import Entry
 from snia_pts.report.figures import differences
 from snia_pts.report.figures.figure import Side
 from snia_pts.report.figures.render import settings

@@ -29,7 +29,8 @@ from snia_pts.cli.text.lines import print_lines
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
-from snia_pts.report.comparison import Entry, build_comparison
+from snia_pts.report.comparison import build_comparison
+from snia_pts.report.comparison_summary import Entry
 from snia_pts.report.writing import render
 from snia_pts.results.comparison import compare_figures, context_differences
 from snia_pts.results.result import TestResult

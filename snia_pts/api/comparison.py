@@ -9,7 +9,8 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from ..errors import NotComparable, UsageError
-from ..report.comparison import Entry, build_comparison
+from ..report.comparison import build_comparison
+from ..report.comparison_summary import Entry
 from ..report.writing import render, replace_files
 from ..results.attributes import Value
 from ..results.comparison import (

@@ -1,53 +1,39 @@
-"""The pages of a comparison: the runs, the differences of their contexts, and the differences of their results."""
+"""The report of a comparison: its header, the figures of all runs, and the tables of their numbers."""
 
 from __future__ import annotations
 
 import itertools
 import re
-import shlex
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from ..model.description import Name, display_value
 from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
-    CONFIDENCE_PERCENT,
-    MIN_INTERVAL_ROUNDS,
     SPREAD_RUNS,
     ComparedFigure,
-    ContextDifference,
     Difference,
     compare_figures,
-    context_differences,
-    missing_intervals,
-    overall_difference,
     points_compared,
-    possible_causes,
 )
 from ..results.lot import lot_model
 from ..results.result import TestResult
 from ..results.tables import heading
 from ..results.tracked_series import tracked_series
-from ..results.warnings import warning_kinds
 from ..spec import RoundsSpec, Tracked, loop_rule
-from ..text import printable
-from ..units import counted, number, signed
+from ..units import number, signed
 from . import comparison_figures
-from .checksums import report_id
+from .comparison_summary import Entry, round_noun, run_names, summary
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
-from .header import date, simulated
+from .header import simulated
 from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report, slug
 from .registry import build, further_pages
-from .sections.provenance import seed_text
-from .sections.summary import SIMULATED, shortcomings, verdict
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, number_columns, thousands
+from .tables import NOT_APPLICABLE, Column, Table, number_columns, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -68,21 +54,10 @@ _METRICS = (
 _PERCENTILE = re.compile(r"\w+?_([0-9.]+)_percent_ms")
 #: The height of a figure of lines, in inches: three of them fit on a page.
 _LINES_HEIGHT = 2.75
-#: The properties of a drive that name its run, the most telling first.
-_NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
 #: With more named points, a comparison has figures and matrices only; single points are in the data.
 MAX_POINTS = 60
 #: The number of runs in one table, beside the first.
 RUNS_PER_TABLE = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A run to compare: its letter, its folder, and its result."""
-
-    label: str
-    path: str
-    result: TestResult
 
 
 def build_comparison(entries: Sequence[Entry]) -> Report:
@@ -95,7 +70,7 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
         dated=max(result.finished for result in results),
         header=_header(results),
         pages=(
-            Page(title="Comparison", blocks=tuple(_summary(entries)), flows=True),
+            Page(title="Comparison", blocks=tuple(summary(entries)), flows=True),
             *_differences(entries),
             *_figures(entries),
             *_numbers(entries),
@@ -127,242 +102,6 @@ def _merged(tables: Sequence[Table]) -> Table:
         for lines in zip(*(table.rows for table in tables), strict=True)
     )
     return replace(tables[0], rows=tuple(rows))
-
-
-# -- summary ----------------------------------------------------------------------------------------------------------
-
-
-def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
-    differences = context_differences([entry.result for entry in entries])
-    flagged = [difference for difference in differences if difference.weight == "flagged"]
-    if any(entry.result.facts.dut.simulated for entry in entries):
-        yield SIMULATED
-    if flagged:
-        text = f"Compare with care: {counted(len(flagged), 'issue')} may affect the comparison"
-        yield Prose(text=text, kind="bad")
-    else:
-        spec = entries[0].result.facts.spec
-        rules = "specification, axes and repeats"
-        if spec.is_standard:
-            rules = "test, version of the standard, class, parameters and deviations"
-        yield Prose(text=f"Measured by the same rules: same {rules}", kind="good")
-    yield from _overall(entries)
-    yield _runs(entries)
-    yield from _common_deviations(entries)
-    yield _origins(entries)
-    if flagged:
-        yield _difference_table(entries, flagged, "Issues that may affect the comparison")
-    if context := [difference for difference in differences if difference.weight == "context"]:
-        yield _difference_table(entries, context, "Differences between the runs")
-    yield Prose(text=cause(entries, differences))
-    yield Prose(text=_explanation(entries))
-
-
-def _overall(entries: Sequence[Entry]) -> Iterator[Prose]:
-    """Yield the overall differences of runs of named points; none for other runs."""
-    results = [entry.result for entry in entries]
-    if points_compared(results) is not None:
-        for line in overall_lines([entry.label for entry in entries], compare_figures(results), round_noun(entries)):
-            yield Prose(text=line, kind="lead")
-
-
-def round_noun(entries: Sequence[Entry]) -> str:
-    """Return the name of a round in the test of the runs."""
-    return "repeat" if entries[0].result.facts.spec.rounds_are_repeats else "round"
-
-
-def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure], noun: str) -> Iterator[str]:
-    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points.
-
-    ``noun`` is the name of a round.
-    """
-    rows = [row for row in numbers if row.metric == "iops"]
-    for index, label in enumerate(labels[1:], start=1):
-        change = overall_difference(rows, index)
-        if change is not None:
-            certainty = (
-                f", {change.significant} of {change.judged} significant at {CONFIDENCE_PERCENT:g} %"
-                if change.judged
-                else f", {missing_intervals([row.differences[index] for row in rows], noun)}"
-            )
-            yield (
-                f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
-                f"{counted(change.count, 'point')} ({change.minimum:+.1f} to {change.maximum:+.1f} %{certainty})"
-            )
-
-
-def cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) -> str:
-    """Return a sentence on the possible causes of different results, among the properties that are compared."""
-    same = _same_run(entries)
-    text = f"{' and '.join(same)} are the same run. " if same else ""
-    if len(same) == len(entries):
-        return f"{text}There is no difference."
-    return text + _cause(entries, possible_causes(differences))
-
-
-def _cause(entries: Sequence[Entry], possible: Sequence[ContextDifference]) -> str:
-    if not possible:
-        return (
-            "No compared property differs (drive, host, suite, settings, deviations; not seed and command line): "
-            "a difference may be noise, or come from factors not compared."
-        )
-    if len(possible) == 1:
-        values = "; ".join(_values_with_labels(entries, possible[0].values))
-        return f"The only difference in the compared properties: {possible[0].what} ({values})."
-    return f"{len(possible)} compared properties differ; these runs cannot show which of them affected the results."
-
-
-def _same_run(entries: Sequence[Entry]) -> list[str]:
-    """Return the labels of the first entries that are the same run (one folder, or a copy); empty if there are none."""
-    for index, entry in enumerate(entries):
-        labels = [entry.label, *(other.label for other in entries[index + 1 :] if other.result == entry.result)]
-        if len(labels) > 1:
-            return labels
-    return []
-
-
-def _runs(entries: Sequence[Entry]) -> Table:
-    spec = entries[0].result.facts.spec
-    columns = (
-        Column(heading="", width=4),
-        Column(heading="Drive", width=16),
-        Column(heading="Serial number", width=21),
-        Column(heading="Started", width=12),
-        Column(heading="Finished", width=12),
-        Column(heading="Verdict", width=12),
-        Column(heading="Warnings", width=11),
-        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=12),
-    )
-    rows = tuple(
-        (
-            entry.label,
-            _drive(entry, "model") or UNKNOWN,
-            _drive(entry, "serial") or UNKNOWN,
-            date(entry.result, entry.result.facts.started),
-            date(entry.result, entry.result.finished),
-            verdict(entry.result),
-            warning_kinds(entry.result),
-            _conformance(entry.result),
-        )
-        for entry in entries
-    )
-    return Table(kind="texts", columns=columns, rows=rows, title="Runs")
-
-
-def _origins(entries: Sequence[Entry]) -> Table:
-    """Return where the numbers of each run come from: its folder, report id, seed and command line."""
-    columns = (
-        Column(heading="", width=4),
-        Column(heading="Run", width=22),
-        Column(heading="Report id", width=18),
-        Column(heading="Seed", width=20),
-        Column(heading="Command line", width=36),
-    )
-    rows = tuple(
-        (
-            entry.label,
-            entry.path,
-            report_id(entry.result) or UNKNOWN,
-            seed_text(entry.result.facts) or UNKNOWN,
-            shlex.join(entry.result.facts.command_line) or UNKNOWN,
-        )
-        for entry in entries
-    )
-    return Table(kind="texts", columns=columns, rows=rows, title="Provenance of the runs")
-
-
-def _common_deviations(entries: Sequence[Entry]) -> Iterator[Table]:
-    """Yield the table of the deviations that all runs have; those that only some have are among the issues."""
-    found = [deviation for entry in entries for deviation in entry.result.deviations]
-    shared = [
-        what
-        for what in dict.fromkeys(deviation.what for deviation in found)
-        if all(any(deviation.what == what for deviation in entry.result.deviations) for entry in entries)
-    ]
-    if shared:
-        authority = entries[0].result.facts.spec.authority
-        values = [[_deviation_text(entry.result, what) for entry in entries] for what in shared]
-        columns = (Column(heading="Deviation", width=30), Column(heading="Runs", width=70))
-        rows = tuple(
-            (what, texts[0] if len(set(texts)) == 1 else "; ".join(_values_with_labels(entries, texts)))
-            for what, texts in zip(shared, values, strict=True)
-        )
-        yield Table(kind="texts", columns=columns, rows=rows, title=f"Deviations of all runs from {authority}")
-
-
-def _deviation_text(result: TestResult, what: str) -> str:
-    return "; ".join(deviation.actual for deviation in result.deviations if deviation.what == what)
-
-
-def _drive(entry: Entry, name: Name) -> str:
-    return display_value(entry.result.facts.dut, entry.result.facts.about, name)
-
-
-def run_names(entries: Sequence[Entry]) -> dict[str, str]:
-    """Return a name for each run, by its letter: ``B: NEW-FIRMWARE, SIM2``.
-
-    It has the properties of the drives that differ: model, firmware, serial number; and the name of the run folder, if
-    drives are equal.
-    """
-    properties = [[_drive(entry, name) for entry in entries] for name in _NAMES]
-    properties = [values for values in properties if len(set(values)) > 1]
-    drives = list(zip(*properties, strict=True))
-    if len(set(drives)) < len(entries):
-        properties.append([PurePath(entry.path).name for entry in entries])
-    names = zip(*properties, strict=True)
-    return {
-        entry.label: printable(f"{entry.label}: {', '.join(filter(None, name))}")
-        for entry, name in zip(entries, names, strict=True)
-    }
-
-
-def _key(entries: Sequence[Entry]) -> Prose:
-    return Prose(text="; ".join(run_names(entries).values()))
-
-
-def _conformance(result: TestResult) -> str:
-    if not result.facts.spec.is_standard:
-        return counted(len(result.deviations), "deviation")
-    return "yes" if result.conformant else f"NO, {shortcomings(result)}"
-
-
-def _difference_table(entries: Sequence[Entry], differences: Sequence[ContextDifference], title: str) -> Table:
-    columns = (Column(heading="Property", width=30), Column(heading="Runs", width=70))
-    rows = tuple(
-        (difference.what, "; ".join(_values_with_labels(entries, difference.values))) for difference in differences
-    )
-    return Table(kind="texts", columns=columns, rows=rows, title=title)
-
-
-def _values_with_labels(entries: Sequence[Entry], values: Sequence[str]) -> Iterator[str]:
-    """Yield each value with the runs that have it: ``A, C: enabled``."""
-    for value in dict.fromkeys(values):
-        labels = (entry.label for entry, run_value in zip(entries, values, strict=True) if run_value == value)
-        yield f"{', '.join(labels)}: {value or UNKNOWN}"
-
-
-def _explanation(entries: Sequence[Entry]) -> str:
-    window = "" if round_noun(entries) == "repeat" else ", in a steady measurement window"
-    text = (
-        f"Differences are relative to run {entries[0].label}, in percent of its value. The interval is the "
-        f"{CONFIDENCE_PERCENT:g} % confidence interval of this difference, from {_basis(entries)} (Welch); an asterisk "
-        f"marks intervals that exclude 0. An interval needs at least {MIN_INTERVAL_ROUNDS} {round_noun(entries)}s of "
-        f"each run{window}. Percentiles, maximum response times and figures of continuous stimuli have none, because "
-        "they are single values. Each value is tested separately: even without a real difference, about 1 in 20 is "
-        "marked. The intervals apply to these runs, not to all drives of a model. A report id is the start of the "
-        "SHA-256 of the run's journal.jsonl."
-    )
-    if len(entries) >= SPREAD_RUNS:
-        text += " The spread is from the minimum to the maximum, in percent of the median."
-    return text
-
-
-def _basis(entries: Sequence[Entry]) -> str:
-    return (
-        "the repeats of both runs"
-        if round_noun(entries) == "repeat"
-        else "the rounds of both steady measurement windows"
-    )
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -437,6 +176,10 @@ def _spread(row: ComparedFigure) -> str:
 
 def _interval(change: Difference | None, noun: str) -> str:
     return NOT_APPLICABLE if change is None else change.interval_text(noun)
+
+
+def _key(entries: Sequence[Entry]) -> Prose:
+    return Prose(text="; ".join(run_names(entries).values()))
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

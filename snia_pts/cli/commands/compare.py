@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ...api.comparison import Comparison
 from ...api.comparison import compare as compare_runs
-from ...report.comparison import MAX_POINTS, Entry, cause, overall_lines, round_noun
+from ...report.comparison import MAX_POINTS
+from ...report.comparison_summary import Entry, cause, overall_lines, round_noun
 from ...report.sections.summary import verdict
 from ...results.comparison import ComparedFigure, Difference, missing_intervals, points_compared
 from ...results.lot import lot_figures, lot_model
