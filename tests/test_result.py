@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.analysis.disturbances import longest_io_sentence
 from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Step, Stimulus
 from snia_pts.procedures.sampled_steady_state import SaturationEnd
+from snia_pts.report.sections.summary import warning_rows
 from snia_pts.results.builder import ResultBuilder, fold
 from snia_pts.results.result import Ending, Gap, RunWarning, TestResult
 from snia_pts.results.warnings import run_warnings
@@ -402,6 +405,23 @@ def test_disturbances_have_warnings() -> None:
     again = texts_by_subject(with_first_point(run, rejected=(rejected,)))["remeasured"]
     assert all(words in again for words in ("00007-x", "count lost", "1 min 00 s"))
     assert "last 4 I/Os" in texts_by_subject(with_first_point(run, uncounted_ios=4))["uncounted I/Os"]
+
+
+def test_the_longest_io_is_named_beside_stalls() -> None:
+    """An I/O of a slow point is longer than the longest stall, but less than 30 times the average of its point."""
+    point = next(found for found in iops_result().measurements if found.read.ios and found.write.ios)
+    stalled = replace(point, read=replace(point.read, response_max_ns=5_000_000_000))
+    means = {side: replace(getattr(point, side), response_mean_ns=1e9) for side in ("read", "write")}
+    slow = replace(point, **means, evidence="00009-slow")
+    slow = replace(slow, write=replace(slow.write, response_max_ns=9_000_000_000))
+    expected = f"The longest I/O of the run took 9 s, in {point.stimulus.label} (00009-slow)."
+    assert longest_io_sentence([stalled, slow]) == longest_io_sentence([slow, stalled]) == expected
+    assert longest_io_sentence([point, stalled]) == longest_io_sentence([slow]) == ""
+    loop = iops_result().loops[0]
+    first, *others = loop.rounds
+    rounds = (replace(first, measurements=(stalled, slow, *first.measurements[2:])), *others)
+    warned = dict(warning_rows(replace(iops_result(), loops=(replace(loop, rounds=rounds),))))
+    assert re.fullmatch(rf"in 1 of .* up to 5 s, in .*\. {re.escape(expected)}", warned["stall"])
 
 
 def test_a_requested_pause_has_no_warning() -> None:

@@ -463,12 +463,7 @@ def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield a warning if an I/O took very long.  It is a result: it is included in the response times."""
-    stalled = [
-        point
-        for point in points
-        if point.maximum_response_us > max(1e6 * STALL_SECONDS, _STALL_FACTOR * point.average_response_us)
-    ]
-    if stalled:
+    if stalled := _stalled(points):
         longest = max(stalled, key=lambda point: point.maximum_response_us)
         most = distinct_duration(longest.maximum_response_us / 1e6, STALL_SECONDS)
         detail = (
@@ -477,6 +472,27 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"up to {most}, in {longest.stimulus.label} ({longest.evidence})"
         )
         yield "stall", detail
+
+
+def _stalled(points: Sequence[Measurement]) -> list[Measurement]:
+    return [
+        point
+        for point in points
+        if point.maximum_response_us > max(1e6 * STALL_SECONDS, _STALL_FACTOR * point.average_response_us)
+    ]
+
+
+def longest_io_sentence(points: Sequence[Measurement]) -> str:
+    """Return a sentence on the longest I/O if it is longer than the one that the warning of stalls names, else empty.
+
+    A point with a high average may have longer I/Os that are not stalls.
+    """
+    longest = max(points, key=lambda point: point.maximum_response_us)
+    named_us = max((point.maximum_response_us for point in _stalled(points)), default=math.inf)
+    if longest.maximum_response_us <= named_us:
+        return ""
+    took = distinct_duration(longest.maximum_response_us / 1e6, named_us / 1e6)
+    return f"The longest I/O of the run took {took}, in {longest.stimulus.label} ({longest.evidence})."
 
 
 def _repeats(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

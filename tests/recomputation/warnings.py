@@ -277,7 +277,12 @@ def _stalls(run: Path) -> Iterator[Expected]:
             "in {} of {} measurements an I/O took more than {} s and more than {} times the average; up to {time}, in "
             f"{worst.name}"
         )
-        yield text(template, *_count(stalled, points(run)), 2, 30, worst.maximum_seconds)
+        numbers = [*_count(stalled, points(run)), 2, 30, worst.maximum_seconds]
+        longest = max(points(run), key=lambda point: point.maximum_seconds)
+        if longest.maximum_seconds > worst.maximum_seconds:
+            template += f". The longest I/O of the run took {{time}}, in {longest.name}."
+            numbers.append(longest.maximum_seconds)
+        yield text(template, *numbers)
 
 
 def _remeasured(run: Path) -> Iterator[Expected]:

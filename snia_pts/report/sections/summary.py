@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...analysis.disturbances import longest_io_sentence
 from ...analysis.window import Window
 from ...model.annotations import SignOff
 from ...results.limit_checks import Judgement, judgements
@@ -69,10 +70,9 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     if result.facts.settings:
         run = result.facts
         yield differences_table(run.spec, run.test_class, run.settings, "Setting", "Operator settings")
-    if run_warnings(result):
+    if warnings := tuple(warning_rows(result)):
         columns = (Column(heading="Warning", width=30), Column(heading="Detail", width=70))
-        rows = tuple((warning.what, warning.detail) for warning in run_warnings(result))
-        yield Table(kind="texts", columns=columns, rows=rows, title="Warnings")
+        yield Table(kind="texts", columns=columns, rows=warnings, title="Warnings")
     if result.facts.about.notes:
         notes = tuple((note,) for note in result.facts.about.notes)
         yield Table(kind="texts", columns=(Column(width=100),), rows=notes, title="Operator's notes", headed=False)
@@ -80,6 +80,16 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     yield _run_facts(result)
     if sign_off := result.facts.about.sign_off:
         yield sign_off_table(result.facts.about.operator, sign_off)
+
+
+def warning_rows(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the detail of each warning.
+
+    The warning of stalls names the longest of them; the longest I/O of the run, which readers take it for, is added.
+    """
+    for warning in run_warnings(result):
+        sentence = longest_io_sentence(list(result.measurements)) if warning.what == "stall" else ""
+        yield warning.what, f"{warning.detail}. {sentence}" if sentence else warning.detail
 
 
 def sign_off_table(operator: str, sign_off: SignOff) -> Table:
