@@ -133,9 +133,15 @@ def decimals(value: float, *, digits: int = 4) -> int:
     return min(digits + 2, max(0, digits - 1 - math.floor(math.log10(abs(value))))) if value else 0
 
 
-def signed(value: float, decimals: int = 1) -> str:
-    """Return a value with its sign and thousands separated: ``+1 050.9``."""
-    return f"{value:+,.{decimals}f}".replace(",", NARROW_NBSP)
+def percent_decimals(percent: float) -> int:
+    """Return the decimals of a value in percent: one, and none from 1000 % on, which is four digits."""
+    return 1 if abs(percent) < 999.95 else 0
+
+
+def signed(percent: float, decimals: int | None = None) -> str:
+    """Return a difference in percent with its sign and thousands separated: ``-91.9``, ``+5 248``."""
+    places = percent_decimals(percent) if decimals is None else decimals
+    return f"{percent:+z,.{places}f}".replace(",", NARROW_NBSP)
 
 
 def rounded_down(value: float, decimals: int) -> str:

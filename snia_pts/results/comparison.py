@@ -21,7 +21,7 @@ from ..model.description import display_value
 from ..spec import Deviation, Spec, WriteSaturationSpec
 from ..spec.base import HOST
 from ..spec.reader import spec_values
-from ..units import counted, distinct_decimals, exact_capacity, signed
+from ..units import counted, distinct_decimals, exact_capacity, percent_decimals, signed
 from .key_figures import Better, KeyFigure, key_figures, loop_points
 from .result import TestResult
 
@@ -70,7 +70,8 @@ class Difference:
         ``noun`` is the name of a round in this test.
         """
         if self.low is not None and self.high is not None:
-            decimals = distinct_decimals(self.low, self.high, least=1)
+            least = min(percent_decimals(self.low), percent_decimals(self.high))
+            decimals = distinct_decimals(self.low, self.high, least=least)
             return f"{signed(self.low, decimals)} to {signed(self.high, decimals)}"
         few = 0 < self.round_count < MIN_INTERVAL_ROUNDS
         return f"{counted(self.round_count, noun)}: no interval" if few else "no interval"

@@ -14,7 +14,7 @@ from ...results.comparison import ComparedFigure, Difference, missing_intervals,
 from ...results.lot import lot_figures, lot_model
 from ...results.main_figures import main_figures
 from ...text import printable
-from ...units import number
+from ...units import number, signed
 from ..text.formatting import json_text, table
 from ..text.lines import print_lines
 
@@ -132,7 +132,7 @@ def _cells(row: ComparedFigure) -> tuple[str, ...]:
 
 
 def _difference_text(difference: Difference | None) -> str:
-    return "" if difference is None else f" ({difference.percent:+.1f}){'*' if difference.significant else ''}"
+    return "" if difference is None else f" ({signed(difference.percent)}){'*' if difference.significant else ''}"
 
 
 def _difference_json(change: Difference, noun: str) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.outliers import robust_tolerance
@@ -12,6 +12,8 @@ from ...results.comparison import Difference
 from ...results.key_figures import Better
 from ...results.lot import LotFigure
 from ...text import without_breaks
+from ...units import number, percent_decimals, signed
+from ..tables import thousands
 from . import axes as ax
 from .figure import LEGEND_WIDTH, Side, Styles, canvas, legend_beside, padded, plot
 from .style import BAD, BAND, GRID, INK, QUIET, series_styles
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _BETTER, _WORSE = (0, 114, 178), (213, 94, 0)
 #: A significant difference of this many percent, or the largest one if that is more, has the full colour.
 _FULL_PERCENT = 10.0
+#: The part of the full colour in that of the smallest difference.
+_LIGHTEST = 0.2
 #: Height of a line of text below a plot of groups, and the letters in it for one inch.
 _LINE_HEIGHT, _LETTERS_PER_INCH = 0.135, 15
 #: The width in inches of a letter on top of a bar.
@@ -34,8 +38,8 @@ def heat_map(
 ) -> Figure:
     """Draw the differences of a matrix in percent, by the keys across and down.
 
-    Significant ones are coloured, blue if they are ``better`` and orange if worse; others are grey, and those without
-    an interval white.
+    Significant ones are coloured, blue if they are ``better`` and orange if worse, the darker the greater; others are
+    grey, and those without an interval white.  The legend has the scale of the colours.
     """
     from matplotlib.patches import Patch, Rectangle
 
@@ -43,14 +47,14 @@ def heat_map(
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
     significant = [abs(change.percent) for change in changes.values() if change and change.significant]
     full = max([_FULL_PERCENT, *significant])
-    kinds: dict[str, str] = {}
-    texts = {place: f"{change.percent:+z.1f}" if change else "n/a" for place, change in changes.items()}
+    kinds: set[str] = set()
+    texts = {place: signed(change.percent) if change else "n/a" for place, change in changes.items()}
     width = 72 * axes.get_position().width * figure.get_figwidth() / len(across.keys)
     size = min(8.0, width / (0.62 * max(map(len, texts.values()))))
     for place, change in changes.items():
         x, y = across.keys.index(place[0]), down.keys.index(place[1])
         kind, colour, dark = _cell(change, better, full)
-        kinds[kind] = kinds.get(kind) or _key_colour(kind)
+        kinds.add(kind)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
         ink = "white" if dark else INK if change and change.significant else QUIET
         axes.text(x, y, texts[place], ha="center", va="center", fontsize=size, color=ink)
@@ -62,18 +66,32 @@ def heat_map(
     axes.set_ylabel(down.title)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    shown = [kind for kind in _KINDS if kind in kinds]
-    patches = [Patch(facecolor=kinds[kind], edgecolor=GRID) for kind in shown]
-    legend_beside(axes, "Difference (%)", patches, shown)
+    scale = {label: colour for kind in _KINDS if kind in kinds for label, colour in _scale(kind, full)}
+    patches = [Patch(facecolor=colour, edgecolor=GRID) for colour in scale.values()]
+    legend_beside(axes, "Difference (%)", patches, list(scale))
     return figure
 
 
 _KINDS = ("better", "worse", "not significant", "no interval", "n/a")
+_COLOURS = {"better": _BETTER, "worse": _WORSE}
 
 
-def _key_colour(kind: str) -> str:
-    colours = {"better": _mixed(_BETTER, 0.7), "worse": _mixed(_WORSE, 0.7), "not significant": GRID}
-    return colours.get(kind, "white")
+def _scale(kind: str, full: float) -> Iterator[tuple[str, str]]:
+    """Yield the labels and colours of a kind of cells; if it has shades, of three of them."""
+    if kind not in _COLOURS:
+        yield kind, _flat_colour(kind)
+        return
+    for percent in (full, full / 2, 0.0):
+        yield f"{kind} by {number(percent, digits=3)}", _shade(kind, percent / full)
+
+
+def _flat_colour(kind: str) -> str:
+    return GRID if kind == "not significant" else "white"
+
+
+def _shade(kind: str, share: float) -> str:
+    """Return the colour of a significant difference that is ``share`` of the greatest."""
+    return _mixed(_COLOURS[kind], _LIGHTEST + (1 - _LIGHTEST) * share)
 
 
 def _cell(change: Difference | None, better: Better, full: float) -> tuple[str, str, bool]:
@@ -82,10 +100,10 @@ def _cell(change: Difference | None, better: Better, full: float) -> tuple[str, 
         return "n/a", "white", False
     if not change.significant:
         kind = "no interval" if change.significant is None else "not significant"
-        return kind, _key_colour(kind), False
-    share = 0.2 + 0.8 * abs(change.percent) / full
-    is_better = (change.percent > 0) == (better == "more")
-    return "better" if is_better else "worse", _mixed(_BETTER if is_better else _WORSE, share), share > 0.6
+        return kind, _flat_colour(kind), False
+    share = abs(change.percent) / full
+    kind = "better" if (change.percent > 0) == (better == "more") else "worse"
+    return kind, _shade(kind, share), share > 0.5
 
 
 def _mixed(colour: tuple[int, int, int], share: float) -> str:
@@ -116,7 +134,7 @@ def grouped_bars(
         error = {"ecolor": INK, "elinewidth": 0.9, "capsize": 0}
         colour = styles[name].colour
         bars = axes.bar(places, heights, 0.92 * width, label=name, color=colour, yerr=[below, above], error_kw=error)
-        texts = [f"{height:.1f}" if math.isfinite(height) else "" for height in heights]
+        texts = [thousands(height, percent_decimals(height)) if math.isfinite(height) else "" for height in heights]
         if width * inches / len(groups) >= _LETTER_WIDTH * max(map(len, texts)):
             axes.bar_label(bars, texts, padding=2, fontsize=7)
         ends += [height + more for height, more in zip(heights, above, strict=True)]
