@@ -17,6 +17,8 @@ import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from scipy import stats
 
 from snia_pts.cli.commands.compare import _table
@@ -26,6 +28,7 @@ from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.report.comparison import _missing, _tables, build_comparison
 from snia_pts.report.comparison_summary import Entry, cause, overall_lines, run_names
+from snia_pts.report.figures.figure import legend_text
 from snia_pts.report.figures.render import settings
 from snia_pts.report.figures.style import COLOURS
 from snia_pts.report.formats import rst
@@ -43,9 +46,10 @@ from snia_pts.results.comparison import (
 )
 from snia_pts.results.key_figures import KeyFigure, key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.results.warnings import warning_kinds
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import SPEC_TYPES, Deviation
 from snia_pts.text import printable
+from snia_pts.units import capacity, signed
 from tests import profiles, samples
 
 values = st.lists(st.integers(1, 10**6), min_size=2, max_size=8, unique=True)
@@ -412,7 +416,7 @@ def test_comparing_a_run_with_itself_is_reported() -> None:
     one, other = profiled(), profiled(host=host_with(governor="ondemand"))
     assert cause(entries(one, profiled()), []) == "A and B are the same run. There is no difference."
     mixed = cause(entries(one, other, profiled()), context_differences([one, other, one]))
-    assert mixed.startswith("A and C are the same run. 3 compared properties differ;")
+    assert mixed.startswith("A and C are the same run. 3 compared properties differ (drive")
 
 
 def test_an_axis_is_a_cause_if_each_run_has_one_value_of_it() -> None:
@@ -492,7 +496,7 @@ def test_equal_runs_are_all_visible_in_the_order_of_their_letters() -> None:
             (axes,) = item.draw().axes
             legend = axes.get_legend()
             assert legend is not None
-            assert [text.get_text() for text in legend.get_texts()] == ["A: 0", "B: 1", "C: 2"]
+            assert [text.get_text() for text in legend.get_texts()][:3] == ["A: 0", "B: 1", "C: 2"]
             assert [line.get_linestyle() for line in axes.get_lines()] == ["-", "--", "--"]
             assert {line.get_markerfacecolor() for line in axes.get_lines()} == {"none"}
             assert [line.get_color() for line in axes.get_lines()] == list(COLOURS[:3])
@@ -511,7 +515,7 @@ def test_rows_are_in_the_order_of_the_axes_with_four_digits() -> None:
     runs = entries(samples.iops_result(), samples.result_of("iops", scale=1.013))
     rows = [row for row in compare_figures([entry.result for entry in runs]) if row.metric == "iops"]
     (table,) = _tables(runs, rows)
-    assert [column.heading for column in table.columns] == ["IOPS", "A", "B", "B - A (%)", "Interval (%)"]
+    assert [column.heading for column in table.columns] == ["IOPS", "A", "B", "B against A (%)", "Interval (%)"]
     points = [row[0] for row in table.rows]
     assert points[:2] == ["RND 0.5 KiB 0/100", "RND 4 KiB 0/100"]
     assert points[-1] == "RND 1024 KiB 100/0"
@@ -525,7 +529,7 @@ def test_a_comparison_has_the_dates_of_each_run() -> None:
     first = samples.iops_result()
     second = replace(changed(first, started="2026-12-01T08:00:00+00:00"), finished="2026-12-01T09:30:00+00:00")
     report = build_comparison(entries(first, second))
-    assert set(report.header.dates.rows[0]) >= {"differs"}
+    assert report.header.dates.rows[0][1:4:2] == ("see Runs", "see Runs")
     (table,) = (block for block in report.pages[0].blocks if isinstance(block, Table) and block.title == "Runs")
     assert table.rows[1][3:5] == ("2026-12-01 08:00:00 UTC", "2026-12-01 09:30:00 UTC")
 
@@ -547,14 +551,97 @@ def test_a_comparison_identifies_its_runs() -> None:
 
 
 def test_a_comparison_names_the_warnings_of_each_run() -> None:
-    """Warnings of the same kind are counted; a run without any has ``none``."""
+    """Each warning has its detail, as in the report on the run; a run without any has ``none``."""
     one, other = samples.iops_result(), samples.result_of("wsat", overrides=[("saturation.capacities", 0.5)])
     for result in (one, other):
         blocks = build_comparison(entries(result, result)).pages[0].blocks
-        (runs,) = (block for block in blocks if isinstance(block, Table) and block.title == "Runs")
-        place = [column.heading for column in runs.columns].index("Warnings")
-        assert {row[place] for row in runs.rows} == {warning_kinds(result)}
-    assert "end of the stimulus" in warning_kinds(other)
+        (table,) = (block for block in blocks if isinstance(block, Table) and block.title == "Warnings")
+        warned = [(warning.what, warning.detail) for warning in run_warnings(result)] or [("none", "")]
+        assert table.rows == tuple((label, *row) for label in "AB" for row in warned)
+    assert "end of the stimulus" in {what for _, what, _ in table.rows}
+
+
+def test_the_header_of_a_comparison_has_the_values_of_all_runs() -> None:
+    """Those that do not fit refer to the table that has them."""
+    large = samples.dut(serial="a-serial-number-of-many-letters", capacity_bytes=1_920_383_410_176)
+    report = build_comparison(entries(samples.iops_result(), samples.result_of("iops", device=large)))
+    fields = {name: value for row in report.header.blocks.rows for name, value in zip(row[::2], row[1::2], strict=True)}
+    first = samples.iops_result().facts.dut
+    assert fields["Capacity"] == f"A: {capacity(first.capacity_bytes)}; B: 1.920 TB"
+    assert fields["AR & Amount"] == f"A: 100 %, {capacity(first.capacity_bytes)}; B: 100 %, 1.920 TB"
+    assert fields["S/N"] == "see Runs"
+    assert fields["Firmware ver"] == first.firmware
+
+
+def test_windows_that_differ_are_bars_and_equal_ones_are_shaded() -> None:
+    """Each bar has the rounds of its run's window, and so does the caption."""
+    one, other = samples.iops_result(rounds=7), samples.result_of("iops", rounds=9, scale=2.0)
+    for result, ends in ((one, []), (other, [(4.7, 9.3), (2.7, 7.3)])):
+        report = build_comparison(entries(one, result))
+        drawn = next(item for item in report.figures if item.name.startswith("rounds-"))
+        with settings():
+            axes = drawn.draw().axes[0]
+        bars = [found for found in axes.collections if isinstance(found, LineCollection)]
+        assert [tuple(bar.get_segments()[0][:, 0]) for bar in bars] == ends
+        colours = [to_rgb(line.get_color()) for line in axes.get_lines()]
+        assert [tuple(numpy.asarray(bar.get_colors())[0, :3]) for bar in bars] == colours[::-1][: len(ends)]
+        assert len(axes.patches) == (not ends), "the shaded window"
+        assert ("(A: rounds 3 - 7; B: rounds 5 - 9)" in drawn.caption) == bool(ends)
+
+
+def test_seven_figures_are_four_and_three_on_two_pages() -> None:
+    """None of them is alone on a page; six are on two pages, too."""
+    report = build_comparison(entries(samples.iops_result(), samples.result_of("iops", scale=2.0)))
+    heights = {item.name.split("-")[0]: item.height for item in report.figures}
+    assert (heights["matrix"], heights["rounds"]) == (2.25, 2.75)
+
+
+def test_the_scale_of_a_heat_map_has_its_shades() -> None:
+    """The legend has the colour of the greatest difference, of half of it, and of none."""
+    report = build_comparison(entries(samples.iops_result(), samples.result_of("iops", scale=2.0)))
+    heat_map = next(item for item in report.figures if item.name.startswith("difference-"))
+    with settings():
+        axes = heat_map.draw().axes[0]
+    legend = axes.get_legend()
+    assert legend
+    greatest = max((text.get_text() for text in axes.texts), key=float)
+    full, half, none = (text.get_text().removeprefix("better by ") for text in legend.get_texts())
+    assert [float(full), float(half)] == pytest.approx([float(greatest), float(greatest) / 2], abs=0.6)
+    assert none == "0"
+    colours = [patch.get_facecolor() for patch in legend.get_patches()]
+    assert len(set(colours)) == 3
+    cells = {text.get_text(): patch for text, patch in zip(axes.texts, axes.patches, strict=True)}
+    assert cells[greatest].get_facecolor() == colours[0]
+
+
+@pytest.mark.parametrize(
+    ("percent", "text"), [(5247.66, "+5\u202f248"), (-91.849, "-91.8"), (0.04, "+0.0"), (-0.04, "+0.0")]
+)
+def test_differences_have_at_most_four_digits(percent: float, text: str) -> None:
+    """One decimal, and none from 1000 % on."""
+    assert signed(percent) == text
+
+
+def test_only_words_that_are_longer_than_a_line_of_a_legend_end_at_a_hyphen() -> None:
+    """A serial number stays in one piece if it can."""
+    assert legend_text("B: SSD, SIM-SATA-0000001") == "B: SSD,\nSIM-SATA-0000001"
+    assert legend_text("SIM-ENTERPRISE-SATA-0001") == "SIM-ENTERPRISE-\nSATA-0001"
+
+
+def test_each_table_of_differences_says_how_to_read_it() -> None:
+    """What is better, and the meaning of asterisks and intervals if it has any."""
+    report = build_comparison(entries(samples.iops_result(), samples.result_of("iops", scale=2.0)))
+    notes = {
+        page.title: page.blocks[-1].text
+        for page in report.pages
+        if page.title.endswith(" by Run")
+        if isinstance(page.blocks[-1], Prose)
+    }
+    assert notes["IOPS by Run"] == (
+        "B against A (%): (B - A) / A. Higher is better. Interval: the 95 % confidence interval of the difference. An "
+        "asterisk marks those that exclude 0."
+    )
+    assert notes["Maximum response time (ms) by Run"] == "B against A (%): (B - A) / A. Lower is better."
 
 
 def test_a_comparison_names_the_deviations_of_all_runs() -> None:
@@ -589,8 +676,8 @@ def test_percentiles_have_no_column_for_intervals() -> None:
     iops, maxima = (
         next(_tables(runs, [row for row in rows if row.metric == metric])) for metric in ("iops", "maximum_response_ms")
     )
-    assert [column.heading for column in iops.columns][2:] == ["B", "B - A (%)", "Interval (%)"]
-    assert [column.heading for column in maxima.columns][2:] == ["B", "B - A (%)"]
+    assert [column.heading for column in iops.columns][2:] == ["B", "B against A (%)", "Interval (%)"]
+    assert [column.heading for column in maxima.columns][2:] == ["B", "B against A (%)"]
     assert all(row[3].startswith("* +9\u202f") for row in iops.rows)
     explanation = " ".join(block.text for block in build_comparison(runs).pages[0].blocks if isinstance(block, Prose))
     assert (

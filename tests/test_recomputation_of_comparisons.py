@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from snia_pts.cli.main import main
 from tests.recomputation.key_figures import Figure, difference, key_figures
 from tests.recomputation.printed import Expected, check, check_number, plain, printed_tables, text
+from tests.recomputation.warnings import warnings
 from tests.test_recomputation import same
 
 #: Each test with its settings, and the drives to compare; with three there is a spread.
@@ -109,6 +111,7 @@ def test_printed_differences_are_those_of_the_records(
     """Each table has a row for each place, with values, differences and intervals within half of the last digit."""
     assert main(["compare", *map(str, runs), "--out", str(tmp_path)]) == 0
     check_overall(tmp_path, figures)
+    check_warnings(tmp_path, runs)
     tables = [table for table in printed_tables(tmp_path, "comparison.rst") if table.page.endswith(" by Run")]
     assert tables
     for table in tables:
@@ -211,6 +214,18 @@ def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) ->
         template = "B against A: median IOPS difference {} % over {} points ({} to {} %, {} of {} significant at {} %)"
         numbers = (float(np.median(percents)), len(changes), min(percents), max(percents), marked, len(changes), 95)
         check(sentence, text(template, *map(float, numbers)))
+
+
+def check_warnings(folder: Path, runs: list[Path]) -> None:
+    """Compare the warnings of each run with those of its records; a run without any has a row that says so."""
+    (table,) = [table for table in printed_tables(folder, "comparison.rst") if table.name == "Warnings"]
+    assert {row[0] for row in table.body} == set("ABC"[: len(runs)])
+    for letter, run in zip("ABC", runs, strict=False):
+        body = [row[1:] for row in table.body if row[0] == letter]
+        body = [] if body == [["none", ""]] else body
+        for row, expected in zip(body, warnings(run, replace(table, body=body)), strict=True):
+            for cell, content in zip(row, expected, strict=True):
+                check(cell, content)
 
 
 def _cells(again: list[Figure | None], has_intervals: bool) -> list[Expected]:

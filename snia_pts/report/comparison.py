@@ -5,33 +5,35 @@ from __future__ import annotations
 import itertools
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..analysis.window import Window
 from ..model.measurement import METRICS, MeasuredRound
 from ..model.steps import mix
 from ..results.comparison import (
+    CONFIDENCE_PERCENT,
     SPREAD_RUNS,
     ComparedFigure,
     Difference,
     compare_figures,
+    context_differences,
     points_compared,
 )
 from ..results.lot import lot_model
-from ..results.result import TestResult
 from ..results.tables import heading
 from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
-from ..units import number, signed
+from ..units import number, percent_decimals, signed
 from . import comparison_figures
-from .comparison_summary import Entry, round_noun, run_names, summary
+from .comparison_summary import Entry, round_noun, run_names, summary, values_with_labels
 from .figures import figure as figures
 from .figures import matrices, overlays
 from .figures.style import overlay_styles
-from .header import simulated
-from .pages import DIFFERS, Block, Figure, Header, Page, Prose, Report, slug
+from .header import MAX_VALUE_EM, NOT_ACHIEVED, simulated, width_em
+from .pages import Block, Differing, Figure, Header, Page, Prose, Report, slug
 from .registry import build, further_pages
 from .tables import NOT_APPLICABLE, Column, Table, number_columns, thousands
 
@@ -52,8 +54,28 @@ _METRICS = (
     "sync_99_percent_ms",
 )
 _PERCENTILE = re.compile(r"\w+?_([0-9.]+)_percent_ms")
-#: The height of a figure of lines, in inches: three of them fit on a page.
-_LINES_HEIGHT = 2.75
+#: The height of a figure of lines, in inches, by the number of them that fit on a page.
+_LINES_HEIGHTS = {3: 2.75, 4: 2.25}
+#: The table of the first page that has the values of a field of the header.
+_TABLES = {
+    "Test Run Date Start:": "Runs",
+    "Test Run Date Finish:": "Runs",
+    "Report id:": "Provenance",
+    "SSD Model:": "Runs",
+    "Model No.": "Runs",
+    "S/N": "Runs",
+}
+#: The compared property that has the values of a field of the header.
+_COMPARED = {
+    "Ref Test Platform": "host",
+    "CPU": "CPU",
+    "Operating System": "operating system",
+    "Firmware ver": "firmware",
+    "Capacity": "capacity",
+    "Interface": "bus",
+    "PCIe/NVMe": "PCIe link",
+    "Write Cache": "write cache",
+}
 #: With more named points, a comparison has figures and matrices only; single points are in the data.
 MAX_POINTS = 60
 #: The number of runs in one table, beside the first.
@@ -68,7 +90,7 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
         title=f"{first.facts.spec.title} Test, {len(entries)} runs compared",
         author=first.facts.about.operator,
         dated=max(result.finished for result in results),
-        header=_header(results),
+        header=_header(entries),
         pages=(
             Page(title="Comparison", blocks=tuple(summary(entries)), flows=True),
             *_differences(entries),
@@ -80,28 +102,47 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
     )
 
 
-def _header(results: Sequence[TestResult]) -> Header:
-    """Return the common header of all runs, with ``differs`` for fields that are not equal."""
+def _header(entries: Sequence[Entry]) -> Header:
+    """Return the common header of all runs; a field that differs has the values of all runs, or refers to them."""
+    results = [entry.result for entry in entries]
     headers, marks = [build(result).header for result in results], {simulated(result) for result in results}
     mark = marks.pop() if len(marks) == 1 else ""
     title = f"{results[0].facts.spec.title} Test - Comparison of {len(results)} Runs{mark}"
-    first = headers[0]
+    first, merged = headers[0], partial(_merged, entries)
     return Header(
         test=replace(first.test, rows=((title,),)),
-        dates=_merged([header.dates for header in headers]),
-        standard=_merged([header.standard for header in headers]),
-        names=_merged([header.names for header in headers]),
+        dates=merged([header.dates for header in headers], max_em=0.0),
+        standard=merged([header.standard for header in headers]),
+        names=merged([header.names for header in headers]),
         heads=first.heads,
-        blocks=_merged([header.blocks for header in headers]),
+        blocks=merged([header.blocks for header in headers]),
     )
 
 
-def _merged(tables: Sequence[Table]) -> Table:
-    rows = (
-        tuple(cells[0] if len(set(cells)) == 1 else DIFFERS for cells in zip(*lines, strict=True))
-        for lines in zip(*(table.rows for table in tables), strict=True)
-    )
+def _merged(entries: Sequence[Entry], tables: Sequence[Table], max_em: float = MAX_VALUE_EM) -> Table:
+    """Return the tables of all runs as one; the values of a field that differs are shown if they fit."""
+    compared = {difference.what for difference in context_differences([entry.result for entry in entries])}
+    rows = []
+    for lines in zip(*(table.rows for table in tables), strict=True):
+        names = ("", *lines[0][:-1])
+        rows.append(
+            tuple(
+                cells[0] if len(set(cells)) == 1 else _differing(entries, name, cells, compared, max_em)
+                for name, cells in zip(names, zip(*lines, strict=True), strict=True)
+            )
+        )
     return replace(tables[0], rows=tuple(rows))
+
+
+def _differing(
+    entries: Sequence[Entry], name: str, values: Sequence[str], compared: Container[str], max_em: float
+) -> Differing:
+    """Return the values of a field if they fit, else the table of the first page that has them."""
+    text = "; ".join(values_with_labels(entries, values))
+    if sum(map(width_em, text)) <= max_em:
+        return Differing(text)
+    table = _TABLES.get(name) or ("Differences" if _COMPARED.get(name) in compared else "")
+    return Differing(f"see {table}" if table else "differs")
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -123,8 +164,25 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     for metric in shown:
         rows = [figure for figure in figures if figure.metric == metric]
         if rows:
-            blocks: tuple[Block, ...] = (*_tables(entries, rows), *_missing(rows))
+            blocks: tuple[Block, ...] = (*_tables(entries, rows), _reading(entries, rows), *_missing(rows))
             yield Page(title=f"{heading(metric)} by Run", blocks=(_key(entries), *blocks), flows=True)
+
+
+def _reading(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Prose:
+    """Return how to read a table of differences: what is better, and what the asterisks and intervals mean."""
+    first, *others = (entry.label for entry in entries)
+    basis = f"{others[0]} against {first} (%): ({others[0]} - {first}) / {first}."
+    if len(others) > 1:
+        basis = f"Against {first} (%): the difference from {first} in percent of {first}."
+    better = {"more": " Higher is better.", "less": " Lower is better."}.get(rows[0].better or "", "")
+    known = [change for row in rows for change in row.differences if change and change.significant is not None]
+    interval = f"the {CONFIDENCE_PERCENT:g} % confidence interval of the difference"
+    marks = ""
+    if known and len(entries) == 2:
+        marks = f" Interval: {interval}. An asterisk marks those that exclude 0."
+    elif known:
+        marks = f" An asterisk: {interval} excludes 0."
+    return Prose(text=f"{basis}{better}{marks}")
 
 
 def _missing(rows: Sequence[ComparedFigure]) -> Iterator[Prose]:
@@ -151,7 +209,7 @@ def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterato
         columns = {entries[0].label: values[0]}
         for index in shown:
             label, changes = entries[index].label, [row.differences[index] for row in rows]
-            columns |= {label: values[index], f"{label} - {entries[0].label} (%)": _changes(changes)}
+            columns |= {label: values[index], f"{label} against {entries[0].label} (%)": _changes(changes)}
             if len(entries) == 2 and any(change and change.round_count for change in changes):
                 columns["Interval (%)"] = [_interval(change, round_noun(entries)) for change in changes]
         if shown[-1] == others[-1] and len(entries) >= SPREAD_RUNS:
@@ -171,7 +229,11 @@ def _changes(changes: Sequence[Difference | None]) -> list[str]:
 
 
 def _spread(row: ComparedFigure) -> str:
-    return NOT_APPLICABLE if row.spread_percent is None else thousands(row.spread_percent, 1)
+    return (
+        NOT_APPLICABLE
+        if row.spread_percent is None
+        else thousands(row.spread_percent, percent_decimals(row.spread_percent))
+    )
 
 
 def _interval(change: Difference | None, noun: str) -> str:
@@ -204,24 +266,33 @@ def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
     yield from _page("IOPS over Time", _time_lines(entries))
 
 
-def _page(title: str, figures_of_page: Iterable[Figure]) -> Iterator[Page]:
-    """Yield a page of low figures below each other; none without any."""
-    if blocks := tuple(figures_of_page):
-        yield Page(title=title, blocks=blocks, flows=True, brief=True)
+#: Returns a figure with a line for each run, by its height.
+_Lines = Callable[[float], Figure]
 
 
-def _lines(title: str, name: str, caption: str, draw: Callable[..., Drawing]) -> Figure:
-    """Return a low figure with a line for each run; its caption begins with its title."""
+def _page(title: str, figures_of_page: Iterable[_Lines]) -> Iterator[Page]:
+    """Yield a page of low figures below each other; none without any.
+
+    Three fit on a page; four lower ones if otherwise the last would be alone on a page.
+    """
+    shown = tuple(figures_of_page)
+    height = _LINES_HEIGHTS[4 if len(shown) > 3 and len(shown) % 3 == 1 else 3]
+    if shown:
+        yield Page(title=title, blocks=tuple(draw(height) for draw in shown), flows=True, brief=True)
+
+
+def _lines(title: str, name: str, caption: str, draw: Callable[..., Drawing], height: float) -> Figure:
+    """Return a figure with a line for each run; its caption begins with its title."""
     return Figure(
         name=name,
         caption=f"{title}. {caption}",
         alt=f"{title}: one line per run.",
-        draw=partial(draw, height=_LINES_HEIGHT),
-        height=_LINES_HEIGHT,
+        draw=partial(draw, height=height),
+        height=height,
     )
 
 
-def _convergence(entries: Sequence[Entry]) -> Iterator[Figure]:
+def _convergence(entries: Sequence[Entry]) -> Iterator[_Lines]:
     """Yield a figure for each tracked variable: its value in every round, one line per run."""
     rule, names = loop_rule(entries[0].result.facts.spec), run_names(entries)
     parts = dict.fromkeys(loop.part for entry in entries for loop in entry.result.loops)
@@ -229,11 +300,14 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Figure]:
         loops = {entry.label: entry.result.loop(part) for entry in entries}
         for tracked in rule.tracked if rule else ():
             series: dict[str, dict[int, float]] = {}
+            windows: dict[str, Window] = {}
             for label, loop in loops.items():
                 if loop and loop.complete and _measures(loop.complete[0], tracked):
                     series[names[label]] = {
                         measured_round.number: measured_round.value(tracked) for measured_round in loop.complete
                     }
+                    if loop.window:
+                        windows[names[label]] = loop.window
             first = next((entry for entry in entries if names[entry.label] in series), None)
             if first is None:
                 continue
@@ -242,17 +316,34 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Figure]:
             title = (
                 f"{METRICS[tracked.metric].label} by Round - {f'{part}: ' if part and part not in label else ''}{label}"
             )
-            caption = "Every complete round, one line per run."
+            # Equal windows are shaded, as in the report on one run.
+            equal = (
+                windows.keys() == series.keys() and len({(one.numbers, one.steady) for one in windows.values()}) == 1
+            )
+            window = next(iter(windows.values())) if equal else None
+            caption = f"Every complete round, one line per run.{'' if equal else _window_bars(windows)}"
             draw = partial(
                 figures.convergence,
                 series,
-                (),
+                window.numbers if window else (),
+                steady=window is None or window.steady,
+                windows={} if window else {name: one.numbers for name, one in windows.items()},
                 heading=METRICS[tracked.metric].heading,
                 legend="Run",
                 log=False,
                 styles=overlay_styles(list(names.values())),
             )
-            yield _lines(title, f"rounds-{slug(f'{place} {label}' if part else label)}", caption, draw)
+            yield partial(_lines, title, f"rounds-{slug(f'{place} {label}' if part else label)}", caption, draw)
+
+
+def _window_bars(windows: Mapping[str, Window]) -> str:
+    """Return a sentence on the bars that mark the windows of the runs, by their names; empty without any."""
+    spans = (
+        f"{name.partition(':')[0]}: rounds {window.numbers[0]} - {window.numbers[-1]}"
+        f"{'' if window.steady else f', {NOT_ACHIEVED}'}"
+        for name, window in windows.items()
+    )
+    return f" Bars at the top: the measurement windows ({'; '.join(spans)})." if windows else ""
 
 
 def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
@@ -264,7 +355,7 @@ def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
     return True
 
 
-def _matrix(entries: Sequence[Entry]) -> Iterator[Figure]:
+def _matrix(entries: Sequence[Entry]) -> Iterator[_Lines]:
     """Yield a figure for each R/W mix of a matrix over block sizes: IOPS, one line per run, with a common scale."""
     spec = entries[0].result.facts.spec
     if not isinstance(spec, RoundsSpec) or spec.test == "throughput":
@@ -287,10 +378,10 @@ def _matrix(entries: Sequence[Entry]) -> Iterator[Figure]:
         if values:
             draw = partial(draw_lines, values, measured, runs, scale=all_values)
             caption = "IOPS against block size, one line per run; the scale is the same for all R/W mixes."
-            yield _lines(f"R/W {mix(share)}", f"matrix-{share}", caption, draw)
+            yield partial(_lines, f"R/W {mix(share)}", f"matrix-{share}", caption, draw)
 
 
-def _time_lines(entries: Sequence[Entry]) -> Iterator[Figure]:
+def _time_lines(entries: Sequence[Entry]) -> Iterator[_Lines]:
     """Yield a figure for each continuous stimulus: IOPS over time, one line per run."""
     names = run_names(entries)
     styles = overlay_styles(list(names.values()))
@@ -310,4 +401,4 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Figure]:
         name = f"{part}, {phase}" if part else phase
         caption = "Every sample, one line per run."
         draw = partial(overlays.over_time, series, heading="IOPS", legend="Run", longest=longest, styles=styles)
-        yield _lines(f"IOPS over time: {name}", f"time-{place}", caption, draw)
+        yield partial(_lines, f"IOPS over time: {name}", f"time-{place}", caption, draw)

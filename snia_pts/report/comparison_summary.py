@@ -22,14 +22,13 @@ from ..results.comparison import (
     possible_causes,
 )
 from ..results.result import TestResult
-from ..results.warnings import warning_kinds
 from ..text import printable
-from ..units import counted
+from ..units import counted, signed
 from .checksums import report_id
 from .header import date
 from .pages import Block, Prose
 from .sections.provenance import seed_text
-from .sections.summary import SIMULATED, shortcomings, verdict
+from .sections.summary import SIMULATED, shortcomings, verdict, warning_rows
 from .tables import UNKNOWN, Column, Table
 
 #: The properties of a drive that name its run, the most telling first.
@@ -62,6 +61,7 @@ def summary(entries: Sequence[Entry]) -> Iterator[Block]:
         yield Prose(text=f"Measured by the same rules: same {rules}", kind="good")
     yield from _overall(entries)
     yield _runs(entries)
+    yield _warnings(entries)
     yield from _common_deviations(entries)
     yield _origins(entries)
     if flagged:
@@ -100,8 +100,8 @@ def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure], noun
                 else f", {missing_intervals([row.differences[index] for row in rows], noun)}"
             )
             yield (
-                f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
-                f"{counted(change.count, 'point')} ({change.minimum:+.1f} to {change.maximum:+.1f} %{certainty})"
+                f"{label} against {labels[0]}: median IOPS difference {signed(change.median)} % over "
+                f"{counted(change.count, 'point')} ({signed(change.minimum)} to {signed(change.maximum)} %{certainty})"
             )
 
 
@@ -121,9 +121,13 @@ def _cause(entries: Sequence[Entry], possible: Sequence[ContextDifference]) -> s
             "a difference may be noise, or come from factors not compared."
         )
     if len(possible) == 1:
-        values = "; ".join(_values_with_labels(entries, possible[0].values))
+        values = "; ".join(values_with_labels(entries, possible[0].values))
         return f"The only difference in the compared properties: {possible[0].what} ({values})."
-    return f"{len(possible)} compared properties differ; these runs cannot show which of them affected the results."
+    return (
+        f"{len(possible)} compared properties differ (drive, host, suite, settings, deviations; not seed, command line "
+        "and what follows from others, such as the size of the tested range): these runs cannot show which of them "
+        "affected the results."
+    )
 
 
 def _same_run(entries: Sequence[Entry]) -> list[str]:
@@ -139,13 +143,12 @@ def _runs(entries: Sequence[Entry]) -> Table:
     spec = entries[0].result.facts.spec
     columns = (
         Column(heading="", width=4),
-        Column(heading="Drive", width=16),
-        Column(heading="Serial number", width=21),
-        Column(heading="Started", width=12),
-        Column(heading="Finished", width=12),
-        Column(heading="Verdict", width=12),
-        Column(heading="Warnings", width=11),
-        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=12),
+        Column(heading="Drive", width=20),
+        Column(heading="Serial number", width=22),
+        Column(heading="Started", width=13),
+        Column(heading="Finished", width=13),
+        Column(heading="Verdict", width=15),
+        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=13),
     )
     rows = tuple(
         (
@@ -155,12 +158,23 @@ def _runs(entries: Sequence[Entry]) -> Table:
             date(entry.result, entry.result.facts.started),
             date(entry.result, entry.result.finished),
             verdict(entry.result),
-            warning_kinds(entry.result),
             _conformance(entry.result),
         )
         for entry in entries
     )
     return Table(kind="texts", columns=columns, rows=rows, title="Runs")
+
+
+def _warnings(entries: Sequence[Entry]) -> Table:
+    columns = (
+        Column(heading="Run", width=6),
+        Column(heading="Warning", width=24),
+        Column(heading="Detail", width=70),
+    )
+    rows = tuple(
+        (entry.label, *row) for entry in entries for row in (tuple(warning_rows(entry.result)) or (("none", ""),))
+    )
+    return Table(kind="texts", columns=columns, rows=rows, title="Warnings")
 
 
 def _origins(entries: Sequence[Entry]) -> Table:
@@ -198,7 +212,7 @@ def _common_deviations(entries: Sequence[Entry]) -> Iterator[Table]:
         values = [[_deviation_text(entry.result, what) for entry in entries] for what in shared]
         columns = (Column(heading="Deviation", width=30), Column(heading="Runs", width=70))
         rows = tuple(
-            (what, texts[0] if len(set(texts)) == 1 else "; ".join(_values_with_labels(entries, texts)))
+            (what, texts[0] if len(set(texts)) == 1 else "; ".join(values_with_labels(entries, texts)))
             for what, texts in zip(shared, values, strict=True)
         )
         yield Table(kind="texts", columns=columns, rows=rows, title=f"Deviations of all runs from {authority}")
@@ -215,18 +229,18 @@ def _drive(entry: Entry, name: Name) -> str:
 def run_names(entries: Sequence[Entry]) -> dict[str, str]:
     """Return a name for each run, by its letter: ``B: NEW-FIRMWARE, SIM2``.
 
-    It has the properties of the drives that differ: model, firmware, serial number; and the name of the run folder, if
-    drives are equal.
+    It has the first properties that tell the drives apart (model, firmware, serial number), and the name of the run
+    folder, if drives are equal.
     """
-    properties = [[_drive(entry, name) for entry in entries] for name in _NAMES]
-    properties = [values for values in properties if len(set(values)) > 1]
-    drives = list(zip(*properties, strict=True))
+    drives: list[tuple[str, ...]] = [()] * len(entries)
+    for name in _NAMES:
+        longer = [(*drive, _drive(entry, name)) for drive, entry in zip(drives, entries, strict=True)]
+        drives = longer if len(set(longer)) > len(set(drives)) else drives
     if len(set(drives)) < len(entries):
-        properties.append([PurePath(entry.path).name for entry in entries])
-    names = zip(*properties, strict=True)
+        drives = [(*drive, PurePath(entry.path).name) for drive, entry in zip(drives, entries, strict=True)]
     return {
-        entry.label: printable(f"{entry.label}: {', '.join(filter(None, name))}")
-        for entry, name in zip(entries, names, strict=True)
+        entry.label: printable(f"{entry.label}: {', '.join(filter(None, drive))}")
+        for entry, drive in zip(entries, drives, strict=True)
     }
 
 
@@ -239,12 +253,12 @@ def _conformance(result: TestResult) -> str:
 def _difference_table(entries: Sequence[Entry], differences: Sequence[ContextDifference], title: str) -> Table:
     columns = (Column(heading="Property", width=30), Column(heading="Runs", width=70))
     rows = tuple(
-        (difference.what, "; ".join(_values_with_labels(entries, difference.values))) for difference in differences
+        (difference.what, "; ".join(values_with_labels(entries, difference.values))) for difference in differences
     )
     return Table(kind="texts", columns=columns, rows=rows, title=title)
 
 
-def _values_with_labels(entries: Sequence[Entry], values: Sequence[str]) -> Iterator[str]:
+def values_with_labels(entries: Sequence[Entry], values: Sequence[str]) -> Iterator[str]:
     """Yield each value with the runs that have it: ``A, C: enabled``."""
     for value in dict.fromkeys(values):
         labels = (entry.label for entry, run_value in zip(entries, values, strict=True) if run_value == value)

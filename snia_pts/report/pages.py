@@ -40,8 +40,11 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
-#: In the header of a comparison, the value of a field that differs between its runs.
-DIFFERS = "differs"
+class Differing(str):
+    """In the header of a comparison, a field that differs between the runs: their values, or a reference to them."""
+
+    __slots__ = ()
+
 
 ProseKind = Literal["good", "bad", "neutral", "lead", "note", "heading"]
 
@@ -123,9 +126,9 @@ class Header:
         """
         serial = next((row[3] for row in self.blocks.rows if row[2] == "S/N"), "")
         model, report_id = self.names.rows[0][3], self.dates.rows[0][-1]
-        known = ("" if text == DIFFERS else text for text in (model, serial, report_id))
+        known = ("" if isinstance(text, Differing) else text for text in (model, serial, report_id))
         test, version = self.test.rows[0][0].replace(" - Report Page", ""), self.standard.rows[0][4]
-        return (test if version == DIFFERS else f"{version} - {test}", *known)
+        return (test if isinstance(version, Differing) else f"{version} - {test}", *known)
 
 
 _NO_ROWS = Table(kind="banner", columns=(), rows=(), headed=False)

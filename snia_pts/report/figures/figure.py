@@ -37,6 +37,9 @@ _MAX_PERCENT_TICKS = 8
 #: The least width in inches of a bar with its value on top.
 _LEAST_LABELLED_BAR = 0.45
 
+#: The room for a bar above the rounds of a window, and for all of them, in points.
+_BAR_POINTS, _BARS_POINTS = 4.5, 12.0
+
 #: The dashes of the upper and the lower bound of a steady value.
 _BOUND_DASHES: tuple[Any, Any] = ((0, (6, 2)), (0, (2, 2)))
 
@@ -119,12 +122,14 @@ def convergence(
     interruptions: Sequence[float] = (),
     bounds: Mapping[str, float] | None = None,
     styles: Styles | None = None,
+    windows: Mapping[str, Sequence[int]] | None = None,
 ) -> Figure:
     """Plot values against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded.
 
     ``heading`` names the values.  A vertical line marks each of ``interruptions``, the positions among the rounds where
     the run was interrupted.  ``bounds`` are horizontal lines by label; with them, the axis need not start at zero.  The
-    legend has the order of ``series``.
+    legend has the order of ``series``.  A bar at the top marks the rounds of each of ``windows``, which belong to
+    series with their own windows.
     """
     figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)
@@ -139,11 +144,28 @@ def convergence(
         bounds=bounds,
         styles=styles,
     )
+    _window_bars(axes, windows or {}, styles or series_styles(list(series)))
     handles, labels = axes.get_legend_handles_labels()
     by_label = dict(zip(labels, handles, strict=True))  # one entry for several interruptions
     order = sorted(by_label, key=lambda label: label not in series)
     legend_beside(axes, legend, [by_label[label] for label in order], order)
     return figure
+
+
+def _window_bars(axes: Axes, windows: Mapping[str, Sequence[int]], styles: Styles) -> None:
+    """Draw a bar above ``axes`` for the rounds of each window, in the colour of its series, the first one on top."""
+    points = min(_BAR_POINTS, _BARS_POINTS / max(1, len(windows)))
+    height = 72 * axes.bbox.height / axes.figure.dpi
+    for place, (name, numbers) in enumerate(reversed(list(windows.items())), start=1):
+        axes.hlines(
+            1 + place * points / height,
+            numbers[0] - 0.3,
+            numbers[-1] + 0.3,
+            colors=styles[name].colour,
+            linewidth=0.6 * points,
+            transform=axes.get_xaxis_transform(),
+            clip_on=False,
+        )
 
 
 def draw_rounds(
@@ -192,10 +214,17 @@ def draw_rounds(
 
 def legend_text(label: str) -> str:
     """Return a label wrapped to the lines that a legend has room for."""
-    lines = [line for part in label.split("\n") for line in textwrap.wrap(part, _LEGEND_LETTERS)] or [label]
+    lines = [line for part in label.split("\n") for line in _wrapped(part)] or [label]
     if len(lines) > _ENTRY_LINES:  # the end of the label distinguishes the series
         lines = [f"{lines[0]} \N{HORIZONTAL ELLIPSIS}", *lines[1 - _ENTRY_LINES :]]
     return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    """Return the lines of a text; only words that are longer than a line end at a hyphen in them."""
+    hyphen = "\N{NON-BREAKING HYPHEN}"
+    words = [word if len(word) > _LEGEND_LETTERS else word.replace("-", hyphen) for word in text.split(" ")]
+    return [line.replace(hyphen, "-") for line in textwrap.wrap(" ".join(words), _LEGEND_LETTERS)]
 
 
 def legend_beside(axes: Axes, title: str, handles: Sequence[Artist] = (), labels: Sequence[str] = ()) -> None:
