@@ -26,7 +26,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
 from snia_pts.files import UnbufferedFile, replace_file
 from snia_pts.model.health import Health, HealthValue
-from snia_pts.model.measurement import METRICS
+from snia_pts.model.measurement import METRICS, Transfers
 from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
@@ -128,6 +128,11 @@ class Book:
         """Return the number of the last row of a sheet that has a value."""
         filled = (place for place, cell in self._cells.items() if cell.find("m:v", NS) is not None)
         return max(int(place.strip(ascii_uppercase)) for name, place in filled if name == sheet)
+
+    def is_filled(self, sheet: str, place: str) -> bool:
+        """Return whether a cell has a value."""
+        cell = self._cells.get((sheet, place))
+        return cell is not None and cell.find("m:v", NS) is not None
 
     def value(self, sheet: str, place: str) -> float:
         """Return the calculated value of a cell."""
@@ -306,6 +311,58 @@ def test_a_figure_without_steady_state_has_no_steady_and_may_meet_a_limit() -> N
     assert not any(book.value("Key figures", f"E{row}") for row in range(3, book.last_row("Key figures") + 1))
     row = next(place[1:] for place, text in book.texts("Summary").items() if text == end.at)
     assert book.value("Summary", f"K{row}") == 1
+
+
+def steady_cells(result: TestResult) -> dict[str, bool]:
+    """Return the column Steady of the workbook's key figures by their points and phases, without empty cells."""
+    book = Book(xlsx.make(result))
+    texts = book.texts("Key figures")
+    places = {text: place[0] for place, text in texts.items() if place[1:] == "2"}
+    rows = range(3, book.last_row("Key figures") + 1)
+    filled = [row for row in rows if book.is_filled("Key figures", f"{places['steady']}{row}")]
+    return {
+        texts[f"{places['at']}{row}"]: bool(book.value("Key figures", f"{places['steady']}{row}")) for row in filled
+    }
+
+
+def test_each_point_has_its_own_verdict_on_steady_state() -> None:
+    """A point that exceeds the limits is not steady in a steady window, in the workbook and in CSV."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    number = loop.window_rounds[0].number
+    (slow,) = (one for one in loop.window_rounds[0].measurements if one.stimulus.label == "RND 16 KiB 50/50")
+    halved = dataclasses.replace(slow, read=twice_as_long(slow.read), write=twice_as_long(slow.write))
+    rounds = tuple(
+        dataclasses.replace(one, measurements=tuple(halved if item is slow else item for item in one.measurements))
+        if one.number == number
+        else one
+        for one in loop.rounds
+    )
+    changed = dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds),))
+    (points,) = (table for table in data_tables(changed) if table.name == "points")
+    verdicts = {row[points.column("point")]: row[points.column("steady")] for row in points.rows}
+
+    assert loop.steady
+    assert {at for at, steady in verdicts.items() if steady is not True} == {"RND 16 KiB 50/50"}
+    assert verdicts["RND 16 KiB 50/50"] is False
+    assert steady_cells(changed) == verdicts
+    assert set(steady_cells(result).values()) == {True}
+
+
+def twice_as_long(side: Transfers) -> Transfers:
+    """Return the same I/Os in twice the time."""
+    return dataclasses.replace(side, runtime_ms=2 * side.runtime_ms)
+
+
+@pytest.mark.long_but_first
+@pytest.mark.parametrize(("test", "steady"), [("hir", True), ("latency", True), ("latency", False), ("dirth", True)])
+def test_only_what_was_judged_is_steady_or_not(test: str, steady: bool) -> None:
+    """Histograms and accesses have no verdict; no point of a window that is not steady is steady."""
+    result = samples.result_of(test, steady=steady)
+    cells = steady_cells(result)
+    assert set(cells.values()) == {steady}
+    assert not [at for at in cells if "histogram" in at or "access" in at]
+    assert len(cells) == {"hir": 1, "latency": 9, "dirth": 53}[test]
 
 
 @pytest.mark.long

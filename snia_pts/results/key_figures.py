@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..analysis.operating_points import demand_means, operating_points
+from ..analysis.operating_points import OperatingPoint, demand_means, operating_points
 from ..analysis.recovery import end_rows
 from ..model.measurement import (
     METRICS,
@@ -24,6 +24,7 @@ from ..model.time_series import TimeLine
 from ..spec import DemandSpec, WriteSaturationSpec, loop_rule, settling_rule
 from ..units import GB, MB
 from .result import Loop, Sampling, TestResult
+from .unsteady_points import loop_is_steady, steady_points
 
 Better = Literal["more", "less"]
 
@@ -98,6 +99,24 @@ def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
     )
 
 
+def steady_by_name(result: TestResult) -> Mapping[str, bool | None]:
+    """Return whether each point, and the window of samples, is steady, by the names in ``KeyFigure.at``.
+
+    Unlike ``KeyFigure.steady``, it is the point's own verdict (``steady_points``).  Points and phases that were not
+    judged, such as histograms, are missing or None.
+    """
+    by_name: dict[str, bool | None] = {}
+    for loop in result.loops:
+        steady = steady_points(result, loop)
+        demands = {point.demand: verdict for point, verdict in steady.items()}
+        for point, verdict in steady.items():
+            by_name.setdefault(_at(point, loop.part, isinstance(result.facts.spec, DemandSpec)), verdict)
+        by_name |= {at: demands.get(point.demand) for at, point in _points_chosen(result)}
+    if result.sampling:
+        by_name[_window_name(result.sampling)] = result.sampling.steady
+    return by_name
+
+
 def measurements_by_name(result: TestResult) -> Mapping[str, Sequence[Measurement]]:
     """Return the measurements from which figures come, by the names of their points and phases (``KeyFigure.at``)."""
     by_name: dict[str, Sequence[Measurement]] = {}
@@ -120,18 +139,13 @@ def loop_points(result: TestResult, loop: Loop) -> Iterator[tuple[str, Sequence[
 
 def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
     """Yield the figures of every point of a loop's window."""
-    steady = _is_steady(result, loop)
+    steady = loop_is_steady(result, loop)
     for at, measured in loop_points(result, loop):
         if result.facts.spec.rounds_are_repeats:
             yield from _point_figures(at, measured, steady=None)
             yield from _workload_figures(at, measured)
         else:
             yield from _point_figures(at, measured, steady)
-
-
-def _is_steady(result: TestResult, loop: Loop) -> bool:
-    """Return whether the window of a loop is steady; after preconditioning that was not steady, none is."""
-    return loop.steady and "preconditioning" not in result.unsteady
 
 
 def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
@@ -200,13 +214,19 @@ def _response(metric: str, at: str, value: float, steady: bool | None = None) ->
 
 
 def _operating_points(result: TestResult) -> Iterator[KeyFigure]:
-    spec, loop = result.facts.spec, result.loop()
-    if not isinstance(spec, DemandSpec) or loop is None:
-        return
-    for point in operating_points(demand_means(loop.window_rounds), spec.operating_points):
-        at, steady = f"{point.name} point", _is_steady(result, loop)
+    loop = result.loop()
+    for at, point in _points_chosen(result):
+        steady = loop is not None and loop_is_steady(result, loop)
         yield KeyFigure(metric="iops", at=at, unit="IOPS", value=point.iops, better="more", steady=steady)
         yield _response("average_response_ms", at, point.art_ms, steady)
+
+
+def _points_chosen(result: TestResult) -> Iterator[tuple[str, OperatingPoint]]:
+    """Yield the operating points with their names."""
+    spec, loop = result.facts.spec, result.loop()
+    if isinstance(spec, DemandSpec) and loop is not None:
+        for point in operating_points(demand_means(loop.window_rounds), spec.operating_points):
+            yield f"{point.name} point", point
 
 
 def _sampling_figures(result: TestResult, sampling: Sampling) -> Iterator[KeyFigure]:
@@ -220,13 +240,17 @@ def _sampling_figures(result: TestResult, sampling: Sampling) -> Iterator[KeyFig
         metric = METRICS[tracked.metric]
         yield KeyFigure(
             metric=tracked.metric,
-            at=f"{sampling.phase}, measurement window",
+            at=_window_name(sampling),
             unit=metric.unit,
             value=state.average if valid else math.nan,
             better="less" if tracked.metric == "average_response_ms" else "more",
             rounds=state.values,
             steady=sampling.steady,
         )
+
+
+def _window_name(sampling: Sampling) -> str:
+    return f"{sampling.phase}, measurement window"
 
 
 def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, Sequence[int]]]:

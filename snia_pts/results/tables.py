@@ -32,6 +32,7 @@ from .attributes import (
 from .limit_checks import judgements
 from .result import TestResult
 from .tracked_series import evaluated_series
+from .unsteady_points import steady_points
 from .warnings import run_warnings
 
 #: The units of fields whose names do not end with the unit.
@@ -284,13 +285,13 @@ def _rounds(result: TestResult) -> Iterator[Row]:
 
 def _points(result: TestResult) -> Iterator[Row]:
     for loop in result.loops:
-        window = loop.window.numbers if loop.window else (0,)
+        window, steady = loop.window.numbers if loop.window else (0,), steady_points(result, loop)
         for stimulus, figures in window_points(result, loop):
             yield {
                 "part": loop.part,
                 "first_round": window[0],
                 "last_round": window[-1],
-                "steady": loop.steady,
+                "steady": steady.get(stimulus),
                 "point": stimulus.label,
                 **stimulus_attributes(stimulus),
                 **figures,

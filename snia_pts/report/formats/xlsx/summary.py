@@ -122,8 +122,8 @@ def _write_limit(sheet: Sheet, row: int, check: Judgement, data: ResultData) -> 
         index, figure = next(item for item in enumerate(data.figures) if item[1].name == limit.name)
         figures = data.tables["key figures"]
         write(8, figures.reference(index, "value"), check.value)
-        conditions += [] if figure.steady is None else [figures.reference(index, "steady")]
-        conditions.append("TRUE()" if data.result.ending == "finished" else "FALSE()")
+        counts = data.result.ending == "finished" and not figure.unsteady
+        conditions.append("TRUE()" if counts else "FALSE()")
         sheet.write_formula(row, _MET, f"AND({','.join(conditions)})", check.met, "boolean")
     if check.margin_percent is None:
         sheet.write(row, _MET - 1, NOT_APPLICABLE, "top right")
