@@ -142,10 +142,10 @@ def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
     steady = loop_is_steady(result, loop)
     for at, measured in loop_points(result, loop):
         if result.facts.spec.rounds_are_repeats:
-            yield from _point_figures(at, measured, steady=None)
+            yield from _point_figures(at, measured, steady=None, percents=(*_WORKLOAD_PERCENTILES, *NINES))
             yield from _workload_figures(at, measured)
         else:
-            yield from _point_figures(at, measured, steady)
+            yield from _point_figures(at, measured, steady, NINES)
 
 
 def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
@@ -153,7 +153,9 @@ def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
     return label if not part or part in label else f"{part}, {label}"
 
 
-def _point_figures(at: str, measured: Sequence[Measurement], steady: bool | None) -> Iterator[KeyFigure]:
+def _point_figures(
+    at: str, measured: Sequence[Measurement], steady: bool | None, percents: Sequence[float]
+) -> Iterator[KeyFigure]:
     for name in ("iops", "mb_per_second"):
         rounds = tuple(map(METRICS[name].read, measured))
         yield KeyFigure(
@@ -172,13 +174,13 @@ def _point_figures(at: str, measured: Sequence[Measurement], steady: bool | None
         weights=() if any(point.reported for point in timed) else tuple(float(point.ios) for point in timed),
         steady=steady,
     )
-    yield from _percentile_figures(at, measured, NINES, steady)
+    yield from _percentile_figures(at, measured, percents, steady)
     maximum_us = max((point.maximum_response_us for point in measured if point.timed), default=math.nan)
     yield _response("maximum_response_ms", at, maximum_us / 1000, steady)
 
 
 def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyFigure]:
-    """Yield figures for workloads only: time of a pass, separate reads and writes, more percentiles, sync calls."""
+    """Yield figures for workloads only: time of a pass, separate reads and writes, sync calls."""
     if measured[0].stimulus.passes:
         rounds = tuple(point.finish_seconds for point in measured)
         yield KeyFigure(metric="finish_seconds", at=at, unit="s", value=mean(rounds), better="less", rounds=rounds)
@@ -188,8 +190,6 @@ def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyF
             ("write_iops", tuple(point.write.iops for point in measured)),
         ):
             yield KeyFigure(metric=name, at=at, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
-    if measured[0].stimulus.timed:
-        yield from _percentile_figures(at, measured, _WORKLOAD_PERCENTILES)
     times = [point.sync for point in measured if point.sync is not None]
     calls = sum(sync.calls for sync in times)
     if calls:
@@ -286,6 +286,6 @@ def _line_figures(line: TimeLine, at: str, rows: Sequence[int], steady: bool | N
         steady=steady,
     )
     yield _response("average_response_ms", at, response_us / ios / 1000, steady)
-    yield _response("maximum_response_ms", at, max(line.maximum_response_us[row] for row in rows) / 1000, steady)
     if line.phase == "histogram":
         yield from _percentile_figures(at, line.measurements, NINES, steady)
+    yield _response("maximum_response_ms", at, max(line.maximum_response_us[row] for row in rows) / 1000, steady)

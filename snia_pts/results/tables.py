@@ -106,6 +106,9 @@ _ENDINGS = {
     "_percent": "%",
     "_ios": "I/Os",
 }
+#: The percentiles and maxima of response times in their order, and the names of their columns.
+_TIMES = ("median", "two_nines", "three_nines", "four_nines", "five_nines", "maximum", "mean_maximum")
+_TIME = re.compile(rf"({'|'.join(_TIMES)})(?:_response)?_us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,10 +209,19 @@ def unique_names(names: Iterable[str]) -> Iterator[str]:
 def _table(name: str, title: str, rows: Iterator[Row]) -> DataTable:
     """Return a table of rows with equal fields."""
     all_rows = list(rows)
-    fields = tuple(all_rows[0]) if all_rows else ()
+    fields = _ordered(all_rows[0]) if all_rows else ()
     return DataTable(
         name=name, title=title, fields=fields, rows=tuple(tuple(row[field] for field in fields) for row in all_rows)
     )
+
+
+def _ordered(fields: Iterable[str]) -> tuple[str, ...]:
+    """Put the percentiles and maxima of response times in ascending order, as in all other tables of the report."""
+    names = tuple(fields)
+    ranks = {name: _TIMES.index(match[1]) for name in names if (match := _TIME.fullmatch(name))}
+    times = sorted(ranks, key=ranks.__getitem__)
+    first = names.index(next(iter(ranks))) if ranks else 0
+    return (*names[:first], *times, *(name for name in names[first:] if name not in ranks))
 
 
 def _without_empty_columns(table: DataTable) -> DataTable:
@@ -370,7 +382,7 @@ def _sample_tables(result: TestResult, max_samples: int | None) -> Iterator[Data
         stride = math.ceil(len(line) / max_samples) if max_samples and line else 1
         reduction = f", 1 of every {stride} of {len(line)} samples" if stride > 1 else ""
         columns = sample_columns(line)
-        fields = tuple(name for name in columns if name in RATES or not all(map(math.isnan, columns[name])))
+        fields = tuple(name for name in _ordered(columns) if name in RATES or not all(map(math.isnan, columns[name])))
         samples = zip(*(columns[name][::stride] for name in fields), strict=True)
         rows = tuple(tuple(map(finite_or_none, sample)) for sample in samples)
         yield DataTable(name=samples_name(line), title=f"Samples: {label}{reduction}", fields=fields, rows=rows)
