@@ -32,13 +32,16 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
+from snia_pts.report.pages import Prose
+from snia_pts.report.registry import build
+from snia_pts.report.tables import Table
 from snia_pts.report.writing import remove_report, replace_files
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import judgements
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
 from snia_pts.spec.limits import Limit
-from snia_pts.text import printable
+from snia_pts.text import one_line, printable
 from tests import profiles, samples
 from tests.drives import need_program
 from tests.strategies import block_statistics, vitals
@@ -378,12 +381,37 @@ def test_the_summary_has_verdict_conformance_and_key_figures() -> None:
     assert texts["A2"] == "STEADY STATE in rounds 3 - 7"
     assert texts["A3"].startswith(("PTS conformant", "NOT PTS conformant"))
     assert [texts[cell] for cell in ("A4", "A5")] == ["Limits: 2 of 3 NOT MET", "Limits met, of 3:"]
-    start = listed.index("Key figures")
-    assert [at for at in listed[start:] if at in tracked] == tracked
+    title = "Key figures of the measurement window"
+    assert [at for at in listed[listed.index(title) :] if at in tracked] == tracked
     values = {(figure.at, figure.metric): figure.value for figure in key_figures(result)}
-    first = next(int(cell[1:]) for cell, text in texts.items() if cell and text == "Key figures") + 2
+    first = next(int(cell[1:]) for cell, text in texts.items() if text == title) + 2
+    assert texts[f"C{first - 1}"] == "IOPS"
     for row in range(first, first + len(tracked)):
-        assert book.value("Summary", f"B{row}") == pytest.approx(values[texts[f"A{row}"], "iops"])
+        assert book.value("Summary", f"C{row}") == pytest.approx(values[texts[f"A{row}"], "iops"], rel=1e-3)
+
+
+@pytest.mark.long_but_first
+@pytest.mark.parametrize("test", ["xsr", "hir", "wsat", "latency", "composite"])
+def test_the_summary_has_the_figures_of_the_first_page(test: str) -> None:
+    """Each cell of its tables of numbers and facts is in the workbook, a number as a number, and so are the notes."""
+    result = samples.result_of(test)
+    book = Book(xlsx.make(result))
+    texts, numbers = set(book.texts("Summary").values()), book.numbers("Summary").values()
+    blocks = build(result).pages[0].blocks
+    tables = [block for block in blocks if isinstance(block, Table) and block.kind in ("numbers", "facts")]
+    shown = {text for _, text in numbers}
+    assert len(tables) > 1
+    for cell in (cell for table in tables for row in table.rows for cell in row):
+        number, _, rest = cell.partition(" ")
+        plain = re.sub(r"(\.\d*?)0+$", r"\1", number.replace("\u202f", ",")).removesuffix(".")
+        assert one_line(cell) in texts or (plain in shown and (not rest or rest in texts)), cell
+    for table in (table for table in tables if table.kind == "numbers"):
+        right = [place for place, column in enumerate(table.columns) if column.align == "right"]
+        figures = [row[place] for row in table.rows for place in right]
+        assert any(re.fullmatch("[0-9.]+", figure) for figure in figures)
+        assert not [figure for figure in figures if figure in texts and re.fullmatch("[0-9.\u202f]+", figure)]
+    notes = [block.text for block in blocks[blocks.index(tables[0]) :] if isinstance(block, Prose)]
+    assert {one_line(note) for note in notes} <= texts
 
 
 @pytest.mark.long
@@ -419,7 +447,28 @@ def test_headings_tell_virtual_times_and_requested_durations() -> None:
     book = Book(xlsx.make(samples.result_of("wsat", device=samples.dut(kind="simulated"))))
     assert {"Started (virtual)", "Finished (virtual)"} < set(book.texts("Summary").values())
     assert {"Started (virtual)", "Requested duration (s)"} < set(book.texts("Measurements").values())
-    assert "Started" in Book(xlsx.make(samples.result_of("wsat"))).texts("Summary").values()
+    texts = Book(xlsx.make(samples.result_of("wsat"))).texts("Summary")
+    (row,) = (place[1:] for place, text in texts.items() if text == "Started")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", texts[f"B{row}"])
+
+
+@pytest.mark.long_but_first
+@pytest.mark.parametrize("test", ["wsat", "dirth"])
+def test_percentiles_are_in_one_order_before_the_maximum(test: str) -> None:
+    """In the key figures of each point or histogram, and in the columns of all tables."""
+    result = samples.result_of(test)
+    by_point: dict[str, list[str]] = {}
+    for figure in key_figures(result):
+        by_point.setdefault(figure.at, []).append(figure.metric)
+    percentiles = [f"response_{percent}_percent_ms" for percent in ("99.9", "99.99", "99.999")]
+    orders = {tuple(metrics[-4:]) for metrics in by_point.values() if percentiles[0] in metrics}
+    tables = [table.fields for table in data_tables(result) if any("five_nines" in field for field in table.fields)]
+
+    assert orders == {(*percentiles, "maximum_response_ms")}
+    for fields in tables:
+        first = next(place for place, field in enumerate(fields) if field.startswith("three_nines"))
+        columns = [field.removesuffix("_us").removesuffix("_response") for field in fields[first : first + 4]]
+        assert columns == ["three_nines", "four_nines", "five_nines", "maximum"]
 
 
 def test_measurements_are_in_the_order_of_time() -> None:

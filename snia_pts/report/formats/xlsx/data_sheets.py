@@ -11,7 +11,7 @@ from ....model.measurement import SHORTEST_RATED_MS, Measurement
 from ....results.attributes import METRIC_COLUMNS, Value
 from ....results.key_figures import key_figures, loop_points, steady_by_name
 from ....results.result import TestResult
-from ....results.tables import RATES, DataTable, data_tables, heading, placed_measurements
+from ....results.tables import RATES, DataTable, data_tables, heading, label, placed_measurements
 from ....text import one_line
 from ...figures.style import COLOURS
 from ...header import VIRTUAL
@@ -35,12 +35,14 @@ class ResultData:
         self.result = result
         self.points = [item for loop in result.loops for item in loop_points(result, loop)]
         self.figures = key_figures(result)
-        fields, steady = ("metric", "at", "unit", "value", "steady"), steady_by_name(result)
-        rows = tuple((one.metric, one.at, one.unit, one.value, steady.get(one.at)) for one in self.figures)
+        fields, steady = ("label", "at", "value", "unit", "steady", "metric"), steady_by_name(result)
+        rows = tuple(
+            (label(one.metric), one.at, one.value, one.unit, steady.get(one.at), one.metric) for one in self.figures
+        )
         figures = DataTable(name="key figures", title="Key figures", fields=fields, rows=rows)
         tables = (figures, *data_tables(result, max_samples=_MAX_SAMPLES), _power(result), _drive_health(result))
         #: The headings that say more than the names of result.xml.
-        self.headings = {"seconds": "Requested duration (s)"}
+        self.headings = {"seconds": "Requested duration (s)", "label": "Metric", "metric": "Name"}
         if result.facts.dut.simulated:
             self.headings |= {name: f"{heading(name)}{VIRTUAL}" for name in ("started", "finished")}
         self.tables = {

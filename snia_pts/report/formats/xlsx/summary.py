@@ -1,8 +1,9 @@
-"""The first sheet of a workbook: verdict, limits, steady state, key figures, and the tables that need no sheet."""
+"""The first sheet of a workbook: verdict, limits, steady state, and tables that need no sheet."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
@@ -11,15 +12,17 @@ from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
 from ....results.attributes import Value
 from ....results.limit_checks import Judgement, judgements
 from ....results.tables import heading
+from ....units import NARROW_NBSP
+from ...header import when
+from ...pages import Prose
+from ...registry import pages_of
 from ...sections.steady_state import TRACKED_DIGITS
 from ...sections.summary import SIMULATED, limit_digits, limits_verdict, shortcomings, verdict
-from ...tables import NOT_APPLICABLE
+from ...tables import NOT_APPLICABLE, Table
 from .data_sheets import ResultData
-from .sheet import Sheet
+from .sheet import LINE_HEIGHT, Sheet
 from .steady_state import Determination
 
-#: The most points of a profile whose key figures are shown.
-_MAX_POINTS = 24
 #: The widths of the columns, and those headings of the limits that are above numbers.
 _WIDTHS = (34, 28, 24, 16, 13, 13, 13, 13, 13, 13, 13, 22)
 _BOUNDS = (
@@ -33,6 +36,9 @@ _BOUNDS = (
 )
 #: The columns of the limits, from the minimum to the verdict.
 _MINIMUM, _MET = 3, 10
+#: A number as the report shows it, and one at the beginning of a text, with the unit of a rate or share.
+_NUMBER = re.compile(rf"[+-]?\d+(?:{NARROW_NBSP}\d{{3}})*(?:\.\d+)?")
+_MEASURED = re.compile(rf"({_NUMBER.pattern}) ((?:IOPS|MB/s|%)(?:[ ,].*)?)$")
 
 
 def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determination]) -> None:
@@ -48,7 +54,7 @@ def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determina
         sheet.write(row, 0, text, "bold")
     row = _write_limits(sheet, len(lines), data)
     row = _write_steady_state(sheet, row, determined)
-    row = _write_figures(sheet, row, data)
+    row = _write_first_page(sheet, row, data)
     for name in ("deviations", "settings", "warnings", "features", "run"):
         if name in data.tables:
             table = data.tables[name].data
@@ -56,8 +62,14 @@ def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determina
             rows: Iterable[Sequence[Value]] = table.rows
             if table.fields == ("key", "value"):
                 headings = ("Property", "Value", "Name")
-                rows = [(data.headings.get(str(key), heading(str(key))), value, key) for key, value in rows]
+                rows = [_property(data, str(key), value) for key, value in rows]
             row = _write_section(sheet, row, table.title, headings, rows)
+
+
+def _property(data: ResultData, name: str, value: Value) -> tuple[Value, ...]:
+    """Return heading, value and name of a property of the run; times are readable."""
+    shown = when(str(value)) if name in ("started", "finished") else value
+    return data.headings.get(name, heading(name)), shown, name
 
 
 def _write_section(
@@ -74,12 +86,14 @@ def _write_section(
     """
     sheet.write(row + 1, 0, title, "bold")
     heads = ["right head" if heading in numbers else "head" for heading in headings]
-    styles = ["top number" if heading in numbers else "wrapped" for heading in headings]
-    sheet.write_row(row + 2, headings, heads, _WIDTHS)
-    last = row + 2
-    for last, values in enumerate(rows, row + 3):
-        sheet.write_row(last, values, styles, _WIDTHS)
-    return last + 1
+    if any(headings):
+        sheet.write_row(row + 2, headings, heads, _WIDTHS)
+    first, lines = row + 2 + any(headings), list(rows)
+    for line, values in enumerate(lines, first):
+        right = ["top right" if isinstance(value, str) else "top number" for value in values]
+        styles = [style if heading in numbers else "wrapped" for heading, style in zip(headings, right, strict=False)]
+        sheet.write_row(line, values, styles, _WIDTHS)
+    return first + len(lines)
 
 
 def _write_limits(sheet: Sheet, row: int, data: ResultData) -> int:
@@ -147,33 +161,42 @@ def _write_steady_state(sheet: Sheet, row: int, determined: Sequence[Determinati
     return end
 
 
-def _write_figures(sheet: Sheet, row: int, data: ResultData) -> int:
-    """Write a row of key figures for each tracked point, or a profile's first points, and for each phase."""
-    shown = _shown_points(data)
-    count = Counter(figure.at for figure in data.figures)
-    fullest = [one.metric for one in sorted(data.figures, key=lambda one: -count[one.at]) if one.at in shown]
-    common = dict(Counter(fullest).most_common(len(_WIDTHS) - 1))
-    metrics = [metric for metric in dict.fromkeys(fullest) if metric in common]
-    if not metrics:
-        return row
-    headings = ("Point or phase", *map(heading, metrics))
-    end = _write_section(sheet, row, "Key figures", headings, [(at,) for at in shown], headings[1:])
-    for index, figure in enumerate(data.figures):
-        if figure.at in shown and figure.metric in common:
-            cell = row + 3 + shown.index(figure.at), 1 + metrics.index(figure.metric)
-            formula = data.tables["key figures"].reference(index, "value")
-            sheet.write_formula(*cell, formula, figure.value, "top number")
-    return end
+def _write_first_page(sheet: Sheet, row: int, data: ResultData) -> int:
+    """Write the tables of numbers and facts of the report's first page, with the notes that follow each."""
+    follows = False
+    for block in pages_of(data.result.facts.spec.test).pages(data.result)[0].blocks:
+        if isinstance(block, Table):
+            follows = block.kind in ("numbers", "facts")
+            if follows:
+                row = _write_table(sheet, row, block)
+        elif isinstance(block, Prose) and follows:
+            sheet.worksheet.merge_range(row, 0, row, len(_WIDTHS) - 1, "")
+            sheet.write(row, 0, block.text, "wrapped")
+            sheet.worksheet.set_row(row, LINE_HEIGHT * len(textwrap.wrap(block.text, sum(_WIDTHS))))
+            row += 1
+    return row
 
 
-def _shown_points(data: ResultData) -> list[str]:
-    """Return the names of the points and phases whose key figures the summary shows, in the order of the report."""
-    names = {id(measured[-1]): at for at, measured in data.points}
-    tracked = [
-        loop.window_rounds[-1].point(variable)
-        for loop in data.result.loops
-        for variable, _ in (loop.window.determinations if loop.window else ())
+def _write_table(sheet: Sheet, row: int, table: Table) -> int:
+    """Write a table of the report; a fact that is a number with a unit is in two cells."""
+    if not table.headed:
+        facts = [(name, *_split(value)) for name, value in table.rows]
+        return _write_section(sheet, row, table.title, ("", "", ""), facts)
+    numbers = [column.heading for column in table.columns if column.align == "right"]
+    headings = [column.heading for column in table.columns]
+    rows = [
+        [_number(cell) if column.align == "right" else cell for cell, column in zip(cells, table.columns, strict=True)]
+        for cells in table.rows
     ]
-    shown = [names[id(point)] for point in tracked] or list(names.values())[:_MAX_POINTS]
-    phases = [one.at for one in data.figures if one.at not in names.values() and one.metric != "written_gb"]
-    return list(dict.fromkeys((*shown, *phases)))
+    return _write_section(sheet, row, table.title, headings, rows, numbers)
+
+
+def _split(text: str) -> tuple[Value, ...]:
+    """Return the number and the rest of ``23.7 % of the baseline``, or the text if it does not begin so."""
+    match = _MEASURED.match(text)
+    return (_number(match[1]), match[2]) if match else (text,)
+
+
+def _number(text: str) -> Value:
+    """Return the number that a cell of the report shows, or its text."""
+    return float(text.replace(NARROW_NBSP, "")) if _NUMBER.fullmatch(text) else text
