@@ -17,12 +17,13 @@ from ..errors import ReportError
 from ..model.annotations import SignOff
 from ..model.measurement import METRICS, average_response_us, mean, rate_per_second
 from ..results.limit_checks import Judgement, judgements, untested_judgements
-from ..results.result import Loop, TestResult
+from ..results.result import Loop, TestResult, has_spec
 from ..results.tracked_series import Convergence, convergence, shown_series, untracked_reads
+from ..results.unsteady_points import unsteady_points
 from ..results.warnings import warning_kinds
-from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
+from ..spec import CrossStimulusSpec, DemandSpec, HostIdleSpec, WriteSaturationSpec
 from ..spec.reader import definitions, title_of
-from ..units import capacity, duration, number
+from ..units import capacity, counted, duration, number
 from .checksums import ID_DIGITS, summary_id
 from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
 from .pages import Figure, Header, Page, Prose, Report
@@ -54,7 +55,11 @@ _LINKED = ("html", "pdf", "xlsx")
 #: Terms in key figures, with their explanations.
 _TERMS = (
     ("ART ", "ART: average response time of all I/Os of the measurement window."),
-    ("Access A", "Access A: writes between idle times; its IOPS are those of the time of writing."),
+    (
+        "Access A",
+        "Access A: writes between idle times; its IOPS are those of the time of writing. Access C: writes after them, "
+        "without idle time.",
+    ),
     ("AG ", "AG: access group; the last one repeats the stimulus of the first, with another one between them."),
 )
 
@@ -245,6 +250,9 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
     spec = result.facts.spec
     for loop in result.loops:
         yield from _tracked(loop)
+    if unsteady := sum(len(unsteady_points(result, loop)) for loop in result.loops):
+        points = counted(sum(len(result.points(loop)) for loop in result.loops), "point")
+        yield f"{unsteady} of {points} not steady"
     if isinstance(spec, CrossStimulusSpec):
         yield from _recovered(result)
     elif isinstance(spec, WriteSaturationSpec) and not result.steady_so_far:
@@ -253,10 +261,18 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
         (tracked, state), *_ = result.sampling.window.determinations
         steady = "steady state" if result.sampling.steady else f"last window, {NOT_ACHIEVED}"
         yield f"{number(state.average)} {METRICS[tracked.metric].unit}, {steady}"
+    if has_spec(result, HostIdleSpec):
+        yield from _wait_states(result)
+
+
+def _wait_states(result: TestResult[HostIdleSpec]) -> Iterator[str]:
+    """Yield the IOPS of each wait state in Access A, and at the end of Access C."""
     for line in result.lines("access A"):
-        seconds = sum(line.seconds)
+        seconds, after = sum(line.seconds), result.time_line("access C", line.part)
         if seconds:
-            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS in Access A"
+            text = f"{line.part}: {number(rate_per_second(sum(line.write_ios), seconds))} IOPS in Access A"
+            means = list(recovery.iops_means(after, result.facts.spec.settling.sample_seconds)) if after else []
+            yield text + (f", {number(means[-1].value)} at the end of Access C" if means else "")
 
 
 def _at_end(result: TestResult) -> Iterator[str]:

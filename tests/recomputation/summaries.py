@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation import demand, profiles, recoveries, saturation
+from tests.recomputation import demand, profiles, recoveries, saturation, sentences
 from tests.recomputation.matrices import over_window
 from tests.recomputation.printed import Text, text
 from tests.recomputation.record import (
@@ -44,7 +44,9 @@ def key_figures(run: Path) -> list[Text]:
         return profiles.phrases(run)
     if test == "xsr":
         return list(_recovered(run))
-    return [*_tracked(run), *_sampled(run), *_wait_states(run)]
+    unsteady, points = len(sentences.unsteady_points(run)), len(rows(run, "points"))
+    counts = [text(f"{unsteady} of {points} points not steady")] if unsteady else []
+    return [*_tracked(run), *counts, *_sampled(run), *_wait_states(run)]
 
 
 def _tracked(run: Path) -> Iterator[Text]:
@@ -96,7 +98,9 @@ def _wait_states(run: Path) -> Iterator[Text]:
             part = f"Wait State {idle / parameter(run, 'wait_states.access_a_seconds'):g}"
             kept = samples(run, part, "access A")
             iops = per_second(float(total(kept, "ios").sum()), float(column(kept, "seconds").sum()))
-            yield text(f"{part}: {{}} IOPS in Access A", iops)
+            after = samples(run, part, "access C")
+            end = recoveries.means(after, list(total(after, "ios")), parameter(run, "settling.sample_seconds"))[-1][2]
+            yield text(f"{part}: {{}} IOPS in Access A, {{}} at the end of Access C", iops, end)
 
 
 def _recovered(run: Path) -> Iterator[Text]:

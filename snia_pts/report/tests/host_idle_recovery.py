@@ -105,7 +105,7 @@ def parameters(result: Result) -> Rows:
         ("Idle State", "Host Idle"),
         ("Durations (s)", ", ".join(f"{seconds:g}" for seconds in waits.idle_seconds)),
         ("Wait States", ", ".join(names)),
-        ("Return to Baseline", duration(waits.access_c_seconds)),
+        ("Access C", duration(waits.access_c_seconds)),
         ("Steady State", NOT_APPLICABLE),
     )
 
@@ -203,7 +203,7 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
         if state.c:
             marks.append(Mark(x=state.c_start - state.start, name="Access C"))
         yield timeplots.page(
-            _curves(state, -state.start, ("Access A", "Access C, return to baseline")),
+            _curves(state, -state.start, ("Access A", "Access C")),
             title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
             caption=f"{state.name}. {writes}; {len(state.a)} times"
@@ -364,7 +364,8 @@ def _return_time(state: State, base: float | None, mean_seconds: float) -> str:
     if time.seconds is None and time.in_band_seconds:
         return f"only for the last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
     if time.seconds is None:
-        return f"not within {duration(time.measured_seconds)}"
+        *_, last = (mean.value for mean in recovery.iops_means(state.c, mean_seconds))
+        return f"none: {'below' if last < base else 'above'} it at the end"
     return _interval(state.c, time.seconds, mean_seconds)
 
 
