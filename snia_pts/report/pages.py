@@ -21,8 +21,7 @@ FIGURE_HEIGHT = 4.3
 class Figure:
     """A figure with its caption.  ``name`` is the stem of its file, ``alt`` describes its content.
 
-    ``draw`` returns it, ``width`` x ``height`` inches large.  ``shaded``: lighter and darker colours have a meaning, so
-    that dark mode must not invert them.
+    ``draw`` returns it, ``width`` x ``height`` inches large.
     """
 
     form: ClassVar[str] = "figure"
@@ -32,7 +31,6 @@ class Figure:
     draw: Callable[[], Drawing]
     width: float = FIGURE_WIDTH
     height: float = FIGURE_HEIGHT
-    shaded: bool = False
 
 
 def slug(text: str) -> str:

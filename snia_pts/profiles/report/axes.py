@@ -145,7 +145,6 @@ def surface_figure(
         alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
         draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, **scales),
         height=_SURFACE_HEIGHT,
-        shaded=True,
     )
 
 

@@ -46,7 +46,7 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
     """Return ``report`` as HTML from its parsed RST and its figures' SVGs, by name."""
     document = document.deepcopy()
     _style_tables(document)
-    _style_pictures(document, report)
+    _style_pictures(document)
     _add_title(document, report)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"),
@@ -73,12 +73,35 @@ def make(report: Report, document: nodes.document, figures: Mapping[str, bytes])
 
 
 class _Translator(html5_polyglot.HTMLTranslator):
-    """Writes header cells with their scope, commands as code, and places where a long path or digest may be broken."""
+    """Writes header cells with their scope, commands as code, and places where a long path or digest may be broken.
+
+    Each table of a section, and each image of a figure, is in a box of its own that scrolls sideways.
+    """
 
     def starttag(self, node: nodes.Element, tagname: str, *args: Any, **attributes: Any) -> str:
         if tagname == "th":
             attributes["scope"] = "col" if isinstance(node.parent.parent, nodes.thead) else "row"
         return str(super().starttag(node, tagname, *args, **attributes))
+
+    def visit_table(self, node: nodes.table) -> None:
+        if isinstance(node.parent, nodes.section):
+            self.body.append('<div class="scroll">\n')
+        super().visit_table(node)
+
+    def depart_table(self, node: nodes.table) -> None:
+        super().depart_table(node)
+        if isinstance(node.parent, nodes.section):
+            self.body.append("</div>\n")
+
+    def visit_image(self, node: nodes.image) -> None:
+        if isinstance(node.parent, nodes.figure):
+            self.body.append('<div class="scroll">\n')
+        super().visit_image(node)
+
+    def depart_image(self, node: nodes.image) -> None:
+        super().depart_image(node)
+        if isinstance(node.parent, nodes.figure):
+            self.body.append("</div>\n")
 
     def visit_Text(self, node: nodes.Text) -> None:
         text = without_breaks(node.astext())
@@ -125,12 +148,10 @@ def _style_tables(document: nodes.document) -> None:
             _drop_last_columns(table, 2)
 
 
-def _style_pictures(document: nodes.document, report: Report) -> None:
-    """Mark the logo and shaded figures, whose colours dark mode keeps; those of other figures are inverted."""
-    kinds = {f"figures/{LOGO}.svg": "logo"}
-    kinds |= {f"figures/{figure.name}.svg": "shaded" for figure in report.figures if figure.shaded}
+def _style_pictures(document: nodes.document) -> None:
+    """Mark the logo, whose colours dark mode keeps; those of figures are inverted."""
     for image in document.findall(nodes.image):
-        image["classes"] = [kinds.get(image["uri"], "plot")]
+        image["classes"] = ["logo" if image["uri"] == f"figures/{LOGO}.svg" else "plot"]
 
 
 def _add_title(document: nodes.document, report: Report) -> None:

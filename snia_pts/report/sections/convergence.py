@@ -168,5 +168,4 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
         alt=f"Two small plots: {text}." if len(about) > 1 else f"A small plot: {text}.",
         draw=partial(draw_dashboard, left, tracked),
         height=DASHBOARD_HEIGHT,
-        shaded=isinstance(left, HeatMap),
     )

@@ -247,7 +247,6 @@ def _demand_variation(result: TestResult) -> Iterator[Page]:
             f"{matrices.shown_marks(shown_marks)} {host_note(result, marked=True)}".rstrip(),
             alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, in depth.",
             draw=partial(surface, values, depths, threads, heading="IOPS", marks=shown_marks),
-            shaded=True,
         )
         yield Page(title="Demand Variation - Surface", blocks=(surface_figure,))
 
@@ -297,7 +296,6 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
             heading="Host CPU (%)",
             view=(grid(result, matrices.iops),),  # that of the surface of IOPS
         ),
-        shaded=True,
     )
     yield Page(title="Host CPU Utilisation", blocks=(figure,))
 

@@ -133,7 +133,6 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
                 f"{values_note(result, [loop], values_page)}",
                 alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
                 draw=partial(columns_3d.columns, values, measured, mixes, heading="IOPS", marks=marks),
-                shaded=True,
             ),
         ),
     )

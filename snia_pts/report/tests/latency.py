@@ -146,7 +146,6 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
             f"{values_note(result, [loop], values_page)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
             draw=partial(columns_3d.columns, values, measured, mixes, heading=metric.heading, marks=marks),
-            shaded=True,
         )
         yield Page(title=f"{name} - {title} Response Time - 3D Columns", blocks=(figure,))
 
