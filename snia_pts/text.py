@@ -15,12 +15,12 @@ _NO_BREAK_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 #: line and paragraph separators.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
-#: Spaces at which no line may end: between a number and its unit, in a duration, a range, a queue depth or a
-#: share of a block size.
+#: Spaces at which no line may end: between thousands, between a number and its unit, in a duration, a range, a queue
+#: depth or a share of a block size.
 _NO_BREAK = re.compile(
     r"(?<=\d) (?=(?:%|°C|us|\N{MICRO SIGN}s|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS|I/Os)(?![\w/]))"
-    r"|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)|(?<=\b[QT][DC]) (?=\d)"
-    r"|(?<=, min) (?=\d)|(?<=minutes) (?=\d)|(?<=\d KiB) (?=\d+ %)"
+    r"|(?<=\d) (?=\d{3}\b)|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)"
+    r"|(?<=\b[QT][DC]) (?=\d)|(?<=, min) (?=\d)|(?<=minutes) (?=\d)|(?<=\d KiB) (?=\d+ %)"
 )
 
 

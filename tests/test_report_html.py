@@ -141,6 +141,13 @@ def test_long_identifiers_may_be_broken_and_words_may_not() -> None:
     assert " ".join(words) in text.replace("<wbr>", "")
 
 
+def test_a_number_stays_with_its_thousands_and_its_unit() -> None:
+    """No line ends in 100 000 I/Os, however the text was written."""
+    result = samples.iops_result(stop_after=1, ending="interrupted", operator="needs 100 000 I/Os, 5 % or 20 ms")
+    space = "\N{NO-BREAK SPACE}"
+    assert f"needs 100{space}000{space}I/Os, 5{space}% or 20{space}ms" in page(result)
+
+
 def test_dates_and_names_of_files_and_drives_stay_whole() -> None:
     """Browsers break a line after a hyphen, but not in these."""
     text = page(samples.iops_result(device=samples.dut(serial="S5XY-9001-QT")))

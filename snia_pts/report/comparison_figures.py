@@ -53,8 +53,8 @@ def heat_maps(
                 name=f"difference-{slug(f'{letter} {loop.part}')}",
                 caption=f"{short_label(metric)} of {name} against {reference}, in percent of the latter. Coloured: the "
                 f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference excludes 0 (blue is better, orange "
-                "worse; the stronger the colour, the greater). Grey: it includes 0. No colour: no interval; a window is "
-                "not steady or has too few rounds.",
+                "is worse; the stronger the colour, the greater). Grey: it includes 0. No colour: no interval; a "
+                "window is not steady or has too few rounds.",
                 alt=f"Heat map: difference in percent at every {down.title} and {across.title}.",
                 draw=partial(differences.heat_map, changes, across, down, better=_better(by_cell)),
             )

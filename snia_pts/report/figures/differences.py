@@ -38,7 +38,7 @@ def heat_map(
 ) -> Figure:
     """Draw the differences of a matrix in percent, by the keys across and down.
 
-    Significant ones are coloured, blue if they are ``better`` and orange if worse, the darker the greater; others are
+    Significant ones are coloured, blue if they are ``better`` and orange if worse, the stronger the greater; others are
     grey, and those without an interval white.  The legend has the scale of the colours.
     """
     from matplotlib.patches import Patch, Rectangle
