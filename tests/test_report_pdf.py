@@ -125,7 +125,7 @@ def test_every_page_has_header_number_and_title(kind: str) -> None:
     assert "SNIA SSS TWG" in texts[0]
     brief = {page.title for page in report.pages if page.has_short_header}
     starts = {number: title not in brief for title, number in pdf_titles(reader)}
-    continued = {number for number, text in enumerate(texts, start=1) if "Summary (continued)" in text}
+    continued = {number for number, text in enumerate(texts, start=1) if "(continued)" in text}
     full = [starts.get(number, False) and number not in continued for number in range(2, len(texts) + 1)]
     assert ["SNIA SSS TWG" in text for text in texts[1:]] == full
     for number, text in enumerate(texts, start=1):
