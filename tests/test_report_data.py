@@ -559,6 +559,84 @@ def test_the_chart_of_a_window_has_its_lines_and_says_what_it_draws() -> None:
         assert sum(ends[3]) / 2 == pytest.approx(state.average)
 
 
+def axis_ends(chart: etree._Element, identifier: int) -> tuple[float, float]:
+    """Return the ends of the first or second axis of a scatter chart."""
+    axis = chart.findall(".//c:valAx", NS)[identifier]
+    low, high = (axis.find(f"c:scaling/c:{end}", NS) for end in ("min", "max"))
+    assert low is not None
+    assert high is not None
+    return float(low.get("val", "")), float(high.get("val", ""))
+
+
+@pytest.mark.parametrize("test", ["latency", "wsat"])
+def test_the_chart_of_a_window_shows_the_rounds_alone_and_no_empty_half(test: str) -> None:
+    """Its axes end at the first and last round, and near the values of rounds and lines; its heading says so."""
+    result = samples.result_of(test)
+    book = Book(xlsx.make(result))
+    charts = [book.part(name) for name in book.parts if name.startswith("xl/charts/chart")]
+    (chart,) = (one for one in charts if "'Steady state'!" in "".join(one.itertext()))
+    rounds, values = (
+        {cell: value for cell, (value, _) in book.numbers("Rounds").items() if cell[0] == column} for column in "AB"
+    )
+    values |= {cell: value for (sheet, cell), value in book.formulas() if sheet == "Rounds"}
+    lines = [book.value("Steady state", f"{column}{row}") for column in "BC" for row in range(12, 16)]
+    low, high = axis_ends(chart, 1)
+    drawn = [*values.values(), *lines]
+
+    assert axis_ends(chart, 0) == (min(rounds.values()), max(rounds.values()))
+    assert low <= min(drawn) < max(drawn) <= high
+    assert max(drawn) - min(drawn) > 0.6 * (high - low)
+    assert (low > 0) == (test == "latency") == ("(axis not from zero)" in "".join(chart.itertext()))
+
+
+def test_the_chart_of_samples_is_in_minutes() -> None:
+    """Its x values are those of the column in minutes, which is calculated from the ends in seconds."""
+    result = samples.result_of("wsat")
+    book = Book(xlsx.make(result))
+    columns = {text: place[0] for place, text in book.texts("Samples stimulus").items() if place[1:] == "2"}
+    charts = ["".join(book.part(name).itertext()) for name in book.parts if name.startswith("xl/charts/chart")]
+    (chart,) = (one for one in charts if "'Samples stimulus'!" in one)
+    minutes = columns["ended_minutes"]
+    line = result.time_line("stimulus")
+    assert line is not None
+    ends = [book.value("Samples stimulus", f"{minutes}{row}") for row in range(3, len(line) + 3)]
+    assert ends == pytest.approx([seconds / 60 for seconds in line.ended_seconds])
+    assert f"'Samples stimulus'!${minutes}$3:${minutes}${len(line) + 2}" in chart
+    assert "Time (minutes)" in chart
+
+
+def print_setup(book: Book, sheet: str) -> dict[str, int]:
+    """Return the scale of a printed sheet in percent, or the number of pages beside one another."""
+    setup = book.part(f"xl/worksheets/sheet{book.names.index(sheet) + 1}.xml").find(".//m:pageSetup", NS)
+    assert setup is not None
+    return {name: int(value) for name, value in setup.items() if name in ("scale", "fitToWidth")}
+
+
+@pytest.mark.long_but_first
+@pytest.mark.parametrize(("test", "sides"), [("dirth", "both"), ("iops", "down")])
+def test_a_matrix_has_numbers_at_its_sides_and_fills_a_page(test: str, sides: str) -> None:
+    """Threads, queue depths and block sizes can be sorted; the chart is below the matrix, which is hardly reduced."""
+    book = Book(xlsx.make(RESULTS[test]()))
+    numbers = book.numbers("Matrix IOPS")
+    across = [numbers[f"{column}2"][0] for column in "BCDEF" if f"{column}2" in numbers]
+    down = [numbers[f"A{row}"][0] for row in range(3, 40) if f"A{row}" in numbers]
+    assert down == sorted(down)
+    assert len(down) > 4
+    assert (across == sorted(across) and len(across) == 5) if sides == "both" else not across
+    drawings = [book.part(name) for name in book.parts if name.startswith("xl/drawings/drawing")]
+    rows = {int(row.text or "") for one in drawings for row in one.iter() if etree.QName(row).localname == "row"}
+    assert len(down) + 3 in rows
+    assert print_setup(book, "Matrix IOPS")["scale"] >= 75
+
+
+def test_a_table_of_few_rows_is_not_printed_on_many_pages() -> None:
+    """One row of percentiles, and of the samples of a histogram, is on one page."""
+    book = Book(xlsx.make(samples.result_of("wsat")))
+    for sheet in ("Percentiles", "Samples histogram"):
+        assert book.last_row(sheet) == 3
+        assert print_setup(book, sheet).get("fitToWidth", 1) == 1
+
+
 @pytest.mark.long
 def test_a_wrapped_row_is_as_high_as_its_text() -> None:
     """Programs that do not adapt heights when they open a file overprint no row."""
@@ -640,7 +718,7 @@ def test_the_workbook_of_a_file_matrix_is_readable() -> None:
 
     assert len(max(keys, key=len)) > 20
     assert widths[0] > len(max(keys, key=len))
-    assert breaks == [40, 80, 120, 160]  # two matrices of 20 rows on each page
+    assert breaks == [50, 100, 150, 200]  # two matrices of 25 rows with their charts on each page
     assert "#,##0.###" not in formats
 
 
@@ -689,6 +767,7 @@ def test_texts_of_devices_stay_texts() -> None:
         "Points",
         "Percentile matrices",
         "Measurements",
+        "Samples WIPC",
     }
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
     assert rows["dut.model"] == f"'{printable(HOSTILE)}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlsxwriter.workbook import Workbook
+
+from ...figures.figure import padded
+from ...figures.style import GRID
 
 #: The number of rows from one chart to the next, and the height of a chart in pixels.
 CHART_ROWS, CHART_HEIGHT = 20, 380
@@ -28,7 +32,7 @@ def add_chart(workbook: Workbook, kind: Properties, title: str, x: Properties, y
     chart = workbook.add_chart(kind)
     chart.set_title({"name": _as_text(title), "name_font": {"size": 10, "bold": False}})
     chart.set_x_axis(x)
-    chart.set_y_axis(y)
+    chart.set_y_axis({"major_gridlines": {"visible": True, "line": {"color": GRID}}, **y})
     chart.set_legend({"position": legend})
     chart.set_size({"width": 560, "height": CHART_HEIGHT})
     return chart
@@ -48,3 +52,12 @@ def dotted_line(colour: str) -> Properties:
     """Return the style of a line with a dot at each value."""
     dot = {"type": "circle", "size": 5, "fill": {"color": colour}, "border": {"color": colour}}
     return {**line(colour), "marker": dot}
+
+
+def zoomed(values: Sequence[float]) -> Properties:
+    """Return the ends and the step of a linear axis around ``values``, which need not start at zero."""
+    low, high = padded(values)
+    power = 10.0 ** math.floor(math.log10(high - low))
+    step = power * next(part for limit, part in ((2, 0.2), (5, 0.5), (math.inf, 1)) if (high - low) / power < limit)
+    ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
+    return dict(zip(("min", "max", "major_unit"), (float(f"{value:.12g}") for value in (*ends, step)), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from xlsxwriter.workbook import Workbook
 
@@ -16,7 +17,7 @@ from ....text import one_line
 from ...figures.style import COLOURS
 from ...header import VIRTUAL
 from ...sections.power import rates_and_watts
-from .charts import CHART_HEIGHT, CHART_PLACE, FROM_ZERO, add_chart, line
+from .charts import AXIS_FORMAT, CHART_PLACE, FROM_ZERO, add_chart, line
 from .sheet import FIRST_ROW, SheetTable
 
 #: Longer time lines are reduced to every n-th sample: workbooks are built in memory, with up to 1 048 576 rows a sheet.
@@ -127,17 +128,26 @@ def write_samples(workbook: Workbook, data: DataTable) -> None:
     title = data.title.removeprefix("Samples: ")
     name = f"Samples {re.sub(_FORBIDDEN, '-', one_line(title))}"[:_MAX_NAME_LENGTH].rstrip("'")
     used = name.lower() in {sheet.get_name().lower() for sheet in workbook.worksheets()}
-    sheet = SheetTable(sheet=None if used else name, data=data, headings={}).write(workbook)
+    table = SheetTable(sheet=None if used else name, data=_with_minutes(data), headings={})
+    sheet = table.write(workbook)
+    for index in range(len(data.rows)):
+        table.write_formula(sheet, index, "ended_minutes", f"{table.cell(index, 'ended_seconds')}/60", "number")
     if len(data.rows) < 2:
         return
-    x = {"name": "Seconds", "num_format": "#,##0", **FROM_ZERO}
+    x = {"name": "Time (minutes)", "num_format": AXIS_FORMAT, **FROM_ZERO}
     y = {"name": "IOPS", "num_format": "#,##0", "min": 0}
     chart = add_chart(workbook, {"type": "scatter", "subtype": "straight"}, f"IOPS: {title}", x, y, "none")
     times, rates = (
         [sheet.name, FIRST_ROW, column, FIRST_ROW + len(data.rows) - 1, column]
-        for column in map(data.column, ("ended_seconds", "iops"))
+        for column in map(table.data.column, ("ended_minutes", "iops"))
     )
     chart.add_series({"categories": times, "values": rates, **line(COLOURS[0], width=1)})
-    chart.set_size({"width": 900, "height": CHART_HEIGHT})
-    sheet.worksheet.insert_chart(FIRST_ROW, len(data.fields) + 1, chart, CHART_PLACE)
+    sheet.worksheet.insert_chart(FIRST_ROW, len(table.data.fields) + 1, chart, CHART_PLACE)
     sheet.worksheet.fit_to_pages(1, 0)
+
+
+def _with_minutes(data: DataTable) -> DataTable:
+    """Return a time line with the ends of its samples in minutes, too, for its chart."""
+    table = SheetTable(sheet=None, data=data, headings={})
+    rows = tuple((*row, table.number(index, "ended_seconds", 60)) for index, row in enumerate(data.rows))
+    return replace(data, fields=(*data.fields, "ended_minutes"), rows=rows)

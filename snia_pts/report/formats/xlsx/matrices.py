@@ -22,9 +22,9 @@ from ...figures.style import COLOURS
 from ...registry import further_pages
 from ...sections.percentiles import TOO_FEW_IOS, tail_matrices
 from ...tables import NOT_APPLICABLE
-from .charts import AXIS_FORMAT, CHART_PLACE, CHART_ROWS, add_chart, dotted_line
+from .charts import AXIS_FORMAT, CHART_HEIGHT, CHART_PLACE, CHART_ROWS, add_chart, dotted_line
 from .data_sheets import ResultData
-from .sheet import LINE_HEIGHT, Sheet, SheetTable
+from .sheet import LINE_HEIGHT, Sheet, SheetTable, as_number, pixels
 
 #: The sheet of each metric.
 _SHEETS: Mapping[MetricName, str] = {
@@ -32,12 +32,14 @@ _SHEETS: Mapping[MetricName, str] = {
     "mb_per_second": "Matrix MB per s",
     "average_response_ms": "Matrix ART",
 }
-#: The width of a page that needs no reduction, in letters, and its height in points.
-_PAGE_WIDTH, _PAGE_HEIGHT = 100, 480
+#: The width in pixels, and the height in points, of a page that needs no reduction, also with a wide font.
+_PAGE_WIDTH, _PAGE_HEIGHT = 740, 480
+#: The least scale at which two blocks are printed on a page rather than one.
+_LEAST_SCALE = 0.6
 #: The width of the first column, and of the columns of numbers.
 _FIRST_WIDTH, _WIDTH = 20, 13
-#: The first column in which a chart covers no title.
-_LEAST_CHART_COLUMN = 7
+#: The least width of a chart in pixels.
+_LEAST_CHART_WIDTH = 560
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,11 @@ class _Matrix:
     table: SheetTable
     rows: Mapping[tuple[int, int], int]
 
+    @property
+    def height(self) -> float:
+        """The height in points of its title, its heads of two lines, its rows and an empty row."""
+        return LINE_HEIGHT * (len(self.down.keys) + 4)
+
     def numbers(self, field: str, divisor: int) -> list[float]:
         """Return the numbers that there are."""
         numbers = (self.table.number(row, field, divisor) for row in self.rows.values())
@@ -58,14 +65,11 @@ class _Matrix:
     def write(self, sheet: Sheet, top: int, title: str, field: str, divisor: int, missing: str | None = None) -> None:
         """Write a column of the table as a matrix of references; a rate that is missing is #N/A."""
         widths = (_FIRST_WIDTH, *[_WIDTH] * len(self.across.keys))
-        heads = (
-            f"{self.down.title} / {self.across.title}",
-            *(f"{self.across.prefix}{label}" for label in self.across.labels),
-        )
+        heads = (f"{self.down.title} / {self.across.title}", *map(as_number, self.across.labels))
         sheet.write(top, 0, f"{self.title}: {title}", "bold")
         sheet.write_row(top + 1, heads, ("head", *repeat("right head", len(self.across.keys))), widths)
         for row, label in enumerate(self.down.labels, top + 2):
-            sheet.write(row, 0, label)
+            sheet.write(row, 0, as_number(label), "left")
         for (x, y), row in self.rows.items():
             cell = top + 2 + self.down.keys.index(y), 1 + self.across.keys.index(x)
             number = self.table.number(row, field, divisor)
@@ -110,19 +114,43 @@ def _side(parameter: Parameter, stimuli: Iterable[Stimulus]) -> Side:
 def _write_metric(sheet: Sheet, matrices: Sequence[_Matrix], metric: MetricName) -> None:
     (field, divisor), title = METRIC_COLUMNS[metric], METRICS[metric].heading
     mean = f"{title}, weighted by I/O count" if metric == "average_response_ms" else title
-    sheet.worksheet.set_column(0, 0, _FIRST_WIDTH + 2)
-    sheet.worksheet.set_column(1, 40, _WIDTH)
+    width = _set_widths(sheet, matrices)
     scale = _scale([number for matrix in matrices for number in matrix.numbers(field, divisor)])
-    tops, top = [], 0
+    blocks, top = [], 0
     for matrix in matrices:
         matrix.write(sheet, top, mean, field, divisor)
+        below, height = top + len(matrix.down.keys) + 3, matrix.height
         if len(matrix.across.keys) > 1 and matrix.numbers(field, divisor):
             chart = _chart(sheet, top, matrix, f"{matrix.title}: {mean}; lines: {matrix.down.title}", title, scale)
-            column = max(len(matrix.across.keys) + 2, _LEAST_CHART_COLUMN)
-            sheet.worksheet.insert_chart(top, column, chart, CHART_PLACE)
-        tops.append(top)
-        top += max(CHART_ROWS, len(matrix.down.keys) + 4)
-    sheet.worksheet.set_h_pagebreaks(tops[2::2])
+            chart.set_size({"width": max(_LEAST_CHART_WIDTH, width), "height": CHART_HEIGHT})
+            sheet.worksheet.insert_chart(below, 0, chart, CHART_PLACE)
+            below, height = below + CHART_ROWS, height + LINE_HEIGHT * CHART_ROWS
+        blocks.append((top, height))
+        top = below
+    _print_whole(sheet, width, blocks)
+
+
+def _set_widths(sheet: Sheet, matrices: Sequence[_Matrix]) -> int:
+    """Set the widths of the columns of matrices; return the width of the widest matrix in pixels."""
+    count = max(len(matrix.across.keys) for matrix in matrices)
+    sheet.worksheet.set_column(0, 0, _FIRST_WIDTH)
+    sheet.worksheet.set_column(1, count, _WIDTH)
+    return pixels(_FIRST_WIDTH) + count * pixels(_WIDTH)
+
+
+def _print_whole(sheet: Sheet, width: int, blocks: Sequence[tuple[int, float]]) -> None:
+    """Print a sheet of this width in pixels with whole blocks on each page: their first rows, and heights in points."""
+    highest = max(height for _, height in blocks)
+    on_a_page = 2 if len(blocks) > 1 and 2 * highest * _LEAST_SCALE <= _PAGE_HEIGHT else 1
+    scale = min(1.0, _PAGE_WIDTH / width, _PAGE_HEIGHT / (on_a_page * highest))
+    sheet.worksheet.set_print_scale(max(10, int(100 * scale)))
+    breaks, free = [], 0.0
+    for top, height in blocks:
+        if height > free:
+            breaks.append(top)
+            free = _PAGE_HEIGHT / scale
+        free -= height
+    sheet.worksheet.set_h_pagebreaks(breaks[1:])
 
 
 def _chart(sheet: Sheet, top: int, matrix: _Matrix, title: str, quantity: str, scale: Mapping[str, Any]) -> Any:
@@ -153,24 +181,16 @@ def write_percentile_matrices(workbook: Workbook, data: ResultData) -> None:
     if not matrices:
         return
     sheet = Sheet(workbook, "Percentile matrices")
-    sheet.worksheet.set_column(0, 0, _FIRST_WIDTH)
-    sheet.worksheet.set_column(1, 32, _WIDTH)
-    width = _FIRST_WIDTH + _WIDTH * max(len(matrix.across.keys) for matrix in matrices)
-    scale = min(100, 100 * _PAGE_WIDTH // width)
-    sheet.worksheet.set_print_scale(scale)
+    width = _set_widths(sheet, matrices)
     columns = {"ios": ("I/Os", 1)}
     columns |= {name: (f"{percent:g} % response time (ms)", 1000) for name, percent in PERCENTS.items()}
-    top, breaks, free = 0, [], 0.0
+    blocks, top = [], 0
     for matrix in matrices:
-        height = LINE_HEIGHT * (len(matrix.down.keys) + 4)
         for field, (title, divisor) in columns.items():
-            if height > free:
-                breaks.append(top)
-                free = 100 * _PAGE_HEIGHT / scale
-            free -= height
             matrix.write(sheet, top, title, field, divisor, NOT_APPLICABLE)
+            blocks.append((top, matrix.height))
             top += len(matrix.down.keys) + 3
-    sheet.worksheet.set_h_pagebreaks(breaks[1:])
+    _print_whole(sheet, width, blocks)
     sheet.write(top, 0, TOO_FEW_IOS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from xlsxwriter.workbook import Workbook
 from ....results.attributes import Value
 from ....results.tables import DataTable, heading, unit
 from ....text import one_line
-from ....units import decimals
+from ....units import NARROW_NBSP, decimals
 
 #: The height of a line of text in points.
 LINE_HEIGHT = 15
@@ -22,8 +23,16 @@ LINE_HEIGHT = 15
 FIRST_ROW = 2
 #: The number of the paper size A4 in workbooks.
 _A4 = 9
-#: The widest table that is readable on a page in landscape, in letters.
-_MAX_PRINTED_WIDTH = 160
+#: About the width of a table that is readable on a page in landscape, in letters.
+_PRINTED_WIDTH = 160
+#: A table of so few rows is printed smaller rather than on several pages that are nearly empty.
+_FEW_ROWS = 3
+
+#: A number as the report shows it.
+NUMBER = re.compile(rf"[+-]?\d+(?:{NARROW_NBSP}\d{{3}})*(?:\.\d+)?")
+
+#: The width of a letter of the names of columns, which are smaller, in those of the other letters.
+_NAME_WIDTH = 0.8
 
 _TOP = {"valign": "top"}
 _RIGHT = {"align": "right"}
@@ -43,12 +52,24 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "right name": _NAME | _INDENTED,
     "right": _INDENTED,
     "top right": _INDENTED | _TOP,
+    "left": {"align": "left"},
     "wrapped": {"text_wrap": True, "align": "left", **_TOP},
     "boolean": {"num_format": '"TRUE";"TRUE";"FALSE"', "align": "left", **_TOP},
+    "right boolean": {"num_format": f'"TRUE"{_SPACE};"TRUE"{_SPACE};"FALSE"{_SPACE}', **_RIGHT},
     "number": _RIGHT,
     "top number": _RIGHT | _TOP,
     "top percent": {"num_format": f"+0.0{_SPACE};-0.0{_SPACE};0.0{_SPACE}", **_RIGHT, **_TOP},
 }
+
+
+def as_number(text: str) -> Value:
+    """Return the number that a cell of the report shows, or its text."""
+    return float(text.replace(NARROW_NBSP, "")) if NUMBER.fullmatch(text) else text
+
+
+def pixels(width: int) -> int:
+    """Return the width in pixels of a column with a width in letters."""
+    return 7 * width + 5
 
 
 class Sheet:
@@ -142,7 +163,8 @@ class SheetTable:
         sheet.worksheet.repeat_rows(0, 1)
         if "point" in data.fields:
             sheet.worksheet.repeat_columns(0, data.column("point"))
-        sheet.worksheet.fit_to_pages(math.ceil(sum(widths) / _MAX_PRINTED_WIDTH), 0)
+        printed = _PRINTED_WIDTH * (2 if len(data.rows) <= _FEW_ROWS else 1)
+        sheet.worksheet.fit_to_pages(max(1, round(sum(widths) / printed)), 0)
         sheet.worksheet.autofilter(1, 0, len(data.rows) + 1, len(data.fields) - 1)
         return sheet
 
@@ -154,14 +176,14 @@ class SheetTable:
 def _write_column(sheet: Sheet, data: DataTable, field: str, heading: str) -> tuple[int, str]:
     """Write the values of a column; return its width, and ``right `` if its head is aligned right, or nothing.
 
-    The width is enough for each word of the bold ``heading``, so that none is broken.
+    The width is enough for each word of the bold ``heading`` and for the small name, so that none is broken.
     """
     column = data.column(field)
     values = [row[column] for row in data.rows]
     texts = any(isinstance(value, str) for value in values)
     digits = 3 if unit(field) == "%" else 4
     longest = max((len(_shown(value, digits)) for value in values), default=0)
-    width = min(60, max(11, len(field) + 2, longest + 3, max(map(len, heading.split())) + 4))
+    width = min(60, max(9, math.ceil(_NAME_WIDTH * len(field)) + 2, longest + 3, max(map(len, heading.split())) + 4))
     sheet.worksheet.set_column(column, column, width)
     for row, value in enumerate(values, FIRST_ROW):
         sheet.write(row, column, value, "" if isinstance(value, str) else "number", digits=digits)

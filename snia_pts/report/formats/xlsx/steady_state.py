@@ -16,10 +16,11 @@ from ....model.measurement import METRICS, MeasuredRound
 from ....results.attributes import METRIC_COLUMNS
 from ....results.result import TestResult
 from ....results.tracked_series import TrackedSeries, evaluated_series
+from ....spec import Tracked
 from ....units import distinct_digits
 from ...figures.style import COLOURS, INK, QUIET
 from ...sections.steady_state import TRACKED_DIGITS
-from .charts import AXIS_FORMAT, CHART_PLACE, CHART_ROWS, FROM_ZERO, add_chart, dotted_line, line
+from .charts import AXIS_FORMAT, CHART_PLACE, CHART_ROWS, add_chart, dotted_line, line, zoomed
 from .data_sheets import ResultData
 from .sheet import Sheet
 
@@ -27,6 +28,10 @@ from .sheet import Sheet
 _ROUNDS, _STEADY = "Rounds", "Steady state"
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
 _CELL_NAMES = ("average", "data", "data allowed", "slope", "intercept", "slope excursion", "slope allowed", "steady")
+#: The most labels of the axis of rounds.
+_MAX_TICKS = 20
+#: The scale in percent at which two determinations fill a page.
+_PRINT_SCALE = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ class Determination:
     block: RoundBlock
     column: int
     top: int
+    tracked: Tracked
     variable: str
     metric: str
     state: SteadyState
@@ -87,7 +93,15 @@ def determinations(blocks: Iterable[RoundBlock]) -> Iterator[Determination]:
         window = block.series.window
         for column, (tracked, state) in enumerate(window.determinations if window else (), start=1):
             variable, metric = block.series.label(tracked), METRICS[tracked.metric].heading
-            yield Determination(block=block, column=column, top=top, variable=variable, metric=metric, state=state)
+            yield Determination(
+                block=block,
+                column=column,
+                top=top,
+                tracked=tracked,
+                variable=variable,
+                metric=metric,
+                state=state,
+            )
             top += CHART_ROWS
 
 
@@ -121,6 +135,7 @@ def write_determinations(workbook: Workbook, determined: Sequence[Determination]
     sheet.worksheet.set_column(1, 6, 18)
     for item in determined:
         _write_determination(sheet, item)
+    sheet.worksheet.set_print_scale(_PRINT_SCALE)
     sheet.worksheet.set_h_pagebreaks([item.top for item in determined[2::2]])
 
 
@@ -138,15 +153,31 @@ def _write_determination(sheet: Sheet, item: Determination) -> None:
     for row, (label, formula, value) in enumerate(_determination_rows(item), start=top + 1):
         sheet.write(row, 0, label)
         if state.evaluable:
-            style = "boolean" if isinstance(value, bool) else "number"
+            style = "right boolean" if isinstance(value, bool) else "number"
             sheet.write_formula(row, 1, formula, value, style, digits=digits)
         else:
             sheet.write(row, 1, "not evaluable")
     if len(block.series.rounds) < 2:
         return
     title += ", all rounds" + f"; lines: window, rounds {item.rounds}" * state.evaluable
-    x = {"name": "Round", **FROM_ZERO}
-    y = {"name": item.metric, "min": 0, "num_format": AXIS_FORMAT}
+    rule, numbers = block.series.rule, [measured.number for measured in block.series.rounds]
+    shown = [measured.value(item.tracked) for measured in block.series.rounds]
+    if state.evaluable:
+        half = rule.data_excursion_percent / 200
+        shown += [
+            state.average * (1 + half),
+            state.average * (1 - half),
+            *map(state.fit, (state.rounds[0], state.rounds[-1])),
+        ]
+    scale = zoomed(shown)
+    x = {
+        "name": "Round",
+        "min": numbers[0],
+        "max": numbers[-1],
+        "major_unit": 1 + len(numbers) // _MAX_TICKS,
+        "major_gridlines": {"visible": False},
+    }
+    y = {"name": item.metric + " (axis not from zero)" * (scale["min"] > 0), "num_format": AXIS_FORMAT, **scale}
     chart = add_chart(sheet.workbook, {"type": "scatter", "subtype": "straight_with_markers"}, title, x, y, "bottom")
     rounds, values = (list(block.range(column)) for column in (0, item.column))
     chart.add_series({"name": "rounds", "categories": rounds, "values": values, **dotted_line(COLOURS[0])})

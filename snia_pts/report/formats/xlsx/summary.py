@@ -12,7 +12,6 @@ from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
 from ....results.attributes import Value
 from ....results.limit_checks import Judgement, judgements
 from ....results.tables import heading
-from ....units import NARROW_NBSP
 from ...header import when
 from ...pages import Prose
 from ...registry import pages_of
@@ -20,7 +19,7 @@ from ...sections.steady_state import TRACKED_DIGITS
 from ...sections.summary import SIMULATED, limit_digits, limits_verdict, shortcomings, verdict
 from ...tables import NOT_APPLICABLE, Table
 from .data_sheets import ResultData
-from .sheet import LINE_HEIGHT, Sheet
+from .sheet import LINE_HEIGHT, NUMBER, Sheet, as_number
 from .steady_state import Determination
 
 #: The widths of the columns, and those headings of the limits that are above numbers.
@@ -36,9 +35,8 @@ _BOUNDS = (
 )
 #: The columns of the limits, from the minimum to the verdict.
 _MINIMUM, _MET = 3, 10
-#: A number as the report shows it, and one at the beginning of a text, with the unit of a rate or share.
-_NUMBER = re.compile(rf"[+-]?\d+(?:{NARROW_NBSP}\d{{3}})*(?:\.\d+)?")
-_MEASURED = re.compile(rf"({_NUMBER.pattern}) ((?:IOPS|MB/s|%)(?:[ ,].*)?)$")
+#: A number at the beginning of a text, with the unit of a rate or share.
+_MEASURED = re.compile(rf"({NUMBER.pattern}) ((?:IOPS|MB/s|%)(?:[ ,].*)?)$")
 
 
 def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determination]) -> None:
@@ -185,7 +183,10 @@ def _write_table(sheet: Sheet, row: int, table: Table) -> int:
     numbers = [column.heading for column in table.columns if column.align == "right"]
     headings = [column.heading for column in table.columns]
     rows = [
-        [_number(cell) if column.align == "right" else cell for cell, column in zip(cells, table.columns, strict=True)]
+        [
+            as_number(cell) if column.align == "right" else cell
+            for cell, column in zip(cells, table.columns, strict=True)
+        ]
         for cells in table.rows
     ]
     return _write_section(sheet, row, table.title, headings, rows, numbers)
@@ -194,9 +195,4 @@ def _write_table(sheet: Sheet, row: int, table: Table) -> int:
 def _split(text: str) -> tuple[Value, ...]:
     """Return the number and the rest of ``23.7 % of the baseline``, or the text if it does not begin so."""
     match = _MEASURED.match(text)
-    return (_number(match[1]), match[2]) if match else (text,)
-
-
-def _number(text: str) -> Value:
-    """Return the number that a cell of the report shows, or its text."""
-    return float(text.replace(NARROW_NBSP, "")) if _NUMBER.fullmatch(text) else text
+    return (as_number(match[1]), match[2]) if match else (text,)
