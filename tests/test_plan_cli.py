@@ -73,10 +73,10 @@ def test_the_plan_says_whether_the_purge_is_counted() -> None:
     """The drive's own purge takes an unknown time, an overwrite a known one, an omitted purge none."""
     own, overwrite, none = (text_of(spec_of("iops"), purging) for purging in ("device", "overwrite", "none"))
 
-    assert ("1 x, not counted" in row(own, "Purge"), "besides the purge" in own) == (True, True)
-    assert ("960 GB" in row(overwrite, "Purge"), "besides" in overwrite) == (True, False)
-    assert ("omitted" in row(none, "Purge"), "besides" in none) == (True, False)
-    assert "besides the purge" in "\n".join(suite_lines([planned(spec_of("iops"))], dut()))
+    assert ("1 x, not counted" in row(own, "Purge"), "but not the purge" in own) == (True, True)
+    assert ("960 GB" in row(overwrite, "Purge"), "but not" in overwrite) == (True, False)
+    assert ("omitted" in row(none, "Purge"), "but not" in none) == (True, False)
+    assert "but not the purge" in "\n".join(suite_lines([planned(spec_of("iops"))], dut()))
 
 
 def test_an_omitted_purge_is_no_step_in_json() -> None:
@@ -104,7 +104,7 @@ def test_the_settings_of_the_host_are_listed() -> None:
     text = text_of(spec)
 
     assert "changes host settings and restores them: scheduler none, bfq; governor performance" in text
-    assert "besides preparing the host" in text
+    assert "but not preparing the host" in text
     assert plan_json(planned(spec), dut())["host_settings"] == {
         "scheduler": ["none", "bfq"],
         "governor": ["performance"],

@@ -20,6 +20,11 @@ _COST_US = 1.5
 _UPLINK = SharedLink("PCIe 3.0 x8 at 0000:10:00.0", 2 * _NVME)
 
 
+def spaced(text: str) -> str:
+    """Return a text with narrow spaces for the underscores of its numbers."""
+    return text.replace("_", "\N{NARROW NO-BREAK SPACE}")
+
+
 def load(mb_per_second: float | None, cpus: int, node: int | None = None, *links: SharedLink) -> DriveLoad:
     """Return the load of a drive."""
     return DriveLoad(mb_per_second=mb_per_second, node=node, cpus=cpus, links=links)
@@ -54,14 +59,14 @@ def load(mb_per_second: float | None, cpus: int, node: int | None = None, *links
             _COST_US,
             SideBySide(
                 2,
-                "PCIe 3.0 x8 at 0000:10:00.0 transfers 7877 MB/s, and 3 drives of up to 3938 MB/s share it",
+                spaced("PCIe 3.0 x8 at 0000:10:00.0 transfers 7_877 MB/s, and 3 drives of up to 3_938 MB/s share it"),
             ),
         ),
         ([load(_NVME, 99, None, _UPLINK)] * 2, _COST_US, SideBySide(2, "2 drives, and all fit")),
         (
             [load(_NVME, 99, None, SharedLink("slow", 985.0))] * 2,
             _COST_US,
-            SideBySide(1, "slow transfers 985 MB/s, and 2 drives of up to 3938 MB/s share it"),
+            SideBySide(1, spaced("slow transfers 985 MB/s, and 2 drives of up to 3_938 MB/s share it")),
         ),
         ([load(None, 99, None, _UPLINK)] * 9, _COST_US, SideBySide(9, "9 drives, and all fit")),
     ],
@@ -89,7 +94,7 @@ def test_drives_behind_a_switch_share_its_uplink(tmp_path: Path) -> None:
     loads = loads_of(host, *blocks)
     assert [link.name for link in loads[0].links] == ["PCIe 3.0 x4 at 0000:11:00.0", "PCIe 3.0 x8 at 0000:10:00.0"]
     assert fit_side_by_side(loads, 1e-3) == SideBySide(
-        2, "PCIe 3.0 x8 at 0000:10:00.0 transfers 7877 MB/s, and 4 drives of up to 3938 MB/s share it"
+        2, spaced("PCIe 3.0 x8 at 0000:10:00.0 transfers 7_877 MB/s, and 4 drives of up to 3_938 MB/s share it")
     )
 
 
@@ -107,7 +112,7 @@ def test_drives_behind_an_expander_share_its_port(tmp_path: Path) -> None:
         end = f"{own}/end_device-0:0:{number}"
         blocks.append(host.disk(f"sd{'abc'[number]}", place=f"{end}/target0:0:{number}/0:0:{number}:0/block"))
     assert fit_side_by_side(loads_of(host, *blocks), 1e-3) == SideBySide(
-        2, "SAS 12 Gb/s x2 at port-0:0 transfers 2400 MB/s, and 3 drives of up to 1200 MB/s share it"
+        2, spaced("SAS 12 Gb/s x2 at port-0:0 transfers 2_400 MB/s, and 3 drives of up to 1_200 MB/s share it")
     )
 
 

@@ -122,7 +122,7 @@ def test_the_operators_speed_is_used(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "  assuming exactly 750 MB/s (--assume)\n" in capsys.readouterr().out
     assert main(["iops", path, "--size", "1G", "--plan"]) == 0
     output = capsys.readouterr().out
-    assert f"at most 15754 MB/s each way: {UNKNOWN} (--assume" in output
+    assert f"at most 15\N{NARROW NO-BREAK SPACE}754 MB/s each way: {UNKNOWN} (--assume" in output
     assert "streams of at least 500 MB/s" in output
     assert main(["iops", "sim:enterprise-sata", "--plan"]) == 0
     assert "at most 569 MB/s of reads and 538 MB/s of writes: its preset" in capsys.readouterr().out

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..units import Amount, capacity
+from ..units import NARROW_NBSP, Amount, capacity
 from .array import BuiltArray
 
 #: A virtual device is one that the kernel builds from something else (device mapper, RAID, memory).  An imported device
@@ -121,5 +121,5 @@ class AssumedSpeed:
 
 
 def megabytes(speed: float) -> str:
-    """Format an assumed speed with its significant digits only: ``0.5``, ``7877``, ``15754``."""
-    return f"{speed:.3g}" if speed < 1000 else f"{speed:.0f}"
+    """Format an assumed speed with its significant digits only: ``0.5``, ``787``, ``15 754``."""
+    return f"{speed:.3g}" if speed < 1000 else f"{speed:,.0f}".replace(",", NARROW_NBSP)

@@ -153,23 +153,29 @@ def _host(spec: Spec) -> Iterator[str]:
 
 def exclusions(plan: Plan) -> str:
     """Return what the times of a plan do not include, as a suffix; empty if they include everything."""
+    missing = _excluded(plan)
+    return f" besides {missing}" if missing else ""
+
+
+def _excluded(plan: Plan) -> str:
+    """Return what the times of a plan do not include; empty if they include everything."""
     kinds = {step.kind for step in plan.longest.steps}
     missing = ["the purge"] if "purge" in kinds and plan.assumptions.purge == "device" else []
     missing += ["the syncs of the array"] if "purge" in kinds and plan.syncs else []
     missing += ["preparing the host"] if "prepare" in kinds else []
-    return f" besides {' and '.join(missing)}" if missing else ""
+    return " and ".join(missing)
 
 
 def _assumptions(plan: Plan) -> Iterator[str]:
-    missing, speed = exclusions(plan), plan.assumptions.speed
+    excluded, speed = _excluded(plan), plan.assumptions.speed
     if speed.minimum_write == speed.read == speed.write:
         yield f"  assuming exactly {megabytes(speed.write)} MB/s ({speed.source})"
     else:
         yield f"  assuming at most {_maximum(speed)}: {speed.source} (--assume MB/S for a slower drive)"
         yield f"  assuming streams of at least {megabytes(speed.minimum_write)} MB/s; a slower drive takes longer"
     yield (
-        f"  {plan.assumptions.overhead_seconds:g} s for each round or continuous stimulus, "
-        f"{plan.assumptions.between_seconds:g} s between points{f';{missing}' if missing else ''}"
+        f"  the times include {plan.assumptions.overhead_seconds:g} s for each round or continuous stimulus and "
+        f"{plan.assumptions.between_seconds:g} s between points{f', but not {excluded}' if excluded else ''}"
     )
 
 
