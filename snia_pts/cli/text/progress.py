@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from ...model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step
@@ -46,6 +46,32 @@ class _Course:
         """Return the remaining time if the current step began ``step_seconds`` ago."""
         current, *following = (step.seconds for step in self.estimate.steps[max(0, self._position) :])
         return max(0.0, current - step_seconds) + sum(following)
+
+
+class _State(NamedTuple):
+    """The parts of the progress line: the current step and point, the last result, the time left, the excursions."""
+
+    position: str
+    last: str = ""
+    left: str = ""
+    steadiness: str = ""
+
+    def __str__(self) -> str:
+        return "".join(self)
+
+    def in_width(self, width: int, *, end_shown: bool) -> str:
+        """Return the parts in ``width`` letters, without those that do not fit.
+
+        The time left stays whole and the position is shortened, unless the line shows the end of the test.
+        """
+        shown = [(self.position, self.last, self.left), (self.position, self.left)]
+        shown += [(self.position, self.last), (self.position,)] if end_shown else []
+        for parts in shown:
+            if len(text := "".join(parts)) <= width:
+                return text + _shortened(self.steadiness, width - len(text))
+        if end_shown:
+            return _shortened(self.position, width)
+        return f"{_shortened(self.position, width - len(self.left))}{self.left}"[:width]
 
 
 class Progress:
@@ -113,10 +139,9 @@ class Progress:
             return
         amount = stimulus.amount_bytes
         share = min(written_bytes / amount, 1.0)
-        left = f", {duration(seconds / share - seconds)} left" if share > 0.01 else ""
-        self._draw(
-            lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({100 * share:.0f} %){left}"
-        )
+        left = f"; {_time_left(seconds / share - seconds)}" if share > 0.01 else ""
+        done = f": {capacity(written_bytes)} of {capacity(amount)} ({100 * share:.0f} %)"
+        self._draw(lambda: _State(self._step.label, done, left))
 
     def _continue(self) -> None:
         """Show progress again after the replay of recorded steps, and measure time from now on."""
@@ -190,26 +215,28 @@ class Progress:
             return spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
         return max_rounds(spec)
 
-    def _state(self) -> str:
-        """Return the current step and point in one line."""
+    def _state(self) -> _State:
+        """Return the current step and point."""
         step = self._step
         steadiness = f" | {self._steadiness}" if self._steadiness else ""
         if isinstance(step, Round) and self._spec.rounds_are_repeats:
             steps = self._plan.shortest.steps
-            return f"{self._point(step)}: step {self._started_steps}/{len(steps)}{self._remainder()}"
+            return _State(f"{self._point(step)}: step {self._started_steps}/{len(steps)}", left=self._remainder())
         if isinstance(step, Round):
             point = min(self._outcome_count + 1, len(step.stimuli))
             stimulus = step.stimuli[point - 1]
             demand = f" {stimulus.demand.label}" if isinstance(self._spec, DemandSpec) else ""
             position = f"{_part(step)}round {step.number}/{self._max_rounds(step)} point {point}/{len(step.stimuli)}"
-            return f"{position} {stimulus.label}{demand}{self._last_iops()}{self._loop_remainder(step)}{steadiness}"
+            return _State(
+                f"{position} {stimulus.label}{demand}", self._last_iops(), self._loop_remainder(step), steadiness
+            )
         if isinstance(step, Idle):
-            return f"{step.label}{self._count(step)}"
+            return _State(f"{step.label}{self._count(step)}")
         if isinstance(step, ContinuousStimulus):
             sample = f" sample {min(self._outcome_count + 1, step.samples)}/{step.samples}" if step.samples else ""
-            remainder = self._stimulus_remainder(step)
-            return f"{step.label}{self._count(step)}{sample}{self._last_iops()}{remainder}{steadiness}"
-        return f"{step.label} ..."
+            position = f"{step.label}{self._count(step)}{sample}"
+            return _State(position, self._last_iops(), self._stimulus_remainder(step), steadiness)
+        return _State(f"{step.label} ...")
 
     def _point(self, step: Round) -> str:
         """Return the name of a repeated point, and the number of its repeat."""
@@ -219,7 +246,7 @@ class Progress:
         """Return the remaining time of a test whose rounds are repeats: all its steps are known."""
         steps = self._plan.shortest.steps[self._started_steps - 1 :]
         least, _ = self._seconds_left()
-        return f", {'at least ' if any(step.open_ended for step in steps) else ''}{duration(least)} left"
+        return f"; {'at least ' if any(step.open_ended for step in steps) else ''}{_time_left(least)}"
 
     def _seconds_left(self) -> tuple[float, float]:
         """Return the remaining time of the test in its shortest and in its longest course."""
@@ -253,7 +280,7 @@ class Progress:
         if step.stimulus.seconds is None:
             return ""
         seconds = max(0.0, step.stimulus.seconds - (self._clock() - self._step_started))
-        return f", {'at most ' if step.stimulus.limit_bytes else ''}{duration(seconds)} left"
+        return f"; {'at most ' if step.stimulus.limit_bytes else ''}{_time_left(seconds)}"
 
     def _loop_remainder(self, step: Round) -> str:
         """Return the minimum and maximum remaining time of the loop, from the time per point so far."""
@@ -266,9 +293,7 @@ class Progress:
         fewest_rounds = max(self._rounds_before + rule.window_rounds, certain_rounds)
         fewest_points = fewest_rounds * len(step.stimuli) - self._points
         most_points = maximum * len(step.stimuli) - self._points
-        if fewest_points >= most_points:
-            return f", {duration(most_points * point_seconds)} left"
-        return f", {duration(fewest_points * point_seconds)} to {duration(most_points * point_seconds)} left"
+        return f"; {_time_left(min(fewest_points, most_points) * point_seconds, most_points * point_seconds)}"
 
     def say(self, text: str) -> None:
         """Show a line before the run starts."""
@@ -284,13 +309,15 @@ class Progress:
             print_lines([f"[{duration(elapsed)}] {text}"], self._stream)
         self._last_output = self._clock()
 
-    def _draw(self, text: Callable[[], str]) -> None:
+    def _draw(self, state: Callable[[], _State]) -> None:
         """Rewrite the progress line; in mode log, write it if there was no output for a while."""
         if self._mode == "line":
-            width = self._width()
-            self._write("\r" + f"{self._percentage()}{self._end()}: {text()}"[:width].ljust(width))
+            width, end = self._width(), self._end()
+            prefix = f"{self._percentage()}{end}: "
+            text = state().in_width(width - len(prefix), end_shown=bool(end))
+            self._write("\r" + f"{prefix}{text}"[:width].ljust(width))
         elif self._clock() - self._last_output >= _HEARTBEAT_SECONDS:
-            self._line(f"{self._percentage()}{self._end()}: {text()}")
+            self._line(f"{self._percentage()}{self._end()}: {state()}")
 
     def _write(self, text: str) -> None:
         with self._closed_output_ignored():
@@ -310,6 +337,21 @@ class Progress:
             return max(20, os.get_terminal_size(self._stream.fileno()).columns - 1)
         except (OSError, ValueError):
             return 79
+
+
+def _shortened(text: str, width: int) -> str:
+    """Return a text in ``width`` letters; a longer one ends after a word, with an ellipsis."""
+    if len(text) <= width:
+        return text
+    words, _, _ = text[: max(0, width)].rpartition(" ")
+    return words.rstrip(" |") + "\N{HORIZONTAL ELLIPSIS}" * (width > 0)
+
+
+def _time_left(least: float, most: float | None = None) -> str:
+    """Return estimates of the remaining time as text, below a minute in whole seconds."""
+    estimates = (least, least if most is None else most)
+    times = (duration(max(1, round(seconds)) if 0 < seconds < 59.5 else seconds) for seconds in estimates)
+    return f"{' to '.join(dict.fromkeys(times))} left"
 
 
 def _part(step: Step) -> str:
