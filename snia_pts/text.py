@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -18,7 +19,7 @@ _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 #: Spaces at which no line may end: between thousands, between a number and its unit, in a duration, a range, a queue
 #: depth or a share of a block size.
 _NO_BREAK = re.compile(
-    r"(?<=\d) (?=(?:%|°C|us|\N{MICRO SIGN}s|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS|I/Os)(?![\w/]))"
+    r"(?<=\d) (?=(?:%|°C|us|\N{MICRO SIGN}s|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS|I/Os|DWPD)(?![\w/]))"
     r"|(?<=\d) (?=\d{3}\b)|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)"
     r"|(?<=\b[QT][DC]) (?=\d)|(?<=, min) (?=\d)|(?<=minutes) (?=\d)|(?<=\d KiB) (?=\d+ %)"
 )
@@ -50,6 +51,23 @@ def one_line(text: str) -> str:
 def without_breaks(text: str) -> str:
     """Return ``text`` with no-break spaces between numbers and their units, for formats that wrap lines."""
     return _NO_BREAK.sub("\N{NO-BREAK SPACE}", text)
+
+
+def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    """Return a text as lines of at most ``width`` letters, from the second on with an indent.
+
+    A number stays with its unit, and a longer word, such as a path, stays whole.
+    """
+    lines = textwrap.wrap(
+        without_breaks(text),
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        expand_tabs=False,
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def without_numbers(text: str) -> str:

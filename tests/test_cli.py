@@ -25,6 +25,8 @@ from snia_pts.errors import Interrupted
 from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.model.time_series import TimeLine
 from snia_pts.record.folder import RunFolder
+from snia_pts.report.registry import build
+from snia_pts.report.tables import Table
 from snia_pts.runner.run import FinishedRun
 from tests import samples
 from tests.strategies import sample
@@ -406,6 +408,48 @@ def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     for expected in ("STEADY STATE", "5 complete rounds", "rounds 1 - 5", "best fit", "agree with the journal"):
         assert expected in out
+
+
+def test_a_simulated_run_begins_with_what_its_report_states() -> None:
+    """That no drive was tested, the verdict with its rounds and the number of deviations are above all numbers."""
+    found = samples.deviations(3)
+    result = samples.iops_result(device=samples.dut(kind="simulated"), found=found)
+    assert len(result.deviations) >= 3
+    _, *statements, empty = list(result_lines(result))[:5]
+    assert statements == [
+        "SIMULATED: no drive was tested. All numbers come from a model.",
+        "STEADY STATE in rounds 3 - 7",
+        f"NOT PTS conformant: {len(result.deviations)} deviations",
+    ]
+    assert empty == ""
+
+
+def test_excursions_and_the_best_fit_are_those_of_the_report() -> None:
+    """The terminal has the digits, thousands and units of the page with the determination."""
+    result = samples.iops_result()
+    lines = "\n".join(result_lines(result))
+    tables = [block for page in build(result).pages for block in page.blocks if isinstance(block, Table)]
+    determinations = [table for table in tables if table.title == "Steady State Determination Data"]
+    assert len(determinations) == 3
+    for table in determinations:
+        rows = {row[0]: row[1:] for row in table.rows}
+        assert f"    mean of the rounds {rows['Average'][0]} IOPS\n" in lines
+        for name in ("data", "slope"):
+            value, percent, _ = rows[f"Measured {name} excursion"]
+            allowed = rows[f"Allowed maximum {name} excursion"][0]
+            assert f"    {name} excursion {value} IOPS ({percent} %), allowed {allowed} IOPS\n" in lines
+        assert f"    best fit {rows['Least squares line (R: round)'][0]} IOPS (R: round)\n" in lines
+
+
+def test_headings_are_wrapped_in_their_columns() -> None:
+    """At 80 columns no line of the key figures is wrapped a second time, and each column has its heading."""
+    lines = list(result_lines(samples.iops_result(), 80))
+    start = lines.index("Key figures of the measurement window")
+    shown = lines[start : lines.index("", start)]
+    assert max(map(len, shown)) <= 80
+    (heads,) = [line for line in shown if "Tracked variable" in line]
+    assert heads.endswith("Steady")
+    assert all(line[heads.index("Steady") :] == "yes" for line in shown if line.startswith("  RND"))
 
 
 def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

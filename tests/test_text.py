@@ -172,6 +172,19 @@ def test_a_terminal_wraps_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert " ".join(terminal.getvalue().split()) == " ".join(file.getvalue().split())
 
 
+def test_a_number_stays_with_its_unit_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any width, no line ends between a number and its unit, and the spaces are those of the text."""
+    text = "the drive of 3.841 TB has 1 DWPD: data 1.9 %, slope 1.7 %; 12 h 05 min left"
+    for width in range(30, len(text)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        terminal = Terminal()
+        print_lines([text], terminal)
+        shown = terminal.getvalue()
+        assert not re.search(r"\d\n\s+(TB|DWPD|%|h|min)", shown), shown
+        assert " ".join(shown.split()) == text
+        assert "\N{NO-BREAK SPACE}" not in shown
+
+
 @pytest.mark.long
 def test_comparison_is_clean() -> None:
     """The pages, lines and JSON of a comparison contain the model and the paths as text."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterable
 from typing import TextIO
 
-from ...text import printable
+from ...text import printable, wrapped
 
 
 def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
@@ -44,16 +43,8 @@ def terminal_width(stream: TextIO) -> int | None:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line as lines of at most ``width`` letters; a longer word, such as a path, stays whole."""
+    """Return a line as lines of at most ``width`` letters, the others further to the right."""
     if len(line) <= width:
         return [line]
     indent = " " * min(len(line) - len(line.lstrip()) + 2, width // 2)
-    return textwrap.wrap(
-        line,
-        width,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-        expand_tabs=False,
-    )
+    return wrapped(line, width, indent=indent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
@@ -15,7 +14,8 @@ from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
 from ...report.figures.matrices import WEIGHTED, foot, heading
 from ...report.registry import further_pages, pages_of
-from ...report.sections.summary import limit_text, value_text
+from ...report.sections.steady_state import determination_texts
+from ...report.sections.summary import limit_text, statements, value_text
 from ...report.tables import Table
 from ...results.attributes import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.limit_checks import judgements
@@ -23,7 +23,8 @@ from ...results.result import Loop, Sampling, TestResult
 from ...results.tracked_series import sample_times, span
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, Tracked, loop_rule
-from ...units import MB, block_size, counted, distinct_digits, number
+from ...text import without_breaks, wrapped
+from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
 _MIN_HEADING_WIDTH = 9
@@ -34,14 +35,14 @@ _MAX_LISTED = 10
 
 
 def result_lines(result: TestResult, width: int | None = None) -> Iterator[str]:
-    """Yield the verdict, determinations, matrices, the report's summary tables, limits, warnings and deviations.
+    """Yield what the report states first, determinations, matrices, the summary's tables, limits and deviations.
 
     ``width`` is that of the terminal, None if there is none.
     """
     facts = result.facts
     virtual = "; all times are virtual" if facts.dut.simulated else ""
     yield f"{facts.spec.caption}, {facts.spec.revision}, on {facts.dut.path}: {facts.dut.summary}{virtual}"
-    yield result.verdict
+    yield from (statement.text for statement in statements(result))
     if result.ending_detail:
         yield f"  {result.ending_detail}"
     if result.sampling:
@@ -84,19 +85,14 @@ def _determination_lines(tracked: Tracked, state: SteadyState) -> Iterator[str]:
     verdict = "steady" if state.steady else "not steady" if state.evaluable else "not evaluable"
     yield f"  {format_tracked(tracked)}: {verdict}"
     if state.evaluable:
-        yield f"    mean of the rounds {number(state.average)} {METRICS[tracked.metric].unit}"
-        data_percent, slope_percent = state.percent_texts(decimals=2)
+        texts = determination_texts(state, METRICS[tracked.metric])
+        yield f"    mean of the rounds {texts.average} {texts.unit}"
         for name, measured, percent, allowed in (
-            ("data", state.data_excursion, data_percent, state.allowed_data_excursion),
-            ("slope", state.slope_excursion, slope_percent, state.allowed_slope_excursion),
+            ("data", texts.data_excursion, texts.data_percent, texts.allowed_data),
+            ("slope", texts.slope_excursion, texts.slope_percent, texts.allowed_slope),
         ):
-            digits = distinct_digits((measured, allowed))
-            yield (
-                f"    {name} excursion {number(measured, digits=digits)} ({percent} %), "
-                f"allowed {number(allowed, digits=digits)}"
-            )
-        sign = "+" if state.intercept >= 0 else "-"
-        yield f"    best fit {state.slope:.6g} x round {sign} {abs(state.intercept):.6g}"
+            yield f"    {name} excursion {measured} {texts.unit} ({percent} %), allowed {allowed} {texts.unit}"
+        yield f"    best fit {texts.line} {texts.unit} (R: round)"
 
 
 def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
@@ -156,8 +152,7 @@ def _table_lines(block: Table, max_width: int) -> Iterator[str]:
     if block.title:
         yield block.title
     columns = list(zip(*block.rows, strict=True)) or [()] * len(block.columns)
-    widths = [max([_MIN_HEADING_WIDTH, *map(len, cells)]) for cells in columns]
-    heads = [textwrap.wrap(column.heading, width) for column, width in zip(block.columns, widths, strict=True)]
+    heads, widths = _wrapped_headings(block, columns, max_width)
     depth = max(map(len, heads)) if block.headed else 0
     lines = [tuple([""] * (depth - len(head)) + head) for head in heads]
     rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_wrapped_rows(block, widths, max_width)]
@@ -170,24 +165,48 @@ def _table_lines(block: Table, max_width: int) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
+def _wrapped_headings(
+    block: Table, columns: Sequence[Sequence[str]], max_width: int
+) -> tuple[list[list[str]], list[int]]:
+    """Return each heading as lines, and the widths of the columns; narrow headings only if the table is too wide."""
+    for minimum in range(_MIN_HEADING_WIDTH, 0, -1):
+        cell_widths = [max(map(len, cells), default=0) for cells in columns]
+        heads = [
+            wrapped(column.heading, max(minimum, width))
+            for column, width in zip(block.columns, cell_widths, strict=True)
+        ]
+        shown = heads if block.headed else [[] for _ in heads]
+        widths = [max([width, *map(len, head)]) for head, width in zip(shown, cell_widths, strict=True)]
+        if _table_width(widths) <= max_width:
+            break
+    return heads, widths
+
+
+def _table_width(widths: Sequence[int]) -> int:
+    """Return the width of a table: an indent, and its columns with gaps of two spaces."""
+    return sum(widths) + 2 * len(widths)
+
+
 def _wrapped_rows(block: Table, widths: Sequence[int], max_width: int) -> Iterator[Sequence[str]]:
     """Yield the rows of a table; if it exceeds the maximum width, wrap its columns of texts, the widest one first.
 
     Texts among numbers are wrapped last.
     """
     limits = list(widths)
-    excess = 2 + sum(widths) + 2 * (len(widths) - 1) - max_width
+    excess = _table_width(widths) - max_width
     for aligned_as, minimum in (("left", _MIN_TEXT_WIDTH), ("right", _MIN_PHRASE_WIDTH)):
         columns = [index for index, column in enumerate(block.columns) if column.align == aligned_as]
         for index in sorted(columns, key=lambda index: -widths[index]):
             has_texts = aligned_as == "left" or any(_is_phrase(row[index]) for row in block.rows)
             if has_texts and excess > 0:
-                longest_word = max((len(word) for row in block.rows for word in row[index].split(" ")), default=0)
+                longest_word = max(
+                    (len(word) for row in block.rows for word in without_breaks(row[index]).split(" ")), default=0
+                )
                 limits[index] = min(widths[index], max(minimum, longest_word, widths[index] - excess))
                 excess -= widths[index] - limits[index]
     for row in block.rows:
         cells = (
-            textwrap.wrap(cell, limit) if limit < width else [cell]
+            wrapped(cell, limit) if limit < width else [cell]
             for cell, limit, width in zip(row, limits, widths, strict=True)
         )
         yield from zip_longest(*cells, fillvalue="")

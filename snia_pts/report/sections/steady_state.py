@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from ...analysis.steady_state import SteadyState, determine
 from ...analysis.window import Judged, Window, consecutive_rounds, interruption_marks, rounds_since_interruption
@@ -180,6 +181,47 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     if not determination.evaluable:
         reason = "not evaluable: the average is not a positive number"
         return facts([("Measurement window (rounds)", rounds), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
+    texts = determination_texts(determination, metric)
+    data_passes = determination.data_excursion <= determination.allowed_data_excursion
+    slope_passes = determination.slope_excursion <= determination.allowed_slope_excursion
+    rows = (
+        ("Measurement window (rounds)", rounds, "", ""),
+        ("Average", texts.average, "100", ""),
+        ("Allowed maximum data excursion", texts.allowed_data, f"{rule.data_excursion_percent:g}", ""),
+        ("Measured data excursion", texts.data_excursion, texts.data_percent, _passes(data_passes)),
+        ("Allowed maximum slope excursion", texts.allowed_slope, f"{rule.slope_excursion_percent:g}", ""),
+        ("Measured slope excursion", texts.slope_excursion, texts.slope_percent, _passes(slope_passes)),
+        ("Least squares line (R: round)", texts.line, "", ""),
+        ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
+    )
+    headings = (
+        Column(heading="Quantity", width=40),
+        Column(heading=texts.unit, align="right", width=30),
+        Column(heading="% of average", align="right", width=15),
+        Column(heading="Rule", align="center", width=15),
+    )
+    return Table(kind="numbers", columns=headings, rows=rows, title=title)
+
+
+class DeterminationTexts(NamedTuple):
+    """The numbers of a steady state determination as texts, in ``unit`` or in percent of the average.
+
+    ``line`` is the best fit over the round R.
+    """
+
+    unit: str
+    average: str
+    allowed_data: str
+    data_excursion: str
+    data_percent: str
+    allowed_slope: str
+    slope_excursion: str
+    slope_percent: str
+    line: str
+
+
+def determination_texts(determination: SteadyState, metric: Metric) -> DeterminationTexts:
+    """Return the numbers of an evaluable determination as texts."""
     data_percent, slope_percent = determination.percent_texts(decimals=2)
     data_pair = (determination.data_excursion, determination.allowed_data_excursion)
     slope_pair = (determination.slope_excursion, determination.allowed_slope_excursion)
@@ -189,24 +231,17 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     average, data_excursion, allowed_data, slope_excursion, allowed_slope = (
         thousands(value, decimals) for value in values
     )
-    data_passes, slope_passes = data_pair[0] <= data_pair[1], slope_pair[0] <= slope_pair[1]
-    rows = (
-        ("Measurement window (rounds)", rounds, "", ""),
-        ("Average", average, "100", ""),
-        ("Allowed maximum data excursion", allowed_data, f"{rule.data_excursion_percent:g}", ""),
-        ("Measured data excursion", data_excursion, data_percent, _passes(data_passes)),
-        ("Allowed maximum slope excursion", allowed_slope, f"{rule.slope_excursion_percent:g}", ""),
-        ("Measured slope excursion", slope_excursion, slope_percent, _passes(slope_passes)),
-        ("Least squares line (R: round)", line(determination), "", ""),
-        ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
+    return DeterminationTexts(
+        unit=metric.unit,
+        average=average,
+        allowed_data=allowed_data,
+        data_excursion=data_excursion,
+        data_percent=data_percent,
+        allowed_slope=allowed_slope,
+        slope_excursion=slope_excursion,
+        slope_percent=slope_percent,
+        line=line(determination),
     )
-    headings = (
-        Column(heading="Quantity", width=40),
-        Column(heading=metric.unit, align="right", width=30),
-        Column(heading="% of average", align="right", width=15),
-        Column(heading="Rule", align="center", width=15),
-    )
-    return Table(kind="numbers", columns=headings, rows=rows, title=title)
 
 
 def _decimals(determination: SteadyState) -> int:

@@ -49,16 +49,7 @@ def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] =
 def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Iterator[Block]:
     if image := logo(result.facts.about):
         yield image
-    if result.facts.dut.simulated:
-        yield SIMULATED
-    if result.facts.imported is not None:
-        files = "files" if result.facts.imported.more_files else "file"
-        text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its {files}."
-        yield Prose(text=text, kind="lead")
-    yield Prose(text=verdict(result), kind=verdict_kind(achieved=result.achieved, steady=result.steady_so_far))
-    if windows := window_spans(result):
-        yield Prose(text=windows, kind="lead")
-    yield _conformance(result)
+    yield from statements(result)
     yield from limit_blocks(judgements(result), _measured(result.facts.spec))
     if result.ending != "finished":
         detail = (result.ending_detail or "reason unknown").rstrip(".")
@@ -90,6 +81,20 @@ def warning_rows(result: TestResult) -> Iterator[tuple[str, str]]:
     for warning in run_warnings(result):
         sentence = longest_io_sentence(list(result.measurements)) if warning.what == "stall" else ""
         yield warning.what, f"{warning.detail}. {sentence}" if sentence else warning.detail
+
+
+def statements(result: TestResult) -> Iterator[Prose]:
+    """Yield whether a drive was tested, the verdict with its windows, and whether the run is PTS conformant."""
+    if result.facts.dut.simulated:
+        yield SIMULATED
+    if result.facts.imported is not None:
+        files = "files" if result.facts.imported.more_files else "file"
+        text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its {files}."
+        yield Prose(text=text, kind="lead")
+    yield Prose(text=verdict(result), kind=verdict_kind(achieved=result.achieved, steady=result.steady_so_far))
+    if windows := window_spans(result):
+        yield Prose(text=windows, kind="lead")
+    yield _conformance(result)
 
 
 def sign_off_table(operator: str, sign_off: SignOff) -> Table:
