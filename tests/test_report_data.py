@@ -323,6 +323,7 @@ def steady_cells(result: TestResult) -> dict[str, bool]:
     places = {text: place[0] for place, text in texts.items() if place[1:] == "2"}
     rows = range(3, book.last_row("Key figures") + 1)
     filled = [row for row in rows if book.is_filled("Key figures", f"{places['steady']}{row}")]
+    assert {texts[f"{places['metric']}{row}"] for row in filled} <= METRICS.keys()  # no percentile is judged
     return {
         texts[f"{places['at']}{row}"]: bool(book.value("Key figures", f"{places['steady']}{row}")) for row in filled
     }

@@ -444,7 +444,7 @@ def test_captions_of_mixed_histograms_say_that_reads_and_writes_are_together() -
 
 
 def test_a_histogram_with_other_iops_than_the_loop_is_noted() -> None:
-    """A difference of more than 10 % is stated on the first page and below the histograms; a smaller one is not."""
+    """A difference of more than 5 % is stated on the first page and below the histograms; a smaller one is not."""
     result = result_of("dirth")
     assert "differ from the loop" not in text_of(build(result).pages[0]) + text_of(build(result).pages[1])
     (line,) = (line for line in result.lines("histogram") if line.part == "Max IOPS")
@@ -454,7 +454,7 @@ def test_a_histogram_with_other_iops_than_the_loop_is_noted() -> None:
     slower = replace(result, time_lines=tuple(slow if item is line else item for item in result.time_lines))
     loop_iops = operating_points(demand_means(result.loops[0].window_rounds), RULE)[0].iops
     percent = 100 - 100 * confidence.confidence(slow).iops / loop_iops
-    note = f"IOPS of histograms that differ from the loop by more than 10 %: Max IOPS {percent:.1f} % lower."
+    note = f"IOPS of histograms that differ from the loop by more than 5 %: Max IOPS {percent:.1f} % lower."
     reason = "A histogram is measured after the loop and directly after a pre-write of 1 h 00 min; it lasts 10 min 00 s"
     for shown in build(slower).pages[:2]:
         assert f"{note} {reason}, a point of the loop 1 min 00 s." in text_of(shown)

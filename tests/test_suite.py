@@ -385,7 +385,7 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     tables = {block.title: block for block in blocks if isinstance(block, Table)}
     assert [column.heading for column in tables["Conditions and reports"].columns] == [
         "Test",
-        "Drive temperature, points and samples",
+        "Drive temperature during measurements",
         "Host or drive?",
         "Warnings",
     ]
@@ -395,7 +395,7 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
     (figure,) = (block for block in blocks if isinstance(block, Figure))
-    assert figure.caption.endswith("Dashed: 90 % and 110 %, for orientation. Shaded: the last window.")
+    assert figure.caption.endswith("Dashed: 110 %, dotted: 90 %, for orientation. Shaded: the last window.")
     (axes,) = figure.draw().axes
     assert axes.get_title() == f"{result.facts.spec.title}\nRND 4 KiB 0/100"
     tracked = convergence(shown_series(result))

@@ -60,7 +60,11 @@ _TERMS = (
         "Access A: writes between idle times; its IOPS are those of the time of writing. Access C: writes after them, "
         "without idle time.",
     ),
-    ("AG ", "AG: access group; the last one repeats the stimulus of the first, with another one between them."),
+    (
+        "AG ",
+        "AG: access group; the last one repeats the stimulus of the first, after another one. The share that it must "
+        "reach is of this suite, not of the standard.",
+    ),
 )
 
 
@@ -425,7 +429,8 @@ def _identity(journals: Mapping[str, str]) -> str:
 
 def _figures(summary: Overview) -> Iterator[Figure]:
     """Yield the figure of all tests with tracked variables."""
-    from .figures.dashboard import Tracked, draw_panels, panels_height  # loads the libraries that draw
+    from .figures.axes import is_wide  # loads the libraries that draw
+    from .figures.dashboard import Tracked, draw_panels, panels_height
 
     shown = [
         Tracked(heading=line.convergence.name, lines=line.convergence, styles=line.styles)
@@ -436,12 +441,20 @@ def _figures(summary: Overview) -> Iterator[Figure]:
         without = [line.title for line in summary.lines if not line.convergence and line.ending == "finished"]
         text = "Tracked variables over the rounds of each test, in percent of the average of the shaded window"
         text += f" (none in {' and '.join(without)})" if without else ""
-        bounds = "; ".join(dict.fromkeys(" and ".join(reversed(panel.lines.bounds)) for panel in shown))
+        bounds = "; ".join(dict.fromkeys("dashed: {}, dotted: {}".format(*panel.lines.bounds) for panel in shown))
         unsteady = [panel.heading for panel in shown if not panel.lines.steady]
         last = f" (not steady in {' and '.join(unsteady)})" if unsteady else ""
+        wide = [
+            panel.heading
+            for panel in shown
+            if is_wide(
+                [*panel.lines.bounds.values(), *(v for one in panel.lines.series.values() for v in one.values())]
+            )
+        ]
+        log = f" Log scale: {', '.join(wide)}." if wide else ""
         yield Figure(
             name="convergence",
-            caption=f"{text}. Dashed: {bounds}, for orientation. Shaded: the last window{last}.",
+            caption=f"{text}. {bounds.capitalize()}, for orientation. Shaded: the last window{last}.{log}",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
             height=panels_height(shown),

@@ -221,7 +221,7 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
         *([] if returned["first"] == returned["for_good"] else [["First recovered sample", reached]]),
         ["Lowest sample", text("{} % of the baseline", 100 * lowest / base)],
         ["Baseline", text(f"{{}} MB/s ({first}, at its end)", base)],
-        ["Recovery threshold", text("{} % of the baseline = {} MB/s", 100 * (1 - _TOLERANCE), (1 - _TOLERANCE) * base)],
+        ["Recovery threshold", text("{} MB/s ({} % of the baseline)", (1 - _TOLERANCE) * base, 100 * (1 - _TOLERANCE))],
         ["Required duration of recovery", text(f"at least the last {{time}} of {last}", returned["dwell"])],
     ]
 

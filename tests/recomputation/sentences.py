@@ -133,7 +133,7 @@ def _noise(run: Path, match: re.Match[str]) -> Expected:
 
 
 def _rate_differences(run: Path) -> dict[str, float]:
-    """Return by how many percent the IOPS of a histogram differ from those of its operating point, if by over 10."""
+    """Return by how many percent the IOPS of a histogram differ from those of its operating point, if by over 5."""
     if facts(run)["test"] not in ("composite", "dirth"):
         return {}
     found = {}
@@ -141,7 +141,7 @@ def _rate_differences(run: Path) -> dict[str, float]:
         for row in measurements(run, "histogram", name):
             iops = 1000 * total([row], "ios")[0] / max(values(row, "read_runtime_ms", "write_runtime_ms"))
             found[name] = 100 * (iops / choice.candidates[0].iops - 1)
-    return {name: percent for name, percent in found.items() if abs(percent) > 10}
+    return {name: percent for name, percent in found.items() if abs(percent) > 5}
 
 
 def _rates_of_histograms(run: Path, match: re.Match[str]) -> Expected:
@@ -393,7 +393,7 @@ SENTENCES: dict[str, Sentence] = {
     r"(A run goes through the points in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
     r"(?:\S+ Limited by the host.* )?Max IOPS: .* Mid IOPS: the target is .*": _selection,
     r"(M\w\w IOPS) cannot be told apart .*": _uncertain,
-    r"(IOPS of histograms that differ from the loop by more than 10 %: ).*": _rates_of_histograms,
+    r"(IOPS of histograms that differ from the loop by more than 5 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".*Written in rounds 1 to .*": _written,
     r"(?:.* |.*\()?(\d+) of (\d+) points? (?:is|are) not steady in the window.*": _unsteady,

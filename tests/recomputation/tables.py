@@ -270,9 +270,9 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     if not is_imported(run):
         real = about["dut.kind"] != "simulated"
         if real or _sensed(run, "celsius"):
-            expected["Drive temperature, points and samples"] = partial(_check_temperature, run)
+            expected["Drive temperature during measurements"] = partial(_check_temperature, run)
         if watts := _sensed(run, "watts"):
-            expected["Power, points and samples"] = text("{} to {} W", min(watts), max(watts))
+            expected["Power during measurements"] = text("{} to {} W", min(watts), max(watts))
         if real:
             expected["Host or drive?"] = provenance.verdicts(run)
     if stops := [entry for entry in journal(run) if entry["kind"] == "resume"]:

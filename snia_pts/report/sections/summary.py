@@ -328,9 +328,9 @@ def conditions(result: TestResult) -> Iterator[tuple[str, str]]:
     real = not result.facts.dut.simulated
     if (temperatures := _range(celsius, 0)) or real:
         unit = " \N{DEGREE SIGN}C" if temperatures else ""
-        yield "Drive temperature, points and samples", f"{temperatures or 'not reported'}{unit}"
+        yield "Drive temperature during measurements", f"{temperatures or 'not reported'}{unit}"
     if power := _range(watts, 1):
-        yield "Power, points and samples", f"{power} W"
+        yield "Power during measurements", f"{power} W"
     if real:
         yield "Host or drive?", verdict_counts(result)
 

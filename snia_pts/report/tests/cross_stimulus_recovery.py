@@ -319,7 +319,7 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
         *first,
         ("Lowest sample", f"{shown_lowest} % of the baseline"),
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
-        ("Recovery threshold", f"{recovered:g} % of the baseline = {threshold} MB/s"),
+        ("Recovery threshold", f"{threshold} MB/s ({recovered:g} % of the baseline)"),
         ("Required duration of recovery", f"at least the last {duration(time.dwell_seconds)} of {group}"),
     )
     return facts(rows, title=f"Recovery of {group}")

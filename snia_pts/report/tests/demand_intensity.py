@@ -69,7 +69,7 @@ _ALL_POINTS_SOURCE = (
 )
 _HOST_CPU = "Host CPU utilisation by all processes (%)"
 #: A larger difference between the IOPS of a histogram and those of the loop is noted.
-_NOTED_PERCENT = 10.0
+_NOTED_PERCENT = 5.0
 #: The names of access patterns that need an explanation.
 _PATTERN_TITLES = {"OLTP": "OLTP (online transaction processing)"}
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
@@ -254,8 +254,8 @@ def _alternatives(result: TestResult) -> Iterator[Block]:
         yield facts(rows, title="Operating points that another run may choose instead", label_width=32)
         yield Prose(
             text="A run goes through the points in the order of Total OIO and takes the first that is near enough. The "
-            "table has the points that are near enough, or that noise may bring near enough, in this order. It ends at "
-            "the first point that is near enough despite the noise: no run goes beyond it. The noise is "
+            "table has the points that are near enough, or that noise may bring near enough, in this order. No run "
+            "goes beyond a point that is near enough despite the noise. The noise is "
             f"{noise_percent(means, rule):.1f} % of the IOPS: the difference between two points may change by this "
             f"from run to run ({percent:g} % confidence). It is computed from the differences of each point between "
             "the rounds of the window; drift that all points have in common does not count. T4Q16: Thread Count 4, "

@@ -15,7 +15,7 @@ from ...units import block_size, duration, number
 from ..figures import columns_3d, matrices
 from ..figures.dashboard import heat_map
 from ..figures.figure import Side
-from ..header import Rows, demand, loop_parameters, loop_setup
+from ..header import Rows, conditions, demand, loop_parameters, loop_setup
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
 from ..sections.convergence import convergence_page, dashboard
@@ -115,7 +115,8 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
             lines,
             title=f"{spec.title} Steady State Convergence Plot - {name} Response Time, R/W {mix(share)}",
             name=f"convergence-{name.lower()}",
-            caption=f"{name} response time of every block size over all rounds, R/W {mix(share)}.",
+            caption=f"{name} response time of every block size over all rounds, R/W {mix(share)}, "
+            f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {conditions(result)}.",
             legend="Block size",
             log=log,
         )

@@ -13,6 +13,7 @@ from ....results.attributes import METRIC_COLUMNS, Value
 from ....results.key_figures import key_figures, loop_points, steady_by_name
 from ....results.result import TestResult
 from ....results.tables import RATES, DataTable, data_tables, heading, label, placed_measurements
+from ....spec import loop_rule, settling_rule
 from ....text import one_line
 from ...figures.style import COLOURS
 from ...header import VIRTUAL
@@ -37,8 +38,18 @@ class ResultData:
         self.points = [item for loop in result.loops for item in loop_points(result, loop)]
         self.figures = key_figures(result)
         fields, steady = ("label", "at", "value", "unit", "steady", "metric"), steady_by_name(result)
+        rules = filter(None, (loop_rule(result.facts.spec), settling_rule(result.facts.spec)))
+        judged = {tracked.metric for rule in rules for tracked in rule.tracked}
         rows = tuple(
-            (label(one.metric), one.at, one.value, one.unit, steady.get(one.at), one.metric) for one in self.figures
+            (
+                label(one.metric),
+                one.at,
+                one.value,
+                one.unit,
+                steady.get(one.at) if one.metric in judged else None,
+                one.metric,
+            )
+            for one in self.figures
         )
         figures = DataTable(name="key figures", title="Key figures", fields=fields, rows=rows)
         tables = (figures, *data_tables(result, max_samples=_MAX_SAMPLES), _power(result), _drive_health(result))
