@@ -623,7 +623,12 @@ def test_an_unsteady_baseline_is_marked() -> None:
 
 @pytest.mark.parametrize(
     ("high", "first", "returned"),
-    [(0, "0 - 5 s", "0 - 1 min"), (1, "5 - 10 s", "1 - 2 min"), (13, "65 - 70 s", "2 - 3 min"), (360, "none", "not")],
+    [
+        (0, "0 - 5 s", "0 - 1 min"),
+        (1, "5 - 10 s", "1 - 2 min"),
+        (13, "65 - 70 s", "2 - 3 min"),
+        (360, "none", "none: above it at the end"),
+    ],
 )
 def test_the_return_to_the_baseline_states_its_resolution(high: int, first: str, returned: str) -> None:
     """The return is the minute of a mean, beside the first single sample at the baseline."""

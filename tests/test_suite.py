@@ -448,7 +448,8 @@ def test_windows_and_long_times_are_in_the_summary() -> None:
 def test_the_figure_of_an_unsteady_test_says_that_its_last_window_is_shaded() -> None:
     """The caption names the test, with the part of it, that was not steady in its last window."""
     (figure,) = build(overview([("hir", samples.result_of("hir", steady=False))])).figures
-    assert figure.caption.endswith("Shaded: the last window (not steady in Host Idle Recovery Preconditioning).")
+    assert "Shaded: the last window (not steady in Host Idle Recovery Preconditioning)." in figure.caption
+    assert figure.caption.endswith("Log scale: Host Idle Recovery Preconditioning.")
 
 
 def test_the_summary_has_an_id_of_all_journals() -> None:
