@@ -447,9 +447,10 @@ def test_headings_are_wrapped_in_their_columns() -> None:
     start = lines.index("Key figures of the measurement window")
     shown = lines[start : lines.index("", start)]
     assert max(map(len, shown)) <= 80
-    (heads,) = [line for line in shown if "Tracked variable" in line]
-    assert heads.endswith("Steady")
-    assert all(line[heads.index("Steady") :] == "yes" for line in shown if line.startswith("  RND"))
+    above, heads = shown[-6:-4]
+    assert above.endswith("Steady")
+    assert heads.startswith("  Point ")
+    assert [line[above.index("Steady") :] for line in shown[-4:]] == ["yes", "yes", "yes", "\N{EN DASH}"]
 
 
 def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

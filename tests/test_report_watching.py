@@ -338,7 +338,7 @@ def test_the_health_page_has_before_after_and_difference() -> None:
     result = replace(result, facts=replace(result.facts, health=BEFORE), health_after=AFTER)
     texts = cells(page(result, HEALTH))
 
-    assert texts["Data Units Written"] == ("10.00 TB", "13.84 TB", "3.84 TB", "NVMe SMART log")
+    assert texts["Data Units Written"] == ("10 TB", "13.84 TB", "3.840 TB", "NVMe SMART log")
     assert texts["Composite Temperature"][:3] == ("35 °C", "71.5 °C", "36.5 °C")
     assert texts["Media and Data Integrity Errors"][:3] == ("0", "2", "2")
     amplification = "2.760: 10.60 TB on the media (Physical Media Units Written, OCP log C0h) for 3.840 TB by the host"

@@ -15,7 +15,7 @@ from ...units import KIB, counted
 from ..figures import matrices
 from ..header import window_rounds
 from ..pages import Block, Prose
-from ..tables import NOT_APPLICABLE, Column, Table, significant
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, significant
 from .rounds_written import is_fresh, rounds_written_note
 
 
@@ -28,7 +28,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     for loop in loops:
         determinations = loop.window.determinations if loop.window else ()
         verdicts = {variable: "yes" if state.steady else "NO" for variable, state in determinations}
-        verdicts |= dict.fromkeys(untracked_reads(loop), "not tracked")
+        verdicts |= dict.fromkeys(untracked_reads(loop), UNKNOWN)
         marks = matrices.marks(result, [loop])
         for variable, steady in verdicts.items():
             measured = tuple(window_round.point(variable) for window_round in loop.window_rounds)
@@ -61,6 +61,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
         _count_of_unsteady(result, loops),
         *(rounds_written_note(result, loop) for loop in loops if is_fresh(loop)),
         matrices.foot(shown_marks),
+        f"{UNKNOWN}: not a tracked variable." if UNKNOWN in steady_column else "",
     )
     if any(notes):
         yield Prose(text=" ".join(filter(None, notes)))

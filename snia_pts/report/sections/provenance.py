@@ -43,7 +43,7 @@ _BUFFERS = {
 _ANNOTATIONS = ("--limits", "--about")
 _REPEATED = (*_ANNOTATIONS, "--plugin")
 _BOTH = "snia-pts compare RUN NEW (RUN: the folder of this run; NEW: the folder of the new run)"
-_AGAIN = "To write this report again, without the device: snia-pts report RUN (RUN: the folder of this run)."
+_AGAIN = "To write this report again from RUN, the folder of the run, without the device: snia-pts report RUN."
 
 
 def provenance(result: TestResult) -> Page:
