@@ -505,7 +505,7 @@ def test_the_points_that_another_run_may_choose_are_listed_only_if_there_are_any
 def test_a_run_that_cannot_tell_its_points_apart_says_so() -> None:
     """If another run may choose most of the points, the first page says it of each such operating point."""
     result = result_of("dirth")
-    warned = "IOPS cannot be told apart from most other points in this run"
+    warned = "IOPS cannot be distinguished from most other points in this run"
     assert warned not in text_of(build(result).pages[0])
     (loop,) = result.loops
     rounds = tuple(_with_noise(measured, 0.5) for measured in loop.rounds)

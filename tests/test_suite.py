@@ -24,7 +24,8 @@ from snia_pts.report import registry as building
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Prose
 from snia_pts.report.sections.summary import conditions, window_spans
-from snia_pts.report.suite import build, key_figures, overview, write
+from snia_pts.report.suite import build, overview, write
+from snia_pts.report.suite_key_figures import key_figures
 from snia_pts.report.tables import Link, Table
 from snia_pts.results.key_figures import key_figures as numbers
 from snia_pts.results.result import TestResult

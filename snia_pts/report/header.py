@@ -265,12 +265,16 @@ def range_and_amount(result: TestResult) -> str:
     return f"{share} %, {capacity(amount) if amount else UNKNOWN}"
 
 
-def conditions(result: TestResult) -> str:
+def chart_conditions(result: TestResult) -> str:
     """Return the conditions that the caption of a chart names: ``PTS-E 2.0.2, WCD, AR 100 %``."""
     spec = result.facts.spec
-    caches = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
-    cache = caches.get(result.facts.dut.write_cache, "write cache unknown")
-    return f"{spec.revision}, {cache}, AR {spec.setup.active_range_percent} %"
+    return f"{spec.revision}, {write_cache(result)}, AR {spec.setup.active_range_percent} %"
+
+
+def write_cache(result: TestResult) -> str:
+    """Return the setting of the write cache in the standard's letters: WCE or WCD."""
+    settings = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
+    return settings.get(result.facts.dut.write_cache, "write cache unknown")
 
 
 def none_or_not_reported(result: TestResult) -> str:

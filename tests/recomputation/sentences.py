@@ -183,7 +183,7 @@ def _uncertain(run: Path, match: re.Match[str]) -> Expected:
     assert match[1] in _hidden_choices(run)
     iops = [point.iops for point in others]
     return text(
-        f"{match[1]} cannot be told apart from most other points in this run: the noise is {{}} % of the IOPS, and "
+        f"{match[1]} cannot be distinguished from most other points in this run: the noise is {{}} % of the IOPS, and "
         "another run may choose one of {} other points of {}, with {} to {} IOPS.",
         demand.noise_percent(run),
         float(len(others)),
@@ -392,7 +392,7 @@ SENTENCES: dict[str, Sentence] = {
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
     r"(A run goes through the points in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
     r"(?:\S+ Limited by the host.* )?Max IOPS: .* Mid IOPS: the target is .*": _selection,
-    r"(M\w\w IOPS) cannot be told apart .*": _uncertain,
+    r"(M\w\w IOPS) cannot be distinguished .*": _uncertain,
     r"(IOPS of histograms that differ from the loop by more than 5 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".*Written in rounds 1 to .*": _written,

@@ -22,7 +22,7 @@ from ..figures import axes as ax
 from ..figures.figure import canvas, plot
 from ..figures.matrices import WEIGHTED_ART
 from ..figures.style import INK
-from ..header import conditions
+from ..header import chart_conditions
 from ..pages import Figure, Page, Prose
 from ..tables import Column, Table, significant, thousands
 from .host_share import line_note
@@ -109,7 +109,7 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
     rates = (
         f"IOPS = {number(interval.iops)}, {number(interval.mb_per_second)} MB/s, MRT = {number(interval.maximum_ms)} ms"
     )
-    caption = f"Confidence Level Plot (CLP). {stimulus}: {rates}. {conditions(result)}."
+    caption = f"Confidence Level Plot (CLP). {stimulus}: {rates}. {chart_conditions(result)}."
     if not interval.histogram.counted:
         return Page(
             title=title, blocks=(Prose(text=caption), Prose(text="No response times were recorded.", kind="bad"))

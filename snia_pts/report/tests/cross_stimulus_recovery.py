@@ -19,7 +19,7 @@ from ..figures import matrices, timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.timelines import ART, MRT, THROUGHPUT, Quantity, Series
 from ..figures.timeplots import Level, Mark
-from ..header import Rows, conditions, demand, pattern, preconditions, range_and_amount
+from ..header import Rows, chart_conditions, demand, pattern, preconditions, range_and_amount
 from ..pages import Block, Page, Prose
 from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
@@ -135,7 +135,7 @@ def _measurement_pages(result: Result, groups: list[_Group], measured_recovery: 
 
 def _samples(result: Result) -> str:
     """Return the end of a caption: the length of a sample, and the conditions of the chart."""
-    return f"Samples of {duration(result.facts.spec.groups.sample_seconds)}. {conditions(result)}."
+    return f"Samples of {duration(result.facts.spec.groups.sample_seconds)}. {chart_conditions(result)}."
 
 
 def _marks(groups: list[_Group]) -> list[Mark]:

@@ -70,8 +70,6 @@ _ALL_POINTS_SOURCE = (
 _HOST_CPU = "Host CPU utilisation by all processes (%)"
 #: A larger difference between the IOPS of a histogram and those of the loop is noted.
 _NOTED_PERCENT = 5.0
-#: The names of access patterns that need an explanation.
-_PATTERN_TITLES = {"OLTP": "OLTP (online transaction processing)"}
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 _Value = TypeVar("_Value")
 
@@ -238,7 +236,7 @@ def _uncertain_points(result: TestResult) -> Iterator[Block]:
     for name, others in alternative_points(means, rule).items():
         if 2 * len(others) > len(means):
             yield Prose(
-                text=f"{name} cannot be told apart from most other points in this run: the noise is "
+                text=f"{name} cannot be distinguished from most other points in this run: the noise is "
                 f"{noise_percent(means, rule):.1f} % of the IOPS, and another run may choose one of {len(others)} "
                 f"other points of {len(means)}, with {_format_iops(others)}.",
                 kind="lead",
@@ -289,8 +287,8 @@ def _pattern_table(result: TestResult) -> Table:
         *(alignment(line.stimulus) if line else ()),
         *_pattern_names(result),
     )
-    title = spec.pattern.title
-    return facts(rows, title=f"Access pattern: {_PATTERN_TITLES.get(title, title)}")
+    explanation = " (online transaction processing)" if spec.pattern.name == "oltp" else ""
+    return facts(rows, title=f"Access pattern: {spec.pattern.title}{explanation}")
 
 
 def _pattern_names(result: TestResult) -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ from ..figures.timeplots import Level, Mark
 from ..header import (
     NOT_ACHIEVED,
     Rows,
-    conditions,
+    chart_conditions,
     demand,
     pattern,
     pattern_stimulus,
@@ -181,7 +181,7 @@ def _preconditioning_pages(result: Result, line: TimeLine) -> Iterator[Page]:
         title="HIR - Preconditioning - IOPS vs Time",
         name="preconditioning",
         caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time. "
-        f"Samples of {duration(result.facts.spec.settling.sample_seconds)}. {conditions(result)}.",
+        f"Samples of {duration(result.facts.spec.settling.sample_seconds)}. {chart_conditions(result)}.",
         alt=f"Line plot: IOPS of {line.stimulus.label} against time, linear scale from zero.",
         ylabel="IOPS",
         dots=timeplots.window_dots(sampling, line),

@@ -14,7 +14,7 @@ from ...units import block_size
 from ..figures import columns_3d, matrices
 from ..figures import figure as figures
 from ..figures.dashboard import heat_map
-from ..header import Rows, conditions, demand, loop_parameters, loop_setup
+from ..header import Rows, chart_conditions, demand, loop_parameters, loop_setup
 from ..pages import Figure, Page, Prose
 from ..sections.array import predicted_iops_page
 from ..sections.convergence import convergence_page, dashboard, tracked_figure
@@ -87,7 +87,7 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
         title=f"{spec.title} Steady State Convergence Plot - All Block Sizes",
         name="convergence",
         caption=f"IOPS of every block size over all rounds, R/W {mix(share)}, "
-        f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {conditions(result)}.",
+        f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {chart_conditions(result)}.",
         legend="Block size",
         tracked=tracked_figure(result, loop) if loop.complete else None,
     )

@@ -15,7 +15,7 @@ from ...units import block_size, duration, number
 from ..figures import columns_3d, matrices
 from ..figures.dashboard import heat_map
 from ..figures.figure import Side
-from ..header import Rows, conditions, demand, loop_parameters, loop_setup
+from ..header import Rows, chart_conditions, demand, loop_parameters, loop_setup, write_cache
 from ..pages import Block, Figure, Page, Prose
 from ..sections import confidence
 from ..sections.convergence import convergence_page, dashboard
@@ -30,7 +30,6 @@ Result = TestResult[LatencySpec]
 
 _AVERAGE = METRICS["average_response_ms"]
 _CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
-_CACHES = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
 
 #: Headings of tables, and how their cells are computed.
 Reductions = tuple[tuple[str, matrices.Reduction], ...]
@@ -116,7 +115,7 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
             title=f"{spec.title} Steady State Convergence Plot - {name} Response Time, R/W {mix(share)}",
             name=f"convergence-{name.lower()}",
             caption=f"{name} response time of every block size over all rounds, R/W {mix(share)}, "
-            f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {conditions(result)}.",
+            f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {chart_conditions(result)}.",
             legend="Block size",
             log=log,
         )
@@ -155,8 +154,8 @@ def _tables(
     result: Result, loop: Loop, reductions: Reductions, sizes: Side, mixes: Side, window: str
 ) -> Iterator[Block]:
     setup = result.facts.spec.setup
-    cache = _CACHES.get(result.facts.dut.write_cache, "write cache unknown")
-    conditions = f"{_CLASSES[result.facts.test_class]}, {cache}, T{setup.thread_count}/Q{setup.queue_depth}"
+    test_class = _CLASSES[result.facts.test_class]
+    conditions = f"{test_class}, {write_cache(result)}, T{setup.thread_count}/Q{setup.queue_depth}"
     yield Prose(text=conditions, kind="lead")
     too_few_ios, marks = False, matrices.marks(result, [loop])
     for title, reduce in reductions:

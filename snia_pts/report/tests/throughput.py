@@ -15,7 +15,7 @@ from ..figures import figure as figures
 from ..figures import matrices
 from ..figures.dashboard import heat_map
 from ..figures.style import series_styles
-from ..header import Rows, conditions, demand, loop_setup, pattern, range_and_amount, window_rounds
+from ..header import Rows, chart_conditions, demand, loop_setup, pattern, range_and_amount, window_rounds
 from ..pages import Figure, Page, Prose, slug
 from ..sections.array import predicted_throughput_page
 from ..sections.convergence import convergence_page, dashboard
@@ -108,7 +108,7 @@ def _convergence(result: Result, loop: Loop) -> Iterator[Page]:
             title=f"{spec.title} Steady State Convergence Plot - SEQ {loop.part} {name}",
             name=slug(f"convergence {loop.part} {share}"),
             caption=f"Throughput of SEQ {loop.part} over all rounds, R/W {mix(share)}, "
-            f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {conditions(result)}.",
+            f"TOIO {demand(spec.setup.thread_count, spec.setup.queue_depth)}. {chart_conditions(result)}.",
             legend="Block size",
             log=False,
         )

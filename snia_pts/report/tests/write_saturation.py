@@ -26,7 +26,7 @@ from ..figures.timelines import IOPS, Along, Quantity, Series
 from ..header import (
     Rows,
     alignment,
-    conditions,
+    chart_conditions,
     demand,
     pattern,
     pattern_stimulus,
@@ -314,7 +314,7 @@ def _plot_note(result: Result, line: TimeLine, along: Along) -> str:
     measured = f"{line.stimulus.label}, {line.stimulus.demand.label}, samples of {_sample_time(result)}"
     shortened = "" if _last_row(line) == len(line) - 1 else " The shortened last sample is omitted."
     restarted = "" if along == "time" else _restart_note(result)
-    return f" {measured}. {conditions(result)}.{shortened}{restarted}"
+    return f" {measured}. {chart_conditions(result)}.{shortened}{restarted}"
 
 
 def _sample_time(result: Result) -> str:
