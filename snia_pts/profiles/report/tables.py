@@ -90,17 +90,8 @@ def sync_table(placed: Sequence[PlacedPoint]) -> Table:
 def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
     values = dict(_scaled({heading: [figure(spot.measured) for spot in placed] for heading, figure in figures}))
-    passes = FINISH[0].partition(" (")[0]
-    times = [heading for heading in values if heading.endswith("s)") and not heading.startswith(passes)]
     digits = [clock_digits(spot.measured) for spot in placed]
-    cells = [
-        rate_texts(numbers, digits)
-        if heading.endswith(_RATES)
-        else significant(numbers)
-        if heading in times
-        else aligned(numbers, digits=5 if heading.endswith("(s)") else 3, most=0 if heading == PASSES[0] else 4)
-        for heading, numbers in values.items()
-    ]
+    cells = [_texts(heading, numbers, digits) for heading, numbers in values.items()]
     rows = tuple((_marked_name(spot), *row) for spot, *row in zip(placed, *cells, strict=True))
     width = (100 - _NAME_WIDTH) // len(figures)
     columns = (
@@ -108,6 +99,17 @@ def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction
         *(Column(heading=heading, align="right", width=width) for heading in values),
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
+
+
+def _texts(heading: str, numbers: Sequence[float], digits: Sequence[int]) -> tuple[str, ...]:
+    """Return the cells of a column; rates have at most the ``digits`` that the clock supports."""
+    if heading.endswith(_RATES):
+        return rate_texts(numbers, digits)
+    if heading == PASSES[0]:
+        return aligned(numbers, most=0)
+    if heading.startswith(FINISH[0].partition(" (")[0]):
+        return aligned(numbers, digits=5 if heading.endswith("(s)") else 3)
+    return significant(numbers) if heading.endswith("s)") else aligned(numbers)
 
 
 def _scaled(columns: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Sequence[float]]]:
