@@ -591,12 +591,13 @@ def test_the_help_says_where_the_documentation_is(verb: tuple[str, ...], capsys:
 
 @pytest.mark.long
 def test_output_without_unicode_is_plain(stored: RunFolder) -> None:
-    """Where the terminal knows ASCII only, numbers have a plain space."""
+    """Where the terminal knows ASCII only, numbers have a plain space, and a dash stands for an unknown value."""
     done = snia_pts("assess", str(stored.path), PYTHONIOENCODING="ascii")
 
     assert done.returncode == 0
     assert done.stdout.isascii()
     assert "?" not in done.stdout
+    assert re.search(r"RND 4 KiB 100/0 .* -$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.long

@@ -21,6 +21,15 @@ from .parser import build_parser
 #: its time: the modules are searched again and again while they are imported.
 _COLLECTED_OBJECTS = 10_000
 
+#: What a terminal without Unicode shows for the characters of tables and units; the degree sign of "°C" is left out.
+_ASCII = {
+    "\N{EN DASH}": "-",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+    "\N{MICRO SIGN}": "u",
+    "\N{PLUS-MINUS SIGN}": "+-",
+    "\N{DEGREE SIGN}": "",
+}
+
 
 def console() -> None:
     """Run the command line of this process and exit with its code."""
@@ -110,13 +119,13 @@ def _open_streams() -> None:
 
 
 def _replace_unencodable() -> None:
-    """On a terminal without Unicode, show the narrow space in numbers as a plain space, and other characters as ?."""
+    """On a terminal without Unicode, show dashes, spaces and units in ASCII, and other characters as ?."""
 
     def replacement(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeEncodeError):
             raise error
         unencodable = error.object[error.start : error.end]
-        return "".join(" " if character.isspace() else "?" for character in unencodable), error.end
+        return "".join(_ASCII.get(letter, " " if letter.isspace() else "?") for letter in unencodable), error.end
 
     codecs.register_error("plain", replacement)
     for stream in (sys.stdout, sys.stderr):
