@@ -106,6 +106,14 @@ def test_a_mistake_is_one_message(line: str, why: str, tmp_path: Path) -> None:
     assert "docs/profiles.rst" in raised.value.hint
 
 
+def test_a_name_has_no_spaces_at_its_ends(tmp_path: Path) -> None:
+    """Pages and figures could not show such a space."""
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace('name = "w"', 'name = "w "'))
+    with pytest.raises(SpecError, match="workload 1: expected a name without spaces at its ends"):
+        profile(path)
+
+
 def test_invalid_files_are_refused(tmp_path: Path) -> None:
     """An invalid name, a missing file, a file in another format, and one whose name no profile may have."""
     with pytest.raises(UsageError, match="no profile 'nix'"):

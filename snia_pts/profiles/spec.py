@@ -61,6 +61,8 @@ class Workload:
     fio: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.name != self.name.strip():
+            raise ValueError("a name without spaces at its ends")
         if _is_mix(self.block_size):
             self._require_mix()
         else:
