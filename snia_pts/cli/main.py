@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import codecs
-import gc
 import io
 import os
 import sys
@@ -16,10 +15,6 @@ from typing import Any, TextIO, cast
 from ..errors import HostFailed, SniaPtsError, UsageError, stop_error
 from ..text import printable
 from .parser import build_parser
-
-#: The number of new objects after which Python searches for unused ones.  Its default, 700, costs a report a tenth of
-#: its time: the modules are searched again and again while they are imported.
-_COLLECTED_OBJECTS = 10_000
 
 #: What a terminal without Unicode shows for the characters of tables and units; the degree sign of "°C" is left out.
 _ASCII = {
@@ -33,7 +28,6 @@ _ASCII = {
 
 def console() -> None:
     """Run the command line of this process and exit with its code."""
-    gc.set_threshold(_COLLECTED_OBJECTS)
     sys.exit(main(sys.argv[1:]))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from ..analysis.steady_state import SteadyState, determine
 from ..model.measurement import METRICS
 from ..model.steps import Stimulus
-from ..spec import loop_rule
+from ..spec import SteadyStateRule, loop_rule
 from .result import Loop, TestResult
 
 
@@ -48,6 +49,11 @@ def _point_states(result: TestResult, loop: Loop) -> Mapping[Stimulus, SteadySta
         return {}
     metric, first_round = METRICS[rule.tracked[0].metric], loop.window_rounds[0].number
     return {
-        point: determine([metric.read(measurement) for measurement in measured], rule, first_round=first_round)
+        point: _state(tuple(metric.read(measurement) for measurement in measured), rule, first_round)
         for point, measured in result.points(loop).items()
     }
+
+
+@lru_cache(maxsize=256)  # many tables and figures of a report mark the same points
+def _state(values: tuple[float, ...], rule: SteadyStateRule, first_round: int) -> SteadyState:
+    return determine(values, rule, first_round=first_round)
