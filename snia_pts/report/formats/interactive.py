@@ -27,11 +27,13 @@ from ...results.result import Loop, TestResult
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import Tracked
 from ...text import one_line
+from ..checksums import report_id
 from ..figures import timelines
 from ..figures.matrices import varying_parameters
 from ..figures.style import COLOURS
+from ..header import date
 from ..registry import further_pages
-from ..sections.summary import SIMULATED, shortcomings, verdict
+from ..sections.summary import statements, warning_rows
 from .rst import TEMPLATES
 
 #: The metrics plotted for each point: name in result.xml, heading, divisor.
@@ -104,14 +106,13 @@ def _library_path() -> Traversable:
 
 
 def _lines(result: TestResult) -> Iterator[dict[str, str]]:
-    if result.facts.dut.simulated:
-        yield {"kind": "bad", "text": SIMULATED.text}
-    yield {"kind": "good" if result.achieved else "bad", "text": one_line(verdict(result))}
-    if not result.conformant:
-        yield {"kind": "bad", "text": one_line(f"NOT PTS conformant: {shortcomings(result)}")}
-    facts = result.facts
-    details = (facts.spec.revision, facts.dut.model, facts.dut.serial, facts.dut.firmware, facts.started)
-    yield {"kind": "note", "text": one_line(", ".join(filter(None, details)))}
+    for statement in statements(result):
+        yield {"kind": statement.kind, "text": one_line(statement.text)}
+    facts, name = result.facts, report_id(result)
+    details = (facts.spec.revision, facts.dut.model, facts.dut.serial, facts.dut.firmware, date(result, facts.started))
+    notes = [", ".join(filter(None, (*details, f"report id {name}" if name else "")))]
+    for text in (*notes, *(f"Warning: {what}: {detail}" for what, detail in warning_rows(result))):
+        yield {"kind": "note", "text": one_line(text)}
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
@@ -181,10 +182,11 @@ def _rounds(result: TestResult) -> Iterator[Plot]:
 
 def _band(series: TrackedSeries, tracked: Tracked, colour: str) -> Iterator[dict[str, Any]]:
     """Yield a band around the average of the last window, as high as the allowed data excursion."""
-    determination = dict(series.window.determinations if series.window else ()).get(tracked)
-    if determination is None or not determination.evaluable:
+    determination = dict(series.window.determinations).get(tracked) if series.window else None
+    if series.window is None or determination is None or not determination.evaluable:
         return
     first, last, half = determination.rounds[0], determination.rounds[-1], series.rule.data_excursion_percent / 2
+    window = "" if series.window.steady else "last window, NOT ACHIEVED: "
     low, high = (determination.average * (1 + side * half / 100) for side in (-1, 1))
     yield {
         "type": "scatter",
@@ -194,7 +196,7 @@ def _band(series: TrackedSeries, tracked: Tracked, colour: str) -> Iterator[dict
         "fill": "toself",
         "fillcolor": f"{colour}2e",
         "line": {"color": colour, "width": 0.5},
-        "name": trace_name(f"{series.label(tracked)}: average \N{PLUS-MINUS SIGN} {half:g} %"),
+        "name": trace_name(f"{series.label(tracked)}: {window}average \N{PLUS-MINUS SIGN} {half:g} %"),
         "hoverinfo": "skip",
     }
 
@@ -249,7 +251,7 @@ def _layout(
     tick_format = "~g" if "ms" in ylabel else "~s"
     return {
         "xaxis": {"title": {"text": xlabel}, **({"dtick": 1} if every_round else {})},
-        "yaxis": {**scale, "tickformat": tick_format, "title": {"text": ylabel}},
+        "yaxis": {**scale, "tickformat": tick_format, "title": {"text": f"{ylabel}, log" if log else ylabel}},
         "showlegend": True,
         "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
         "margin": _MARGIN,
