@@ -20,13 +20,13 @@ from snia_pts.cli.commands.run import show_run
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, TestVerb
 from snia_pts.cli.text.formatting import json_text
-from snia_pts.cli.text.result import result_json, result_lines
+from snia_pts.cli.text.result import _table_lines, result_json, result_lines
 from snia_pts.errors import Interrupted
 from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.model.time_series import TimeLine
 from snia_pts.record.folder import RunFolder
 from snia_pts.report.registry import build
-from snia_pts.report.tables import Table
+from snia_pts.report.tables import Column, Table, number_columns
 from snia_pts.runner.run import FinishedRun
 from tests import samples
 from tests.strategies import sample
@@ -451,6 +451,23 @@ def test_headings_are_wrapped_in_their_columns() -> None:
     assert above.endswith("Steady")
     assert heads.startswith("  Point ")
     assert [line[above.index("Steady") :] for line in shown[-4:]] == ["yes", "yes", "yes", "\N{EN DASH}"]
+
+
+def test_a_table_that_is_too_wide_is_in_parts() -> None:
+    """Each part fits the width and has the names of the rows; together they have every column once."""
+    heads = ("Point", *(f"Metric-{number}-(ms)" for number in range(9)))
+    rows = tuple((f"RND {size} KiB", *(str(1000 * number + size) for number in range(9))) for size in (4, 8))
+    block = Table(
+        kind="numbers", columns=(Column(heading="Point"), *number_columns(dict.fromkeys(heads[1:], 9))), rows=rows
+    )
+    lines = list(_table_lines(block, 60))
+    assert max(map(len, lines)) <= 60
+    parts = [part.splitlines() for part in "\n".join(lines).split("\n\n")]
+    assert len(parts) == 3
+    for line, cells in enumerate((heads, *rows)):
+        shown = [re.split(" {2,}", part[line].strip()) for part in parts]
+        assert [cell for _, *others in shown for cell in others] == list(cells[1:])
+        assert {first for first, *_ in shown} == {cells[0]}
 
 
 def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

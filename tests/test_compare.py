@@ -21,6 +21,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from scipy import stats
 
+from snia_pts import load
 from snia_pts.cli.commands.compare import _table
 from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
@@ -33,6 +34,7 @@ from snia_pts.report.figures.render import settings
 from snia_pts.report.figures.style import COLOURS
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Prose
+from snia_pts.report.sections.summary import statements
 from snia_pts.report.tables import Table
 from snia_pts.report.writing import render
 from snia_pts.results.comparison import (
@@ -304,7 +306,13 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
     first, second, _ = map(str, runs)
     assert main(["compare", first, second, "--out", str(tmp_path / "out")]) == 0
     output = capsys.readouterr().out
+    printed = [line.strip() for line in output.splitlines()]
+    for result in (load(path).result for path in (first, second)):
+        stated = [statement.text for statement in statements(result)]
+        assert len(stated) >= 2
+        assert any(printed[line : line + len(stated)] == stated for line in range(len(printed)))
     assert f"A  {first}" in output
+    assert [line.split()[0] for line in printed if line.endswith(" B") and "A" in line] == ["IOPS", "Throughput", "Average"]
     assert "(+20.0" in output
     assert "\ufffd" not in output
     assert str(tmp_path / "out" / "comparison.pdf") in output

@@ -614,6 +614,10 @@ def test_points_that_are_not_steady_are_marked() -> None:
     for name in ("matrix-2d", "matrix-3d"):
         assert drawn[name].caption.endswith(f' Values: page "IOPS - All RW Mix & BS - Tabular Data" {note}')
     assert not any(mark in str(page.blocks) for page in build(samples.result_of("iops")).pages)
+    printed = list(result_lines(result))
+    (row,) = (line.split(mark) for line in printed if line.count(mark) == 1 and line.startswith("  8 KiB"))
+    assert len(row[1].split("  ")) == 2, "95/5 and 100/0"
+    assert f"  {mark} Not steady in the window." in printed
 
 
 def test_response_times_of_mixed_points_are_of_reads_and_writes_together() -> None:

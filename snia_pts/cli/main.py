@@ -16,13 +16,15 @@ from ..errors import HostFailed, SniaPtsError, UsageError, stop_error
 from ..text import printable
 from .parser import build_parser
 
-#: What a terminal without Unicode shows for the characters of tables and units; the degree sign of "°C" is left out.
+#: What a terminal without Unicode shows for the characters of tables and units.
 _ASCII = {
     "\N{EN DASH}": "-",
     "\N{HORIZONTAL ELLIPSIS}": "...",
     "\N{MICRO SIGN}": "u",
     "\N{PLUS-MINUS SIGN}": "+-",
-    "\N{DEGREE SIGN}": "",
+    "\N{DEGREE SIGN}": "deg ",
+    "\N{DAGGER}": "+",
+    "\N{DOUBLE DAGGER}": "#",
 }
 
 

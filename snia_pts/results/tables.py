@@ -243,6 +243,7 @@ def _run(result: TestResult) -> DataTable:
     facts = result.facts
     values: dict[str, Value] = {
         "run": facts.run_id,
+        "journal_sha256": result.journal_sha256,
         **specification_attributes(result),
         **run_attributes(result),
         "command_line": " ".join(facts.command_line),

@@ -9,10 +9,11 @@ from ...api.comparison import Comparison
 from ...api.comparison import compare as compare_runs
 from ...report.comparison import MAX_POINTS
 from ...report.comparison_summary import Entry, cause, overall_lines, round_noun
-from ...report.sections.summary import verdict
+from ...report.sections.summary import statements, warning_rows
 from ...results.comparison import ComparedFigure, Difference, missing_intervals, points_compared
 from ...results.lot import lot_figures, lot_model
 from ...results.main_figures import main_figures
+from ...results.tables import heading, label
 from ...text import printable
 from ...units import number, signed
 from ..text.formatting import json_text, table
@@ -42,13 +43,14 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     yield f"{entries[0].result.facts.spec.title} test, {len(entries)} runs"
     for entry in entries:
         dut = entry.result.facts.dut
-        drive = " ".join(filter(None, (dut.model, dut.serial))) or dut.name
-        yield printable(f"  {entry.label}  {entry.path}: {drive}: {verdict(entry.result)}")
-    for weight, heading in (("flagged", "Compare with care:"), ("context", "The runs differ in:")):
+        yield printable(f"  {entry.label}  {entry.path}: {' '.join(filter(None, (dut.model, dut.serial))) or dut.name}")
+        yield from (f"     {statement.text}" for statement in statements(entry.result))
+        yield from (f"     Warning: {what}: {detail}" for what, detail in warning_rows(entry.result))
+    for weight, title in (("flagged", "Compare with care:"), ("context", "The runs differ in:")):
         listed = [difference for difference in context if difference.weight == weight]
         if listed:
             yield ""
-            yield heading
+            yield title
         for difference in listed:
             labelled = zip(entries, difference.values, strict=True)
             values = "; ".join(f"{entry.label}: {value or '-'}" for entry, value in labelled)
@@ -84,7 +86,7 @@ def _lot_lines(comparison: Comparison) -> Iterator[str]:
         head,
         [
             (
-                printable(f"{lot.metric} at {lot.at}"),
+                printable(f"{label(lot.metric)}, {lot.at}"),
                 number(lot.mean),
                 f"{100 * lot.deviation / lot.mean:.2f} %",
                 number(min(lot.known)),
@@ -103,15 +105,15 @@ def _explanation(rows: Sequence[ComparedFigure], noun: str) -> Iterator[str]:
         reasons = missing_intervals(changes, noun)
         yield f"In brackets: the difference from A in percent{f' ({reasons})' if reasons else ''}."
         return
-    basis = "the repeats of both runs" if noun == "repeat" else "the rounds of both windows"
-    yield f"In brackets: the difference from A in percent; * if it is outside the 95 % interval that {basis} give."
-    yield "Each number is judged by itself: of equal runs, about one number in twenty has an asterisk."
+    basis = "the repeats of both runs" if noun == "repeat" else "the rounds of both measurement windows"
+    yield f"In brackets: the difference from A in percent; * if its 95 % confidence interval, from {basis}, excludes 0."
+    yield "Each value is tested separately: even without a real difference, about 1 in 20 has an asterisk."
 
 
 def _table(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[str]:
     if not rows:
         return
-    lines = [(f"{rows[0].metric} at", *(entry.label for entry in entries)), *map(_cells, rows)]
+    lines = [(heading(rows[0].metric), *(entry.label for entry in entries)), *map(_cells, rows)]
     head, *others = zip(*map(_align_asterisks, zip(*lines, strict=True)), strict=True)
     yield ""
     yield from table(head, others)

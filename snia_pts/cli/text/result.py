@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -12,11 +12,11 @@ from ...analysis.steady_state import SteadyState
 from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_second
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
-from ...report.figures.matrices import WEIGHTED, foot, heading
+from ...report.figures.matrices import WEIGHTED, foot, heading, marked, marks_of_points
 from ...report.registry import further_pages, pages_of
 from ...report.sections.steady_state import determination_texts
-from ...report.sections.summary import limit_text, statements, value_text
-from ...report.tables import Table
+from ...report.sections.summary import limit_text, statements, value_text, warning_rows
+from ...report.tables import NOT_APPLICABLE, Table
 from ...results.attributes import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.limit_checks import judgements
 from ...results.result import Loop, Sampling, TestResult
@@ -58,8 +58,8 @@ def result_lines(result: TestResult, width: int | None = None) -> Iterator[str]:
         measured = "not measured" if value is None else value_text(limit, value)
         verdict = "met" if judgement.met else f"NOT MET, {judgement.reason}"
         yield f"Limit: {limit.name}: {limit_text(limit, value)}: {measured}: {verdict}"
-    for warning in run_warnings(result):
-        yield f"Warning: {warning.what}: {warning.detail}"
+    for what, detail in warning_rows(result):
+        yield f"Warning: {what}: {detail}"
     yield from deviation_lines(result.deviations, facts.spec.authority)
     yield from setting_lines(facts.settings)
 
@@ -101,12 +101,15 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
     if loop.window is None or rule is None:
         return
     metric, (column, divisor) = METRICS[rule.tracked[0].metric], METRIC_COLUMNS[rule.tracked[0].metric]
-    values = {
-        matrix_position(result, stimulus): math.nan if (value := figures[column]) is None else value / divisor
+    marks = marks_of_points(result, loop)
+    cells = {
+        matrix_position(result, stimulus): marked(
+            marks.get(stimulus, ""), number(math.nan if (value := figures[column]) is None else value / divisor)
+        )
         for stimulus, figures in window_points(result, loop)
     }
     demands = isinstance(result.facts.spec, DemandSpec)
-    down, across = (sorted({key[axis] for key in values}) for axis in (0, 1))
+    down, across = (sorted({position[axis] for position in cells}) for axis in (0, 1))
     yield ""
     axes = "TC down, QD across" if demands else "block size down, R/W mix across"
     response = rule.tracked[0].metric == "average_response_ms"
@@ -116,11 +119,13 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
         (
             (
                 f"TC {row}" if demands else block_size(row),
-                *(number(values.get((row, column), math.nan)) for column in across),
+                *(cells.get((row, column), NOT_APPLICABLE) for column in across),
             )
             for row in down
         ),
     )
+    if footnote := foot(marks.values()):
+        yield f"  {footnote}"
 
 
 def matrix_position(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
@@ -148,9 +153,33 @@ def _summary_lines(result: TestResult, width: int) -> Iterator[str]:
 
 
 def _table_lines(block: Table, max_width: int) -> Iterator[str]:
-    """Yield a table of the report as text; wrap long headings, and the widest texts if the table is too wide."""
+    """Yield a table of the report as text; one of numbers that is too wide is in parts below each other."""
     if block.title:
         yield block.title
+    parts = list(_parts(block, max_width)) if block.kind == "numbers" else [block]
+    for part in parts:
+        yield from _part_lines(part, max_width)
+        if part is not parts[-1]:
+            yield ""
+
+
+def _parts(block: Table, max_width: int) -> Iterator[Table]:
+    """Yield a table in as few parts as fit into the width, each with the first column."""
+    count = len(block.columns)
+    while count > 2 and max(map(len, _part_lines(_columns(block, range(count)), max_width))) > max_width:
+        count -= 1
+    yield _columns(block, range(count))
+    if count < len(block.columns):
+        yield from _parts(_columns(block, (0, *range(count, len(block.columns)))), max_width)
+
+
+def _columns(block: Table, indexes: Sequence[int]) -> Table:
+    columns = tuple(block.columns[index] for index in indexes)
+    return replace(block, columns=columns, rows=tuple(tuple(row[index] for index in indexes) for row in block.rows))
+
+
+def _part_lines(block: Table, max_width: int) -> Iterator[str]:
+    """Yield the lines of a table; wrap long headings, and the widest texts if the table is too wide."""
     columns = list(zip(*block.rows, strict=True)) or [()] * len(block.columns)
     heads, widths = _wrapped_headings(block, columns, max_width)
     depth = max(map(len, heads)) if block.headed else 0

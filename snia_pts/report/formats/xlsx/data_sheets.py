@@ -54,7 +54,13 @@ class ResultData:
         figures = DataTable(name="key figures", title="Key figures", fields=fields, rows=rows)
         tables = (figures, *data_tables(result, max_samples=_MAX_SAMPLES), _power(result), _drive_health(result))
         #: The headings that say more than the names of result.xml.
-        self.headings = {"seconds": "Requested duration (s)", "label": "Metric", "metric": "Name"}
+        self.headings = {
+            "seconds": "Requested duration (s)",
+            "label": "Metric",
+            "metric": "Name",
+            "steady": "Within the limits of steady state",
+            "journal_sha256": "SHA-256 of journal.jsonl (begins with the report id)",
+        }
         if result.facts.dut.simulated:
             self.headings |= {name: f"{heading(name)}{VIRTUAL}" for name in ("started", "finished")}
         self.tables = {

@@ -14,6 +14,7 @@ from ....model.measurement import METRICS
 from ....model.steps import Stimulus
 from ....results.attributes import METRIC_COLUMNS, PERCENTS, window_points
 from ....results.tables import RATES
+from ....results.unsteady_points import unsteady_points
 from ....spec import MetricName
 from ...figures.axes import is_wide, logarithmic
 from ...figures.figure import Side
@@ -101,7 +102,9 @@ def _point_matrices(data: ResultData) -> Iterator[_Matrix]:
         rows = {(parameters[1].value(one), parameters[0].value(one)): row for row, one in enumerate(stimuli)}
         down, across = (_side(parameter, stimuli) for parameter in parameters)
         if len(rows) == len(stimuli):
-            title = "Mean over the measurement window"
+            unsteady = sum(len(unsteady_points(result, loop)) for loop in result.loops)
+            note = f", {unsteady} of {len(rows)} points not steady in it (sheet Points)" if unsteady else ""
+            title = f"Mean over the measurement window{note}"
             yield _Matrix(title=title, across=across, down=down, table=table, rows=rows)
 
 

@@ -45,9 +45,9 @@ def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determina
     for column, width in enumerate(_WIDTHS):
         sheet.worksheet.set_column(column, column, width, sheet.styles["wrapped"])
     conformance = "PTS conformant" if result.conformant else f"NOT PTS conformant: {shortcomings(result)}"
-    lines = [f"{facts.spec.title} Test, {facts.spec.revision}", verdict(result), conformance]
+    lines = [SIMULATED.text] if facts.dut.simulated else []
+    lines += [f"{facts.spec.title} Test, {facts.spec.revision}", verdict(result), conformance]
     lines += [limits_verdict(checks).text] if (checks := judgements(result)) else []
-    lines += [SIMULATED.text] if facts.dut.simulated else []
     for row, text in enumerate(lines):
         sheet.write(row, 0, text, "bold")
     row = _write_limits(sheet, len(lines), data)
