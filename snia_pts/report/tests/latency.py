@@ -170,7 +170,7 @@ def _tables(
     ]
     if not result.facts.imported:
         sentences.append(
-            "Averages here are weighted by I/O count; steady state is determined from the mean of the rounds' averages."
+            "Averages here are weighted by I/O count; steady state is determined from the average of each round."
         )
     if reductions is not _TABLES_1_1:
         sentences.append(f"Percentiles come from the merged bins of the window's rounds. {matrices.BIN_WIDTH}")
