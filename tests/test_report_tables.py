@@ -199,6 +199,19 @@ def test_pts_1_1_has_one_window_page() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("kind", "subject"), [("drive", "Percentiles"), ("simulated", "Percentiles and maxima")])
+def test_maxima_of_a_simulated_run_are_midpoints_of_bins(kind: TargetKind, subject: str) -> None:
+    """Summary, table of response times and percentiles have the note; an engine measures the maxima of a drive."""
+    pages = build(samples.iops_result(device=samples.dut(kind=kind))).pages
+    noted = [page.title for page in pages if f"{subject} are midpoints of bins " in words(page)]
+    assert noted == [
+        "Summary",
+        "Response Time and Throughput - Tabular Data",
+        "Response Time Percentiles - Tabular Data",
+    ]
+
+
+@pytest.mark.long
 def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
     """The verdict, the header, the windows' titles and blocks, and the tables' titles have NOT ACHIEVED."""
     result = samples.iops_result(steady=False)

@@ -49,11 +49,15 @@ WEIGHTED_ART = "ART, weighted by I/O (ms)"
 FIVE_NINES_MISSING = f"A percentile is n/a if the window has too few I/Os ({FIVE_NINES:g} % needs 100 000)."
 #: Lines on a log scale lie on each other if their values differ by less than this share everywhere.
 _LINE_WIDTH = 0.03
-#: The engine has 64 bins for each power of two nanoseconds.
-BIN_WIDTH = "Percentiles are midpoints of bins that are 0.8 % to 1.6 % wide."
 MAXIMUM_RESPONSE = Metric(
     label="Maximum response time", unit="ms", read=lambda measured: measured.maximum_response_us / 1000
 )
+
+
+def bin_width(result: TestResult) -> str:
+    """Return the sentence on bins: an engine has 64 for each power of two nanoseconds, the model also for maxima."""
+    maxima = " and maxima" * result.facts.dut.simulated
+    return f"Percentiles{maxima} are midpoints of bins that are 0.8 % to 1.6 % wide."
 
 
 def heading(result: TestResult, title: str) -> str:

@@ -57,6 +57,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     no_tail = NOT_APPLICABLE in values[3] and not result.facts.imported
     notes = (
         matrices.mixed_times(measured.stimulus for point in points for measured in point),
+        "" if result.facts.imported else matrices.bin_width(result),
         f"{FIVE_NINES:g} % is n/a: it needs 100 000 I/Os." if no_tail else "",
         _count_of_unsteady(result, loops),
         *(rounds_written_note(result, loop) for loop in loops if is_fresh(loop)),

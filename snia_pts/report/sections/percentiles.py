@@ -102,7 +102,7 @@ def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
     points = sorted(verdicts, key=lambda stimulus: stimulus.demand)
     named = {point.label if has_one_demand else point.demand.label: verdicts[point] for point in points}
     note = verdicts_note(result, named, marked=True)
-    notes = (source, matrices.BIN_WIDTH, matrices.foot(of_points.values()), note)
+    notes = (source, matrices.bin_width(result), matrices.foot(of_points.values()), note)
     blocks.insert(0, Prose(text=" ".join(filter(None, notes))))
     yield Page(title="Response Time Percentiles - Tabular Data", blocks=tuple(blocks), flows=True, brief=True)
 

@@ -163,7 +163,7 @@ def _times_page(result: Result, loop: Loop, sizes: figures.Side, mixes: figures.
     notes = _notes(
         matrices.mixed_times(point.stimulus for point in loop.window_rounds[0].measurements),
         matrices.FIVE_NINES_MISSING * (has_missing and not result.facts.imported),
-        matrices.BIN_WIDTH * (not result.facts.imported),
+        "" if result.facts.imported else matrices.bin_width(result),
         matrices.foot(marks.values()),
     )
     shown_notes = (notes,) if notes.text else ()

@@ -173,7 +173,7 @@ def _tables(
             "Averages here are weighted by I/O count; steady state is determined from the average of each round."
         )
     if reductions is not _TABLES_1_1:
-        sentences.append(f"Percentiles come from the merged bins of the window's rounds. {matrices.BIN_WIDTH}")
+        sentences.append(f"Percentiles come from the merged bins of the window's rounds. {matrices.bin_width(result)}")
     if too_few_ios:
         sentences.append(matrices.FIVE_NINES_MISSING)
     yield Prose(text=" ".join(filter(None, (*sentences, matrices.foot(marks.values())))))
