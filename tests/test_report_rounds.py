@@ -545,9 +545,11 @@ def test_all_ends_of_the_rounds_are_named(test: str, overrides: dict[str, object
     limit = "4 x user capacity or 2 h 01 min, whichever comes first"
     expected = sentence.format(first=first, tracked="the tracked variable is", limit=limit)
     fills = str(overrides.get("settling.minimum_fills", 0 if test == "iops" else 1))
-    if times := {"1": "once", "1.5": "1.5 times", "0": ""}[fills]:
+    if fills != "0":
+        times = {"1": "", "1.5": "1.5 times "}[fills]
         expected += (
-            f" A window counts only if the ActiveRange was written {times} by its end; this rule is of this suite."
+            f" A window counts only if at least {times}as much data as the ActiveRange holds was written by its end; "
+            "this rule is of this suite."
         )
 
     assert page.blocks[-1].text.endswith(f" {expected}")  # type: ignore[union-attr]

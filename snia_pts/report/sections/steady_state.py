@@ -322,8 +322,11 @@ def _minimum_fills(rule: SteadyStateRule) -> str:
     fills = rule.minimum_fills if isinstance(rule, SampledSteadyStateRule) else 0
     if not fills:
         return ""
-    times = "once" if fills == 1 else f"{fills:g} times"
-    return f" A window counts only if the ActiveRange was written {times} by its end; this rule is of this suite."
+    times = "" if fills == 1 else f"{fills:g} times "
+    return (
+        f" A window counts only if at least {times}as much data as the ActiveRange holds was written by its end; this "
+        "rule is of this suite."
+    )
 
 
 def round_table(tracked: TrackedSeries, variables: Sequence[Tracked]) -> Table:
