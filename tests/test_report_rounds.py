@@ -252,8 +252,8 @@ def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
     assert "STEADY STATE NOT ACHIEVED (128 KiB)" in first
     assert "1024 KiB: rounds 5 - 9; 128 KiB: rounds 21 - 25, NOT ACHIEVED" in first
     rows = build(result).header.blocks.rows
-    assert [row[7] for row in rows if row[6] == "Steady State"] == ["5 - 9", "21 - 25 (NOT ACHIEVED)"]
-    assert ("SS Rounds", "5 - 9 / 21 - 25 (NOT ACHIEVED)") in [row[4:6] for row in rows]
+    assert [row[7] for row in rows if row[6] == "Steady State"] == ["5 - 9", "21 - 25, NOT ACHIEVED"]
+    assert ("SS Rounds", "5 - 9 / 21 - 25, NOT ACHIEVED") in [row[4:6] for row in rows]
     assert ("AR Segments", "1") in [row[4:6] for row in rows]
 
 
@@ -474,7 +474,7 @@ def test_early_samples_are_in_seconds() -> None:
     assert result.sampling
     assert result.sampling.window
     first, last = result.sampling.window.numbers[0], result.sampling.window.numbers[-1]
-    assert window_rounds(result, result.sampling).startswith(f"{first} - {last}, {6 * first} - {6 * last} s")
+    assert window_rounds(result, result.sampling).startswith(f"{first} - {last} (seconds {6 * first} - {6 * last})")
     (page,) = steady.window_pages(result, result.sampling)
     figure, table = page.blocks[-2:]
     assert isinstance(figure, Figure)

@@ -217,8 +217,8 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
     result = samples.iops_result(steady=False)
     report = build(result)
     assert summary.verdict(result) == "STEADY STATE NOT ACHIEVED (last window: rounds 21 - 25)"
-    assert loop_rounds(result) == "21 - 25 (NOT ACHIEVED)"
-    assert any("21 - 25 (NOT ACHIEVED)" in row for row in report.header.blocks.rows)
+    assert loop_rounds(result) == "21 - 25, NOT ACHIEVED"
+    assert any("21 - 25, NOT ACHIEVED" in row for row in report.header.blocks.rows)
     windows = [page for page in report.pages if "Measurement Window" in page.title]
     assert len(windows) == 4
     assert all(page.title.endswith("NOT ACHIEVED") for page in windows)

@@ -10,7 +10,7 @@ from ..model.description import Name, device_value, operator_value
 from ..model.dut import Dut
 from ..model.steps import Stimulus, mix, mix_align_bytes
 from ..results.result import Loop, Sampling, TestResult
-from ..results.tracked_series import sample_times
+from ..results.tracked_series import sample_times, span
 from ..spec import PatternSpec, RoundsSpec, Spec
 from ..units import block_size, capacity
 from .checksums import report_id
@@ -133,23 +133,15 @@ def width_em(character: str) -> float:
 
 
 def window_rounds(result: TestResult, part: Loop | Sampling | None) -> str:
-    """Return the rounds of a window as the header shows them: ``5 - 9``, ``21 - 25 (NOT ACHIEVED)``.
-
-    Those of samples that serve as rounds have times: ``1 - 5, min 1 - 121``, ``1 - 5, 6 - 30 s``.
-    """
-    window, times = part.window if part else None, sample_times(part)
+    """Return the rounds of a window: ``5 - 9``, ``21 - 25, NOT ACHIEVED``, of samples ``1 - 5 (minutes 1 - 121)``."""
+    window = part.window if part else None
     if window is None:
         return "none (INCOMPLETE)" if result.ending != "finished" else f"none ({NOT_ACHIEVED})"
-    first, last = window.numbers[0], window.numbers[-1]
-    when = ""
-    if times:
-        span = f"{times.ends[first]:.4g} - {times.ends[last]:.4g}"
-        when = f", min {span}" if times.unit == "minute" else f", {span} s"
-    return f"{first} - {last}{when}" + ("" if window.steady else f" ({NOT_ACHIEVED})")
+    return span(window.numbers, sample_times(part)) + ("" if window.steady else f", {NOT_ACHIEVED}")
 
 
 def loop_rounds(result: TestResult, parts: tuple[str, ...] = ("",)) -> str:
-    """Return the measurement windows of a test's loops, in the order of ``parts``: ``5 - 9 / 21 - 25 (NOT ACHIEVED)``.
+    """Return the measurement windows of a test's loops, in the order of ``parts``: ``5 - 9 / 21 - 25, NOT ACHIEVED``.
 
     If all are the same, the text appears once.
     """

@@ -70,7 +70,7 @@ Recompute = Callable[[Path, PrintedTable], Cells]
 # -- steady state -----------------------------------------------------------------------------------------------------
 
 
-def _span(run: Path, name: str, minutes: str, seconds: str) -> tuple[str, list[float]]:
+def _span(run: Path, name: str) -> tuple[str, list[float]]:
     """Return the rounds of the last window of a series as text, with its times if the rounds are samples.
 
     The text of the times has them in minutes or, if the last sample ended within five, in seconds.
@@ -79,8 +79,8 @@ def _span(run: Path, name: str, minutes: str, seconds: str) -> tuple[str, list[f
     first = last - window_rounds(run) + 1
     if not is_sampled(run, name):
         return "{} - {}", [first, last]
-    template = seconds if in_seconds(run, last) else minutes
-    return "{} - {}" + template, [first, last, *(sample_time(run, number, last) for number in (first, last))]
+    unit = "seconds" if in_seconds(run, last) else "minutes"
+    return f"{{}} - {{}} ({unit} {{}} - {{}})", [first, last, *(sample_time(run, number, last) for number in (first, last))]
 
 
 def _series_of(run: Path, table: PrintedTable) -> tuple[str, str]:
@@ -105,7 +105,7 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
     rounds = series(run)[name][variable]
     figures = determination(rounds, max(rounds), window_rounds(run))
     average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
-    span, numbers = _span(run, name, " (minutes {} - {})", " (seconds {} - {})")
+    span, numbers = _span(run, name)
     if not average > 0:
         unevaluable = "NOT ACHIEVED (not evaluable: the average is not a positive number)"
         return [["Measurement window (rounds)", text(span, *numbers)], ["Verdict", unevaluable]]
@@ -249,9 +249,9 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
             point = of_loop[variable]
             assert table.marks.get((len(cells), 0), "") == matrices.mark_of(run, point)
             figures = matrices.over_window(run, point)
-            span, numbers = _span(run, name, "", "")
+            span, numbers = _span(run, name)
             keys = ("iops", "mb_per_second", "average_ms", "five_nines_ms", "maximum_ms")
-            window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
+            window = text(span + ("" if achieved(run, name) else ", NOT ACHIEVED"), *numbers)
             cells.append([variable, window, *(figures[key] for key in keys), verdict])
     return cells
 
@@ -282,8 +282,8 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         kind = "Preconditioning" if "Preconditioning" in name else name if len(series(run)) > 1 else ""
         suffix = f", {kind if kind == 'Preconditioning' or kind.endswith(' KiB') else 'Test loop'}" if kind else ""
         suffix = "" if len(series(run)) == 1 else suffix
-        span, numbers = _span(run, name, ", min {} - {}", ", {} - {} s")
-        window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
+        span, numbers = _span(run, name)
+        window = text(span + ("" if achieved(run, name) else ", NOT ACHIEVED"), *numbers)
         expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
         count = float(len(next(iter(variables.values()))))
         if is_sampled(run, name):

@@ -202,7 +202,7 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
         Column(heading="TOIO - TC/QD", width=20),
         *(Column(heading=heading, align="right", width=13) for heading in headings),
     )
-    title = f"Operating points, rounds {loop_rounds(result)} of the loop"
+    title = f"Operating points, rounds {loop_rounds(result)}"
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
     notes = (matrices.foot(shown), verdicts_note(result, chosen_verdicts(result), marked=True))
     if any(notes):
