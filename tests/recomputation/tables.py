@@ -119,8 +119,8 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
         ["Measured data excursion", data, 100 * data / average, _passes(data <= 0.2 * average)],
         ["Allowed maximum slope excursion", figures["allowed_slope_excursion"], 10, ""],
         ["Measured slope excursion", fit, 100 * fit / average, _passes(fit <= 0.1 * average)],
-        ["Least squares line (R: round)", fitted, "", ""],
-        ["Verdict", verdict, "", _passes(bool(figures["steady"]))],
+        [text("Least squares line (R: round, {} to {})", *numbers[:2]), fitted, "", ""],
+        ["Verdict", "", "", verdict],
     ]
 
 

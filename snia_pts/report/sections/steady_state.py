@@ -184,6 +184,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
     texts = determination_texts(determination, metric)
     data_passes = determination.data_excursion <= determination.allowed_data_excursion
     slope_passes = determination.slope_excursion <= determination.allowed_slope_excursion
+    first, last = determination.rounds[0], determination.rounds[-1]
     rows = (
         ("Measurement window (rounds)", rounds, "", ""),
         ("Average", texts.average, "100", ""),
@@ -191,14 +192,14 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
         ("Measured data excursion", texts.data_excursion, texts.data_percent, _passes(data_passes)),
         ("Allowed maximum slope excursion", texts.allowed_slope, f"{rule.slope_excursion_percent:g}", ""),
         ("Measured slope excursion", texts.slope_excursion, texts.slope_percent, _passes(slope_passes)),
-        ("Least squares line (R: round)", texts.line, "", ""),
-        ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
+        (f"Least squares line (R: round, {first} to {last})", texts.line, "", ""),
+        ("Verdict", "", "", "STEADY" if determination.steady else NOT_ACHIEVED),
     )
     headings = (
         Column(heading="Quantity", width=40),
         Column(heading=texts.unit, align="right", width=30),
         Column(heading="% of average", align="right", width=15),
-        Column(heading="Rule", align="center", width=15),
+        Column(heading="Result", align="center", width=15),
     )
     return Table(kind="numbers", columns=headings, rows=rows, title=title)
 
