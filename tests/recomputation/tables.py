@@ -80,7 +80,8 @@ def _span(run: Path, name: str) -> tuple[str, list[float]]:
     if not is_sampled(run, name):
         return "{} - {}", [first, last]
     unit = "seconds" if in_seconds(run, last) else "minutes"
-    return f"{{}} - {{}} ({unit} {{}} - {{}})", [first, last, *(sample_time(run, number, last) for number in (first, last))]
+    times = (sample_time(run, number, last) for number in (first, last))
+    return f"{{}} - {{}} ({unit} {{}} - {{}})", [first, last, *times]
 
 
 def _series_of(run: Path, table: PrintedTable) -> tuple[str, str]:
