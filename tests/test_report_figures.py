@@ -238,8 +238,24 @@ def test_only_an_axis_that_does_not_start_at_zero_is_noted() -> None:
     assert all(note in caption for caption in captions)
     with drawing.settings():
         for figure in (*build(steady).figures, *build(scattered).figures):
-            if figure.name.startswith(("window-rnd", "convergence-tracked")):
-                assert (note in figure.caption) == (figure.draw().axes[0].get_ylim()[0] > 0)
+            if figure.name.startswith(("window-rnd", "convergence-tracked", "dashboard")):
+                axes = figure.draw().axes[figure.name == "dashboard"]
+                assert (note in figure.caption) == (axes.get_ylim()[0] > 0)
+
+
+def test_the_first_page_says_how_the_values_of_its_heat_map_were_computed() -> None:
+    """Rates are means over the rounds of the window; average response times are weighted by the count of I/Os."""
+    expected = {
+        "iops": "Left: IOPS, mean over rounds 1 - 5. Right: tracked variable",
+        "latency": "Left: Average response time (ms), weighted by I/O count, rounds 1 - 5. Right: tracked variable",
+        "throughput": "Left: Throughput (MB/s), each block size: mean over its rounds 1 - 5. Right: tracked variable",
+        "dirth": "Left: IOPS, means of rounds 1 - 5. Right: tracked variable",
+    }
+    for test, text in expected.items():
+        (figure,) = (
+            figure for figure in build(samples.result_of(test, rounds=5)).figures if figure.name == "dashboard"
+        )
+        assert figure.caption.startswith(text)
 
 
 def test_a_changed_rule_changes_the_band() -> None:

@@ -42,12 +42,13 @@ _FONT = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """Values over the two sides of a matrix, with the marks that precede them."""
+    """Values over the two sides of a matrix, with the marks that precede them; ``caption`` is about the values."""
 
     values: Grid
     down: Side
     across: Side
     heading: str
+    caption: str
     marks: Marks
 
     def draw(self, axes: Axes) -> None:
@@ -88,11 +89,11 @@ class HeatMap:
         axes.set_ylabel(self.down.title, fontsize=_FONT)
 
 
-def heat_map(values: Grid, down: Side, across: Side, heading: str, marks: Marks) -> HeatMap | None:
+def heat_map(values: Grid, down: Side, across: Side, *, heading: str, caption: str, marks: Marks) -> HeatMap | None:
     """Return a matrix as the heat map; None without a number."""
     if not any(map(math.isfinite, values.values())):
         return None
-    return HeatMap(values=values, down=down, across=across, heading=heading, marks=marks)
+    return HeatMap(values=values, down=down, across=across, heading=heading, caption=caption, marks=marks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

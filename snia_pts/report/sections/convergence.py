@@ -94,13 +94,11 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
     numbers, series = tracked.averaged, tracked.percents()
     half = tracked.rule.data_excursion_percent / 2
     bounds = tracked.bounds
-    values = [*bounds.values(), *(value for line in series.values() for value in line.values())]
-    hides_zero = not is_wide(values) and figures.padded(values)[0] > 0
     basis = f"the average of rounds {numbers[0]} - {numbers[-1]}"
     subject = f"{'every' if len(series) > 1 else 'the'} tracked variable"
     return Figure(
         name="convergence-tracked",
-        caption=f"{subject.capitalize()} over all rounds, in percent of {basis}.{f' {NOT_FROM_ZERO}' * hides_zero}",
+        caption=f"{subject.capitalize()} over all rounds, in percent of {basis}.{_axis_note(series, bounds)}",
         alt=f"Line plot: {subject} in percent of {basis}, with lines at {half:g} % above and below it.",
         draw=partial(
             figures.convergence,
@@ -117,6 +115,13 @@ def tracked_figure(result: TestResult, loop: Loop) -> Figure:
         ),
         height=_TRACKED_HEIGHT,
     )
+
+
+def _axis_note(series: Mapping[str, Mapping[int, float]], bounds: Mapping[str, float]) -> str:
+    """Return the end of the caption of ``series`` in percent: that the y axis does not start at zero, or nothing."""
+    values = [*bounds.values(), *(value for line in series.values() for value in line.values())]
+    hides_zero = not is_wide(values) and figures.padded(values)[0] > 0
+    return f" {NOT_FROM_ZERO}" * hides_zero
 
 
 def tracked_styles(result: TestResult, shown: Sequence[TrackedSeries]) -> dict[str, SeriesStyle]:
@@ -148,24 +153,24 @@ def dashboard(result: TestResult, left: HeatMap | Curves | None) -> Iterator[Fig
     """Yield the figure of the first page: ``left``, and every tracked variable over its rounds; none without data."""
     shown, tracked, about = shown_series(result), None, []
     if isinstance(left, Curves):
-        about.append(f"{left.heading} against time{', log scale' if timelines.is_wide(left.curves) else ''}")
+        about.append(f"{left.heading} against time{', log scale' if timelines.is_wide(left.curves) else ''}.")
     elif left is not None:
-        about.append(left.heading)
+        about.append(f"{left.caption}.{matrices.shown_marks(left.marks)}")
     if lines := convergence(shown):
         tracked = TrackedLines(heading=_percent_heading(shown), lines=lines, styles=tracked_styles(result, shown))
         basis = "window" if all(series.window for series in shown) else "rounds"
         noun, (above, below) = f"tracked variable{'s' * (len(lines.series) != 1)}", lines.bounds
         about.append(
-            f"{noun} over all rounds, in percent of the average of the {basis}; dashed: {above}, dotted: {below}"
+            f"{noun} over all rounds, in percent of the average of the {basis}; dashed: {above}, dotted: {below}."
+            f"{_axis_note(lines.series, lines.bounds)}"
         )
     if not about:
         return
-    marks = matrices.shown_marks(left.marks) if isinstance(left, HeatMap) else ""
-    text = "; ".join(about)
+    text = f"Left: {about[0]} Right: {about[1]}" if len(about) > 1 else f"{about[0][0].upper()}{about[0][1:]}"
     yield Figure(
         name="dashboard",
-        caption=f"{text[0].upper()}{text[1:]}.{marks}",
-        alt=f"Two small plots: {text}." if len(about) > 1 else f"A small plot: {text}.",
+        caption=text,
+        alt=f"{'Two small plots' if len(about) > 1 else 'A small plot'}. {text}",
         draw=partial(draw_dashboard, left, tracked),
         height=DASHBOARD_HEIGHT,
     )

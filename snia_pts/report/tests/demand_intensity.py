@@ -117,7 +117,10 @@ def _omitted(result: TestResult, plot_names: set[str]) -> str:
 def _first_page(result: TestResult) -> Iterator[Block]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     by_threads = {(count, depth): value for (depth, count), value in values.items()}
-    yield from dashboard(result, heat_map(by_threads, threads, depths, "IOPS", _transposed(marks(result))))
+    caption, shown_marks = f"IOPS, means of rounds {loop_rounds(result)}", _transposed(marks(result))
+    yield from dashboard(
+        result, heat_map(by_threads, threads, depths, heading="IOPS", caption=caption, marks=shown_marks)
+    )
     yield from _key_figures(result)
 
 

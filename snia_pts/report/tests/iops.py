@@ -61,7 +61,8 @@ def _dashboard(result: Result, loop: Loop) -> Iterator[Figure]:
     values, rounds = matrices.reduced([loop], matrices.iops), result.facts.spec.rounds
     sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
     marks = matrices.marks(result, [loop])
-    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), "IOPS", marks))
+    caption, mixes = f"IOPS, mean over {spans([loop])}", matrices.mixes(rounds)
+    yield from dashboard(result, heat_map(values, sizes, mixes, heading="IOPS", caption=caption, marks=marks))
 
 
 def _omitted(result: Result, loop: Loop) -> str:

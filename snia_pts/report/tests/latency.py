@@ -85,7 +85,8 @@ def _dashboard(result: Result, loop: Loop) -> Iterator[Figure]:
     values, rounds = matrices.reduced([loop], matrices.average_response_ms), result.facts.spec.rounds
     sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
     marks = matrices.marks(result, [loop])
-    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _AVERAGE.heading, marks))
+    caption, mixes = f"{matrices.heading(result, matrices.WEIGHTED)}, {spans([loop])}", matrices.mixes(rounds)
+    yield from dashboard(result, heat_map(values, sizes, mixes, heading=_AVERAGE.heading, caption=caption, marks=marks))
 
 
 def _omitted(result: Result, loop: Loop) -> str:

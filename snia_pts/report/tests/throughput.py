@@ -79,7 +79,8 @@ def _dashboard(result: Result, loops: Sequence[Loop]) -> Iterator[Figure]:
     values = matrices.reduced(judged, matrices.mb_per_second)
     sizes, _ = matrices.measured_sizes(matrices.sizes(rounds), values)
     marks = matrices.marks(result, judged)
-    yield from dashboard(result, heat_map(values, sizes, matrices.mixes(rounds), _METRIC.heading, marks))
+    caption, mixes = f"{_METRIC.heading}, {_mean_over(judged)}", matrices.mixes(rounds)
+    yield from dashboard(result, heat_map(values, sizes, mixes, heading=_METRIC.heading, caption=caption, marks=marks))
 
 
 def _omitted(result: Result) -> str:
