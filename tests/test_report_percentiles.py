@@ -243,6 +243,21 @@ def test_the_time_of_an_interruption_is_left_out() -> None:
         assert others[id(other)] == pytest.approx(times[id(one)] - gap_ns / 1e9)
 
 
+def test_a_curve_over_time_has_only_the_notes_that_apply() -> None:
+    """The notes on interruptions and on few I/Os are only in the captions of runs that have them."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    later = dataclasses.replace(loop.rounds[-1], measurements=tuple(map(resumed, loop.rounds[-1].measurements)))
+    stopped = dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=(*loop.rounds[:-1], later)),))
+    few = with_point(result, "RND 4 KiB 0/100", {"write": {1000: 999}})
+    notes = ("Interruptions of the run do not count.", "99.9 % is missing below 1 000 I/Os.")
+    expected = ((result, (False, False)), (stopped, (True, False)), (few, (False, True)))
+    for changed, noted in expected:
+        (page,) = response_over_time.response_time_page(changed, changed.loops[0])
+        (figure,) = page.blocks
+        assert tuple(note in figure.caption for note in notes) == noted  # type: ignore[union-attr]
+
+
 def resumed(measurement: Measurement) -> Measurement:
     timing = measurement.timing
     shifted = dataclasses.replace(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from ...analysis.window import interruption_marks
 from ...model.measurement import Measurement
 from ...results.result import Loop, TestResult
 from ...results.tracked_series import tracked_series
@@ -38,12 +39,14 @@ def response_time_page(result: TestResult, loop: Loop) -> Iterator[Page]:
         return
     points = f"point{'s' * (len(shown) > 1)}"
     is_mixed = any(0 < stimulus.read_percent < 100 for stimulus in tracked.stimuli)
+    few_ios = any(math.isnan(time_ms) for curves in shown.values() for _, time_ms in curves["99.9 %"])
     together = ", reads and writes together," if is_mixed else ""
     figure = Figure(
         name="response-over-time",
         caption=f"Average, 99.9 % and maximum response time of the tracked {points}{together} in every round, against "
-        "the time since the first round began; interruptions of the run do not count. 99.9 % is missing below 1 000 "
-        "I/Os.",
+        "the time since the first round began; each value stands at the end of its measurement."
+        f"{' Interruptions of the run do not count.' * bool(interruption_marks(loop.complete))}"
+        f"{' 99.9 % is missing below 1 000 I/Os.' * few_ios}",
         alt="Line plot: average, 99.9 % and maximum response time in ms, log, against time; a colour per point.",
         draw=partial(responses, shown, tracked_styles(result, [tracked])),
     )
