@@ -55,17 +55,17 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     table_rows = tuple(zip(names, window_spans, *values, steady_column, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
     no_tail = NOT_APPLICABLE in values[3] and not result.facts.imported
+    legend = (matrices.foot(shown_marks), f"{UNKNOWN}: not a tracked variable." if UNKNOWN in steady_column else "")
     notes = (
         matrices.mixed_times(measured.stimulus for point in points for measured in point),
         "" if result.facts.imported else matrices.bin_width(result),
         f"{FIVE_NINES:g} % is n/a: it needs 100 000 I/Os." if no_tail else "",
         _count_of_unsteady(result, loops),
         *(rounds_written_note(result, loop) for loop in loops if is_fresh(loop)),
-        matrices.foot(shown_marks),
-        f"{UNKNOWN}: not a tracked variable." if UNKNOWN in steady_column else "",
     )
-    if any(notes):
-        yield Prose(text=" ".join(filter(None, notes)))
+    for sentences in (legend, notes):
+        if any(sentences):
+            yield Prose(text=" ".join(filter(None, sentences)))
 
 
 def _tracked_metric(result: TestResult) -> str:

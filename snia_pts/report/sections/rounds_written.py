@@ -32,8 +32,8 @@ def rounds_written_note(result: TestResult, loop: Loop) -> str:
         return ""
     revision = result.facts.spec.revision
     caution = (
-        " The drive may become slower when random writes have filled the range once: "
-        f"{revision} preconditions with sequential writes, and requires no minimum of random writes before the window."
+        " The window ended before random writes had filled the ActiveRange once; the drive may become slower after "
+        f"that. {revision} requires no minimum of random writes before the window."
     )
     return f"Written in {rounds}: {amount}.{caution * is_fresh(loop)}"
 
