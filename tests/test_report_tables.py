@@ -621,11 +621,13 @@ def test_points_that_are_not_steady_are_marked() -> None:
         heat_map, columns = (drawn[name].draw() for name in ("dashboard", "matrix-3d"))
     for figure in (heat_map, columns):
         assert sum(text.get_text().startswith(mark) for axes in figure.axes for text in axes.texts) == 1
-    for name in ("dashboard", "matrix-3d"):
-        assert f" {mark}: not steady in the window." in drawn[name].caption
-    note = f"(1 of 56 points is not steady in the window: {mark})."
-    for name in ("matrix-2d", "matrix-3d"):
-        assert drawn[name].caption.endswith(f' Values: page "IOPS - All RW Mix & BS - Tabular Data" {note}')
+    assert f" {mark}: not steady in the window." in drawn["dashboard"].caption
+    title, count = '"IOPS - All RW Mix & BS - Tabular Data".', "1 of 56 points is not steady in the window, marked"
+    assert drawn["matrix-2d"].caption.endswith(f" Values: page {title} {count} there.")
+    expected = f" {mark}: 1 of 56 points, not steady in the window. Values: page {title}"
+    assert drawn["matrix-3d"].caption.endswith(expected)
+    (sizes,) = (page for page in report.pages if "All Block Sizes, " in page.title)
+    assert f" {count} on page {title}" in words(sizes)
     assert not any(mark in str(page.blocks) for page in build(samples.result_of("iops")).pages)
     printed = list(result_lines(result))
     (row,) = (line.split(mark) for line in printed if line.count(mark) == 1 and line.startswith("  8 KiB"))

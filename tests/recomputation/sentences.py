@@ -397,7 +397,7 @@ SENTENCES: dict[str, Sentence] = {
     r"(IOPS of histograms that differ from the loop by more than 5 %: ).*": _rates_of_histograms,
     r"Histogram of .*: .* IOPS, .*": _summary_of_histogram,
     r".*Written in rounds 1 to .*": _written,
-    r"(?:.* |.*\()?(\d+) of (\d+) points? (?:is|are) not steady in the window.*": _unsteady,
+    r"(?:.* |.*\()?(\d+) of (\d+) points?(?: is| are|,) not steady in the window.*": _unsteady,
     r".* lies? under .*: less than 3 % apart\..*": _covered,
     r".* Baseline: \d.*": _baseline,
     r".*(determined|within the limits) after .* fills of the ActiveRange.*": _early,
@@ -428,7 +428,8 @@ def required_sentences(run: Path) -> int:
 
     Of latency, the summary has a sentence on it, too.  The captions of several operating points are in ``FOUND``.  A
     window before the range was written twice is named on the summary, and one before it was full also on its page.
-    Points that are not steady are named on the summary, below the matrix, and in the captions of its figures.
+    Points that are not steady are named on the summary, below the matrix, in the captions of its figures, and on the
+    page of all block sizes.
     Each page of a window of rounds says what they wrote, and so does the summary if random writes filled less than the
     range.
     """
@@ -442,7 +443,7 @@ def required_sentences(run: Path) -> int:
     loops = {name: amount for name in windows(run) if (amount := rounds_written(run, name))}
     written = sum(len(series(run)[name]) for name in loops)
     written += test != "throughput" and any(loops[name][2] < 1 and achieved(run, name) for name in loops)
-    figures = {"iops": 2, "latency": 2, "throughput": 1}
+    figures = {"iops": 3, "latency": 3, "throughput": 1}
     written += (2 + figures[test]) * bool(unsteady_points(run)) if test in figures else 0
     written += bool(covered_lines(run))
     uncertain = 2 * bool(_rate_differences(run)) + len(_hidden_choices(run))

@@ -24,7 +24,7 @@ from ...model.steps import Stimulus, mix
 from ...results.result import Loop, TestResult
 from ...results.unsteady_points import unsteady_points
 from ...spec import DemandLoop, Rounds
-from ...units import KIB, block_size, number
+from ...units import KIB, block_size, counted, number
 from ..tables import NOT_APPLICABLE, Column, Kind, Table, thousands
 from .figure import Grid, Side
 
@@ -211,10 +211,14 @@ def foot(marks: Collection[str]) -> str:
     return " ".join(f"{mark} {_MEANINGS[mark][0].upper()}{_MEANINGS[mark][1:]}." for mark in shown)
 
 
-def shown_marks(marks: Marks) -> str:
-    """Return the caption note for the marks in a figure; empty if nothing is marked."""
-    shown = (mark for mark in _MEANINGS if any(mark in one for one in marks.values()))
-    return "".join(f" {mark}: {_MEANINGS[mark]}." for mark in shown)
+def shown_marks(marks: Marks, *, points: int = 0) -> str:
+    """Return the caption note for the marks in a figure, with counts of all ``points``; empty if nothing is marked."""
+    counts, of = {mark: sum(mark in one for one in marks.values()) for mark in _MEANINGS}, counted(points, "point")
+    return "".join(
+        f" {mark}: {f'{count} of {of}, ' if points else ''}{_MEANINGS[mark]}."
+        for mark, count in counts.items()
+        if count
+    )
 
 
 def covered_lines(values: Grid, across: Side, lines: Side) -> str:

@@ -89,14 +89,25 @@ def unsteady_points_note(result: TestResult, loops: Sequence[Loop]) -> str:
     return f"{count} They are {_by_mix(unsteady, _points(result, loops))}. {_largest(unsteady)}"
 
 
-def values_note(result: TestResult, loops: Sequence[Loop], title: str) -> str:
-    """Return the end of a figure's caption: the page with its values, which marks points that are not steady."""
-    unsteady, count = _unsteady(result, loops), len(_points(result, loops))
-    if not unsteady:
-        return f' Values: page "{title}".'
+def values_note(
+    result: TestResult, loops: Sequence[Loop], title: str, *, marks: matrices.Marks = matrices.NO_MARKS
+) -> str:
+    """Return the end of a figure's caption: its ``marks``, and the page with its values.
+
+    If the figure has no marks but the page has, the note counts the points that are not steady.
+    """
+    values = f' Values: page "{title}".'
+    if marks:
+        return f"{matrices.shown_marks(marks, points=len(_points(result, loops)))}{values}"
+    unsteady = not_steady(result, loops)
+    return f"{values} {unsteady}, marked there." if unsteady else values
+
+
+def not_steady(result: TestResult, loops: Sequence[Loop]) -> str:
+    """Return how many points are not steady: ``2 of 56 points are not steady in the window``; empty if none."""
+    unsteady, points = _unsteady(result, loops), counted(len(_points(result, loops)), "point")
     are = "is" if len(unsteady) == 1 else "are"
-    marked = f"{len(unsteady)} of {counted(count, 'point')} {are} not steady in the window: {matrices.UNSTEADY}"
-    return f' Values: page "{title}" ({marked}).'
+    return f"{len(unsteady)} of {points} {are} not steady in the window" if unsteady else ""
 
 
 def _points(result: TestResult, loops: Sequence[Loop]) -> list[Stimulus]:
@@ -112,13 +123,11 @@ def _unsteady(result: TestResult, loops: Sequence[Loop]) -> dict[Stimulus, Stead
 
 def _count_of_unsteady(result: TestResult, loops: Sequence[Loop]) -> str:
     """Return a sentence on the number of points that are not steady; empty if there are none."""
-    unsteady, rule = _unsteady(result, loops), loop_rule(result.facts.spec)
+    unsteady, rule = not_steady(result, loops), loop_rule(result.facts.spec)
     if rule is None or not unsteady:
         return ""
-    are = "is" if len(unsteady) == 1 else "are"
     return (
-        f"{len(unsteady)} of {counted(len(_points(result, loops)), 'point')} {are} not steady in the window (data "
-        f"excursion above {rule.data_excursion_percent:g} % or slope excursion above "
+        f"{unsteady} (data excursion above {rule.data_excursion_percent:g} % or slope excursion above "
         f"{rule.slope_excursion_percent:g} %); only tracked variables decide steady state."
     )
 

@@ -36,6 +36,7 @@ from ..header import ALTERED, NOT_ACHIEVED
 from ..pages import Block, Figure, Page, Prose, slug
 from ..tables import NOT_APPLICABLE, Column, Table, decimals_for, facts, number_columns, thousands
 from .convergence import values_by_round
+from .key_figures import not_steady
 from .rounds_written import rounds_written_note
 
 #: The maximum number of tracked variables side by side in one table.
@@ -99,6 +100,8 @@ def all_sizes_window_page(
         f"{rule.slope_excursion_percent:g} % (slope excursion). Only they decide steady state; the others are for "
         "information. Points of other R/W mixes are not in this table."
     )
+    if unsteady := not_steady(result, [loop]):
+        note += f' {unsteady}, marked on page "{tracked.name} - All RW Mix & BS - Tabular Data".'
     of_tracked = {
         matrices.size_and_mix(stimulus)
         for variable, stimulus in zip(rule.tracked, tracked.stimuli, strict=True)

@@ -131,8 +131,8 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
         blocks=(
             Figure(
                 name="matrix-3d",
-                caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(marks)}"
-                f"{values_note(result, [loop], values_page)}",
+                caption=f"IOPS over block size and R/W mix; mean over {window}."
+                f"{values_note(result, [loop], values_page, marks=marks)}",
                 alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
                 draw=partial(columns_3d.columns, values, measured, mixes, heading="IOPS", marks=marks),
             ),

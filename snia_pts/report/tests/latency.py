@@ -143,8 +143,8 @@ def _matrix(result: Result, loop: Loop) -> Iterator[Page]:
         of_window = "" if title == "Average" else ", maximum of the window"
         figure = Figure(
             name=f"matrix-3d-{title.lower()}",
-            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(marks)}"
-            f"{values_note(result, [loop], values_page)}",
+            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}."
+            f"{values_note(result, [loop], values_page, marks=marks)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
             draw=partial(columns_3d.columns, values, measured, mixes, heading=metric.heading, marks=marks),
         )
