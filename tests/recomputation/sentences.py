@@ -207,10 +207,19 @@ def _summary_of_histogram(run: Path, match: re.Match[str]) -> Expected:
     known = [(label, value) for label, value in zip(labels, shown.values(), strict=True) if not math.isnan(value)]
     milliseconds = max(values(row, "read_runtime_ms", "write_runtime_ms"))
     figures = ", ".join(f"{label} {{}} ms" for label, _ in known)
+    (point,) = (other for other in rows(run, "points") if other["point"] == row["point"])
+    of_loop = matrices.over_window(run, point)
+    ratios = {
+        "99.999 %": shown["five_nines"] / of_loop["five_nines_ms"],
+        "MRT": shown["maximum"] / of_loop["maximum_ms"],
+    }
+    ratios = {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}
     return text(
-        f"Histogram of {_stimulus(row)}: {{}} IOPS, {figures}. It was {{any}}",
+        f"Histogram of {_stimulus(row)}: {{}} IOPS, {figures}. It was {{any}} In the histogram, "
+        f"{' and '.join(f'{name} is {{}} times' for name in ratios)} as long as in the loop. In the loop, {{any}}",
         1000 * float(total([row], "ios")[0]) / milliseconds,
         *(value for _, value in known),
+        *ratios.values(),
     )
 
 

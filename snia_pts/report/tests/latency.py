@@ -29,6 +29,7 @@ from ..sections.summary import summary
 Result = TestResult[LatencySpec]
 
 _AVERAGE = METRICS["average_response_ms"]
+_FIVE_NINES = partial(matrices.percentile_response_ms, percent=FIVE_NINES)
 _CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
 
 #: Headings of tables, and how their cells are computed.
@@ -41,7 +42,7 @@ _TABLES_1_1: Reductions = (
 _TABLES: Reductions = (
     ("IOPS", matrices.iops),
     _TABLES_1_1[0],
-    (f"{FIVE_NINES:g} % response time (ms)", partial(matrices.percentile_response_ms, percent=FIVE_NINES)),
+    (f"{FIVE_NINES:g} % response time (ms)", _FIVE_NINES),
     *_TABLES_1_1[1:],
 )
 
@@ -195,10 +196,23 @@ def _histogram_figures(result: Result) -> Iterator[Prose]:
     yield Prose(
         text=f"Histogram of {line.stimulus.label}, {line.stimulus.demand.label}: {number(interval.iops)} IOPS, "
         f"{', '.join(times)}. It was measured after the loop, in {duration(spec.histogram.seconds)} without a break. "
-        "The standard asks for both: the loop's figures in the tables, the histogram as a plot. In the loop, this "
-        f"point is written for {duration(spec.rounds.point_seconds)} a round; longer writes can use up the free blocks "
-        "of a drive, so that it collects garbage and has longer percentiles and MRT in the histogram."
+        "The standard asks for both: the loop's figures in the tables, the histogram as a plot. "
+        f"{_ratios(result, line)}In the loop, this point is written for {duration(spec.rounds.point_seconds)} a round; "
+        "longer writes can start garbage collection."
     )
+
+
+def _ratios(result: Result, line: TimeLine) -> str:
+    """Return a sentence that compares the histogram's longest response times with the loop's; empty if none are known.
+
+    Without enough I/Os for the percentile, only the maxima are compared.
+    """
+    loop = result.loop()
+    of_loop = matrices.over(loop.window_rounds, matrices.size_and_mix(line.stimulus)) if loop else ()
+    quantities: dict[str, matrices.Reduction] = {f"{FIVE_NINES:g} %": _FIVE_NINES, "MRT": matrices.maximum_response_ms}
+    ratios = {name: reduce(line.measurements) / reduce(of_loop) for name, reduce in quantities.items()}
+    texts = [f"{name} is {number(ratio, digits=2)} times" for name, ratio in ratios.items() if math.isfinite(ratio)]
+    return f"In the histogram, {' and '.join(texts)} as long as in the loop. " if texts else ""
 
 
 def _histogram(result: Result) -> Iterator[Page]:
