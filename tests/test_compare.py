@@ -564,7 +564,7 @@ def test_a_comparison_names_the_warnings_of_each_run() -> None:
     for result in (one, other):
         blocks = build_comparison(entries(result, result)).pages[0].blocks
         (table,) = (block for block in blocks if isinstance(block, Table) and block.title == "Warnings")
-        warned = [(warning.what, warning.detail) for warning in run_warnings(result)] or [("none", "")]
+        warned = [(warning.title, warning.detail) for warning in run_warnings(result)] or [("none", "")]
         assert table.rows == tuple((label, *row) for label in "AB" for row in warned)
     assert "end of the stimulus" in {what for _, what, _ in table.rows}
 

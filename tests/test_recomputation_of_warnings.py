@@ -40,7 +40,7 @@ _RUNS: dict[str, tuple[Sequence[str], set[str]]] = {
             "fio's message",
             "point duration",
             "threads apart",
-            "stall",
+            "long I/Os",
             "remeasured",
             "uncounted I/Os",
             "R/W mix",

@@ -428,7 +428,7 @@ def test_the_summary_names_each_deviation_with_its_tests() -> None:
 def test_the_summary_names_the_warnings_of_each_test() -> None:
     """A reader of the summary alone learns which reports have warnings."""
     result = samples.result_of("wsat", overrides=[("saturation.capacities", 0.5)])
-    expected = ", ".join(dict.fromkeys(warning.what for warning in run_warnings(result)))
+    expected = ", ".join(dict.fromkeys(warning.title for warning in run_warnings(result)))
     (line,) = overview([("wsat", result)]).lines
     assert "end of the stimulus" in expected
     assert line.conditions["Warnings"] == expected

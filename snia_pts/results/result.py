@@ -50,6 +50,11 @@ class RunWarning:
     what: str
     detail: str
 
+    @property
+    def title(self) -> str:
+        """The name of the kind ``what`` in reports and on the terminal."""
+        return "long I/Os" if self.what == "stall" else self.what
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts(Generic[S]):

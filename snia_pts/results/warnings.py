@@ -61,8 +61,8 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
 
 
 def warning_kinds(result: TestResult) -> str:
-    """Return the kinds of warnings of a run, with a count if there are several of a kind: ``stall, x (2 times)``."""
-    counts = Counter(warning.what for warning in run_warnings(result))
+    """Return the titles of a run's warnings, with a count if there are several of a kind: ``pause, x (2 times)``."""
+    counts = Counter(warning.title for warning in run_warnings(result))
     return ", ".join(what if count == 1 else f"{what} ({count} times)" for what, count in counts.items()) or "none"
 
 

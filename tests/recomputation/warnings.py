@@ -276,12 +276,12 @@ def _stalls(run: Path) -> Iterator[Expected]:
         worst = max(stalled, key=lambda point: point.maximum_seconds)
         template = (
             "in {} of {} measurements an I/O took more than {} s and more than {} times the average; up to {time}, in "
-            f"{worst.name}"
+            f"{worst.name}. These limits are of this suite and change no result."
         )
         numbers = [*_count(stalled, points(run)), 2, 30, worst.maximum_seconds]
         longest = max(points(run), key=lambda point: point.maximum_seconds)
         if longest.maximum_seconds > worst.maximum_seconds:
-            template += f". The longest I/O of the run took {{time}}, in {longest.name}."
+            template += f" The longest I/O of the run took {{time}}, in {longest.name}."
             numbers.append(longest.maximum_seconds)
         yield text(template, *numbers)
 
@@ -645,7 +645,7 @@ _KINDS: dict[str, Callable[[Path], Iterator[Expected]]] = {
     "fio's message": _messages,
     "point duration": _overruns,
     "threads apart": _spreads,
-    "stall": _stalls,
+    "long I/Os": _stalls,
     "remeasured": _remeasured,
     "uncounted I/Os": _uncounted,
     "R/W mix": _mixes,

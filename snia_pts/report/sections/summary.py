@@ -74,13 +74,17 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
 
 
 def warning_rows(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the detail of each warning.
+    """Yield the title and the detail of each warning.
 
-    The warning of stalls names the longest of them; the longest I/O of the run, which readers take it for, is added.
+    That of stalls also has a sentence on its limits, and one on the longest I/O of the run, for which readers take the
+    longest stall.
     """
     for warning in run_warnings(result):
-        sentence = longest_io_sentence(list(result.measurements)) if warning.what == "stall" else ""
-        yield warning.what, f"{warning.detail}. {sentence}" if sentence else warning.detail
+        detail = warning.detail
+        if warning.what == "stall":
+            longest = longest_io_sentence(list(result.measurements))
+            detail += f". These limits are of this suite and change no result. {longest}".rstrip()
+        yield warning.title, detail
 
 
 def statements(result: TestResult) -> Iterator[Prose]:
