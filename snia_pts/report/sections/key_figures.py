@@ -15,7 +15,7 @@ from ...units import KIB, counted
 from ..figures import matrices
 from ..header import window_rounds
 from ..pages import Block, Prose
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, significant
+from ..tables import NOT_APPLICABLE, Column, Table, significant
 from .rounds_written import is_fresh, rounds_written_note
 
 
@@ -28,7 +28,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     for loop in loops:
         determinations = loop.window.determinations if loop.window else ()
         verdicts = {variable: "yes" if state.steady else "NO" for variable, state in determinations}
-        verdicts |= dict.fromkeys(untracked_reads(loop), UNKNOWN)
+        verdicts |= dict.fromkeys(untracked_reads(loop), "not tracked")
         marks = matrices.marks(result, [loop])
         for variable, steady in verdicts.items():
             measured = tuple(window_round.point(variable) for window_round in loop.window_rounds)
@@ -55,17 +55,16 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     table_rows = tuple(zip(names, window_spans, *values, steady_column, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
     no_tail = NOT_APPLICABLE in values[3] and not result.facts.imported
-    legend = (matrices.foot(shown_marks), f"{UNKNOWN}: not a tracked variable." if UNKNOWN in steady_column else "")
     notes = (
         matrices.mixed_times(measured.stimulus for point in points for measured in point),
-        "" if result.facts.imported else matrices.bin_width(result),
         f"{FIVE_NINES:g} % is n/a: it needs 100 000 I/Os." if no_tail else "",
         _count_of_unsteady(result, loops),
         *(rounds_written_note(result, loop) for loop in loops if is_fresh(loop)),
+        "MRT: midpoint of a bin of the model." if result.facts.dut.simulated else "",
+        matrices.foot(shown_marks),
     )
-    for sentences in (legend, notes):
-        if any(sentences):
-            yield Prose(text=" ".join(filter(None, sentences)))
+    if any(notes):
+        yield Prose(text=" ".join(filter(None, notes)))
 
 
 def _tracked_metric(result: TestResult) -> str:
