@@ -28,7 +28,7 @@ from snia_pts.profiles.reader import Changes, builtin_profiles, read_profile
 from snia_pts.profiles.report.axes import axis_pages
 from snia_pts.profiles.report.figures import Step, response_over_iops
 from snia_pts.profiles.report.pages import overview, setup
-from snia_pts.profiles.report.points import group_by_workload, is_quantity, placed_points
+from snia_pts.profiles.report.points import few_ios_note, group_by_workload, is_quantity, placed_points
 from snia_pts.profiles.report.reductions import IOPS, clock_digits, rate_texts
 from snia_pts.profiles.report.tables import effects
 from snia_pts.profiles.report.zones import quartiles
@@ -245,6 +245,39 @@ def test_the_pass_of_a_fresh_workload_has_a_reason() -> None:
     assert "random read: always one pass, because in a second one the data would be written already" in texts
     durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
     assert durations["Duration"] == "passes until 0.1 s, one if fresh or cold"
+
+
+@pytest.mark.parametrize(
+    ("passes", "block", "ios"), [(40, "4 KiB", 16), (1, "64 KiB", 1), (40, "64 KiB", 1), (40, "8 KiB", 8)]
+)
+def test_a_repeated_pass_of_few_ios_is_named(passes: int, block: str, ios: int) -> None:
+    """A stride of 17 over 1 MiB transfers the same 16, 8 or 1 blocks in each pass: a note names fewer than 16."""
+    result = _in_passes(passes, 1000.0, access="SEQ", order="stride", block_size=block)
+    texts = " ".join(block.text for block in page(result, "Summary").blocks if isinstance(block, Prose))
+    named = f"again and again: random read ({ios} I/O{'s' * (ios > 1)})." in texts
+    assert named == (passes > 1 and ios < 16)
+
+
+def test_many_points_of_few_ios_are_counted() -> None:
+    """The note names six of twelve points."""
+    load = profiles.workload("many", access="SEQ", seconds=None)
+    sizes = [
+        axis("range", "1 MiB"),
+        axis("block_size", *(f"{128 << n} KiB" for n in range(4))),
+        axis("fio.nice", 0, 1, 2),
+    ]
+    result = profiles.result(profiles.spec(load, axes=sizes))
+    again = [_repeated(loop) for loop in result.loops]
+    note = few_ios_note(placed_points(dataclasses.replace(result, loops=tuple(again))))
+    assert (note.count(" I/O)"), note.count(" I/Os)")) == (0, 6)
+    assert note.endswith(" and 6 more points.")
+
+
+def _repeated(loop: Loop) -> Loop:
+    """Return a point that needed 40 passes."""
+    ((measured,),) = (repeat.measurements for repeat in loop.rounds)
+    more = dataclasses.replace(measured, stimulus=dataclasses.replace(measured.stimulus, passes=40))
+    return dataclasses.replace(loop, rounds=(dataclasses.replace(loop.rounds[0], measurements=(more,)),))
 
 
 def test_few_slow_ios_explain_an_average_above_the_99_percent_response_time() -> None:

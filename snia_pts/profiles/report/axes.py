@@ -25,6 +25,7 @@ from .points import (
     Series,
     along,
     axis_name,
+    few_ios_note,
     grid,
     group_by_workload,
     key_of,
@@ -89,9 +90,11 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
             for measure in measures
         }
         without = _without_rate([one for one in series if one in group or one not in rated])
+        few = few_ios_note([spot for one in group for spot in one.spots])
         figure = Figure(
             name=f"lines-{slug}-{number}",
-            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.{without}{cached}",
+            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.{without}"
+            f"{few and f' {few}'}{cached}",
             alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
             draw=partial(lines, panels, across, legend="Series", scales=scales),
         )

@@ -26,7 +26,16 @@ from ..procedure import value_text
 from ..spec import ProfileSpec
 from . import figures
 from .axes import axis_pages, first_matrices
-from .points import Family, PlacedPoint, ProfileResult, axis_name, group_by_workload, page_cache_note, placed_points
+from .points import (
+    Family,
+    PlacedPoint,
+    ProfileResult,
+    axis_name,
+    few_ios_note,
+    group_by_workload,
+    page_cache_note,
+    placed_points,
+)
 from .reductions import (
     IOPS,
     MB_PER_SECOND,
@@ -234,6 +243,8 @@ def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterato
         yield extremes_table(placed)
         if not all(math.isfinite(IOPS.of(spot.measured)) for spot in placed):
             yield Prose(text="Averages are also those of points without a rate.")
+        if few := few_ios_note(placed):
+            yield Prose(text=few)
 
 
 def _points_note(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Prose:

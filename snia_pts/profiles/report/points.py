@@ -10,7 +10,7 @@ from ...model.steps import mix
 from ...report.figures.figure import Grid, Side
 from ...results.result import TestResult
 from ...spec import Scalar
-from ...units import GIB, KIB, MIB, parse_size
+from ...units import GIB, KIB, MIB, counted, parse_size
 from ..fio_options import fio_value
 from ..procedure import Point, axis_label, points
 from ..spec import Axis, ProfileSpec
@@ -31,6 +31,9 @@ _HOST = {"governor": "CPU governor", "scheduler": "I/O scheduler"}
 _GROWING = ("block_size", "range", "thread_count", "queue_depth")
 #: The axes of outstanding I/Os, for curves of response time over IOPS.
 DEMANDS = {"queue_depth": "Q", "thread_count": "T"}
+
+#: A repeated pass with fewer I/Os has a note, which names at most this many points.
+_FEW_IOS, _MAX_NAMED = 16, 6
 
 #: Reduces the measurements of a point, one per repeat, to one value.
 Reduction = Callable[[Sequence[Measurement]], float]
@@ -97,6 +100,26 @@ def page_cache_note(placed: Sequence[PlacedPoint]) -> str:
     """Return a caption's last sentence if all I/O of these points passed through the page cache of the host."""
     cached = all(measured.stimulus.cached for spot in placed for measured in spot.measured)
     return " All I/O passed through the page cache of the host." if cached else ""
+
+
+def few_ios_note(placed: Iterable[PlacedPoint]) -> str:
+    """Return a sentence on the points that repeat a pass of few I/Os, all on the same blocks; empty if there are none.
+
+    A pass of a stride has an I/O for every ``stride_blocks`` blocks, and the next pass starts with the same block.
+    """
+    texts = []
+    for spot in placed:
+        stimulus = spot.measured[-1].stimulus
+        if stimulus.passes and stimulus.passes > 1:
+            ios = (stimulus.amount_bytes or 0) // stimulus.largest_block_bytes // stimulus.passes
+            texts += [f"{spot.point.name} ({counted(ios, 'I/O')})"] * (ios < _FEW_IOS)
+    if not texts:
+        return ""
+    more = f" and {counted(len(texts) - _MAX_NAMED, 'more point')}" if len(texts) > _MAX_NAMED else ""
+    return (
+        f"A pass with fewer than {_FEW_IOS} I/Os, repeated, reads or writes the same few blocks again and again: "
+        f"{', '.join(texts[:_MAX_NAMED])}{more}."
+    )
 
 
 def placed_points(result: ProfileResult) -> tuple[PlacedPoint, ...]:

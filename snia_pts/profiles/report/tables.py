@@ -28,7 +28,7 @@ from ...results.key_figures import KeyFigure
 from ...spec import Scalar
 from ..procedure import points
 from ..spec import Axis
-from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, grid, side, value_label
+from .points import Family, PlacedPoint, ProfileResult, Reduction, axis_name, few_ios_note, grid, side, value_label
 from .reductions import FIGURES, FINISH, PASSES, SIDES, SYNCS, clock_digits, rate_texts, side_response_ms, spread
 
 _NAME_WIDTH = 34
@@ -139,10 +139,11 @@ def _mark(spot: PlacedPoint) -> str:
     return HOST_LIMITED if spot.host_limited else ""
 
 
-def footnote(placed: Iterable[PlacedPoint]) -> Iterator[Prose]:
-    """Yield the footnote of tables with host-limited points, if there are any."""
-    if text := foot(list(map(_mark, placed))):
-        yield Prose(text=text)
+def footnote(placed: Sequence[PlacedPoint]) -> Iterator[Prose]:
+    """Yield the footnotes of tables with host-limited points, and with points that repeat a pass of few I/Os."""
+    for text in (foot(list(map(_mark, placed))), few_ios_note(placed)):
+        if text:
+            yield Prose(text=text)
 
 
 def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
