@@ -198,7 +198,7 @@ def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, s
     assert ("Passes" in cells) == (passes > 1)
     (note,) = (block.text for block in blocks if isinstance(block, Prose) and "Response times cover" in block.text)
     assert "Spread" not in note
-    assert ("until all passes together take 0.1 s" in note) == (passes > 1)
+    assert ("a measurement shorter than 0.1 s is repeated with more passes; the last one" in note) == (passes > 1)
     assert "repeats" not in note  # there is one
     durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
     assert durations["Duration"] == ("passes until 0.1 s" if passes > 1 else "one pass over the range")
@@ -239,7 +239,7 @@ def test_points_without_a_rate_are_counted() -> None:
 
 
 def test_the_pass_of_a_fresh_workload_has_a_reason() -> None:
-    """A rule that all passes together take 0.1 s would be wrong for it: the note and the header name the exception."""
+    """A rule that short measurements are repeated would be wrong for it: note and header name the exception."""
     result = _in_passes(40, 1000.0, fresh=True)
     texts = " ".join(block.text for block in page(result, "Summary").blocks if isinstance(block, Prose))
     assert "random read: always one pass, because in a second one the data would be written already" in texts

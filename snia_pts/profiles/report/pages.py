@@ -70,8 +70,8 @@ _MAX_PATTERNS = 2
 _MAX_CURVES = 6
 _SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of their mean. "
 _PASSES = (
-    "Passes: the number of passes over the range{}. fio reports its time in whole milliseconds, so a pass is repeated "
-    "until all passes together take {}. "
+    "Passes: the number of passes over the range{}. fio reports its time in whole milliseconds, so a measurement "
+    "shorter than {} is repeated with more passes; the last one counts. "
 )
 #: Why the pass of a workload is not repeated.
 _FRESH = "the data would be written already"
