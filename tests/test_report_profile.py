@@ -201,7 +201,7 @@ def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, s
     assert ("a measurement shorter than 0.1 s is repeated with more passes; the last one" in note) == (passes > 1)
     assert "repeats" not in note  # there is one
     durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
-    assert durations["Duration"] == ("passes until 0.1 s" if passes > 1 else "one pass over the range")
+    assert durations["Duration"] == ("passes, at least 0.1 s" if passes > 1 else "one pass over the range")
 
 
 @pytest.mark.parametrize(("milliseconds", "shown"), [(100, "12.3"), (999, "12.3"), (1000, "12.35"), (60_000, "12.346")])
@@ -244,7 +244,8 @@ def test_the_pass_of_a_fresh_workload_has_a_reason() -> None:
     texts = " ".join(block.text for block in page(result, "Summary").blocks if isinstance(block, Prose))
     assert "random read: always one pass, because in a second one the data would be written already" in texts
     durations = {name: value for row in build(result).header.blocks.rows for name, value in [row[6:8]]}
-    assert durations["Duration"] == "passes until 0.1 s, one if fresh or cold"
+    assert durations["Duration"] == "passes, at least 0.1 s; random read: one pass"
+    assert header(result, "Purge") == "before each point of random read"
 
 
 @pytest.mark.parametrize(
@@ -389,7 +390,7 @@ def header(result: TestResult[Any], name: str) -> str:
     return dict(setup(result))[name]
 
 
-PARTLY = "random data, partly changed in each I/O"
+PARTLY = "random data, slightly modified in each I/O (scramble_buffers)"
 
 
 def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> None:
@@ -424,7 +425,10 @@ def test_the_engine_of_a_run_is_that_of_all_points() -> None:
     result = with_engine(profiles.result(cached), "io_uring, fixed buffers, random buffers scrambled")
     assert facts_of(result, "Provenance", "Run")["Engine"] == f"fio 3.33, mmap, {PARTLY}"
     plain = with_engine(profiles.result(profiles.spec()), "libaio, random buffers refilled")
-    assert facts_of(plain, "Provenance", "Run")["Engine"] == "fio 3.33, libaio, random data, new in each I/O"
+    assert (
+        facts_of(plain, "Provenance", "Run")["Engine"]
+        == "fio 3.33, libaio, random data, new in each I/O (refill_buffers)"
+    )
     assert "I/O engine and options" not in "\n".join(result_lines(plain))
 
 

@@ -68,7 +68,7 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             spec.document,
             short(spec.subtitle, 2 * MAX_VALUE_EM),
             "Rev.",
-            short(spec.revision),
+            short(spec.revision) if spec.is_standard else NOT_APPLICABLE,
             "Page",
             PAGE_OF_TOTAL,
         ),

@@ -223,7 +223,7 @@ def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Head
     ((*started, _, id_label, _),) = base.dates.rows
     subtitle = "All Tests of a File" if first.facts.imported else "All Tests, each with its own Purge"
     if not first.facts.spec.is_standard:
-        subtitle, revision = first.facts.spec.subtitle, UNKNOWN  # each profile has a name of its own
+        subtitle = first.facts.spec.subtitle
     return replace(
         base,
         test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),

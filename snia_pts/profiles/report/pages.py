@@ -142,7 +142,7 @@ def setup(result: ProfileResult) -> Rows:
         ("Page cache", _page_cache(result)),
         ("Write cache", spec.write_cache),
         ("Repeats", str(spec.repeats)),
-        ("Order", "repeats, axes, workloads"),
+        ("Loop order", f"{'host settings, ' * bool(spec.varied_settings)}repeats, axes, workloads (outer first)"),
         ("Limits", counted(len(result.facts.limits), "limit") if result.facts.limits else "none"),
         ("Notes", notes(result).replace("NOT conformant: ", "")),
     )
@@ -171,16 +171,22 @@ def _stimuli(result: ProfileResult) -> list[Stimulus]:
 def _purges(spec: ProfileSpec) -> str:
     if spec.purge:
         return "once, before all workloads"
-    return "before fresh workloads" if any(load.fresh for load in spec.workload) else "none"
+    fresh = [load.name for load in spec.workload if load.fresh]
+    return f"before each point of {_workloads(fresh)}" if fresh else "none"
+
+
+def _workloads(names: Sequence[str]) -> str:
+    """Return the name of a workload, or the number of several."""
+    return names[0] if len(names) == 1 else counted(len(names), "workload")
 
 
 def parameters(result: ProfileResult) -> Rows:
     """Return the Test Parameters: counts, the axes, and the parameters that all points share."""
     spec = result.facts.spec
-    single = any(load.fresh or load.cold for load in spec.workload)
+    single = [load.name for load in spec.workload if load.fresh or load.cold]
     common = [
         (name, value)
-        for name, value in _common_parameters(_stimuli(result), spec.minimum_seconds, has_single_passes=single)
+        for name, value in _common_parameters(_stimuli(result), spec.minimum_seconds, single)
         if name not in {axis_name(axis) for axis in spec.axis}
     ]
     axes = [(axis_name(axis), ", ".join(value_text(axis.key, value) for value in axis.values)) for axis in spec.axis]
@@ -199,12 +205,14 @@ def _block_sizes(stimulus: Stimulus) -> str:
 
 
 def _common_parameters(
-    stimuli: Sequence[Stimulus], minimum_seconds: float, *, has_single_passes: bool
+    stimuli: Sequence[Stimulus], minimum_seconds: float, single: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the parameters that all stimuli share; ``has_single_passes``: a workload's pass is never repeated."""
+    """Yield the parameters that all stimuli share; the passes of the workloads ``single`` are never repeated."""
     repeated = any((stimulus.passes or 0) > 1 for stimulus in stimuli)
     if repeated:
-        amount = f"passes until {duration(minimum_seconds)}{', one if fresh or cold' * has_single_passes}"
+        amount = f"passes, at least {duration(minimum_seconds)}"
+        if single:
+            amount += f"; {_workloads(single)}: one pass"
     else:
         amount = "one pass over the range"
     parameters: Mapping[str, list[str]] = {

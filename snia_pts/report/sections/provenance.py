@@ -36,8 +36,8 @@ _FIXED = "fixed buffers"
 _US = re.compile(r"(?<=\d) us\b")
 #: The plain words for how the run's engine fills its buffers.
 _BUFFERS = {
-    "random buffers scrambled": "random data, partly changed in each I/O",
-    "random buffers refilled": "random data, new in each I/O",
+    "random buffers scrambled": "random data, slightly modified in each I/O (scramble_buffers)",
+    "random buffers refilled": "random data, new in each I/O (refill_buffers)",
 }
 #: Options of the command line that the stored options of a run do not have, but that belong to its report.
 _ANNOTATIONS = ("--limits", "--about")
