@@ -195,7 +195,8 @@ def verdicts(run: Path) -> Expected:
     kinds = Counter(part.startswith("/") for part, _ in judged)
     counts = Counter((part.startswith("/"), verdict) for (part, _), verdict in judged.items())
     if not kinds[True] and host.is_in_page_cache(run):
-        template = f"{{}} point{'s' * (kinds[False] != 1)}: not judged, because all I/O passed through the page cache"
+        points = f"point{'s' * (kinds[False] != 1)}"
+        template = f"none of {{}} {points} judged, because all I/O passed through the page cache"
         return text(template, float(kinds[False]))
     nouns = {False: ("point", "points"), True: ("continuous stimulus", "continuous stimuli")}
     templates, figures = [], []

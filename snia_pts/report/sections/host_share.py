@@ -40,7 +40,7 @@ def verdict_counts(result: TestResult) -> str:
         return NOT_APPLICABLE
     used = [measurement.stimulus for loop in result.loops for measurement in loop.measurements]
     if not stimuli and all(stimulus.cached for stimulus in used):
-        return f"{counted(len(points), 'point')}: not judged, because all I/O passed through the page cache"
+        return f"none of {counted(len(points), 'point')} judged, because all I/O passed through the page cache"
     labels = ((True, "host-limited"), (False, "not host-limited"), (None, "undetermined"))
     parts = [
         f"{count}: {', '.join(f'{Counter(verdicts)[verdict]} {label}' for verdict, label in labels)}"
