@@ -42,6 +42,7 @@ from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.pages import Figure, Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
+from snia_pts.results.comparison import compare_figures
 from snia_pts.results.result import Loop, TestResult
 from snia_pts.results.tables import data_tables
 from snia_pts.results.warnings import run_warnings
@@ -430,6 +431,31 @@ def test_the_engine_of_a_run_is_that_of_all_points() -> None:
         == "fio 3.33, libaio, random data, new in each I/O (refill_buffers)"
     )
     assert "I/O engine and options" not in "\n".join(result_lines(plain))
+
+
+@pytest.mark.parametrize(("repeats", "marks"), [(1, False), (2, False), (3, True)])
+def test_the_last_step_promises_marks_only_if_the_repeats_are_enough(repeats: int, marks: bool) -> None:
+    """The comparison has no interval for fewer than three repeats, so that no difference has an asterisk."""
+    result = profiles.result(profiles.spec(repeats=repeats))
+    step = facts_of(result, "Provenance", "Steps to repeat")["4"]
+    assert ("An asterisk marks" in step) == marks
+    shown = f"This run has {repeats} repeat{'s' * (repeats > 1)}, so the comparison cannot mark" in step
+    assert shown == ("needs at least 3 repeats in both runs (--repeats 3)" in step) == (not marks)
+    same = compare_figures([result, result])
+    assert any(change.low is not None for figure in same for change in figure.differences if change) == marks
+
+
+def test_purges_with_the_numbers_of_measurements_are_explained() -> None:
+    """The names of evidence seem to be fewer than purges and measurements together."""
+    result = profiles.result(profiles.spec(purge=True))
+    ((part, purge),) = result.purges
+    (measured,) = result.measurements
+    number = measured.evidence.partition("-")[0]
+    for evidence, shared in ((f"{number}-purge", True), ("00000-purge", False)):
+        purges = ((part, dataclasses.replace(purge, evidence=evidence)),)
+        row = facts_of(dataclasses.replace(result, purges=purges), "Provenance", "Procedure")["Evidence"]
+        assert row.startswith(f"purge: {evidence}; points: {measured.evidence}; 1 measurement in all")
+        assert row.endswith("; a purge can have the number of the next measurement") == shared
 
 
 def test_direct_io_is_not_judged_where_every_point_used_the_page_cache() -> None:

@@ -14,6 +14,7 @@ from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...model.steps import Stimulus
 from ...model.time_series import TimeLine
+from ...results.comparison import MIN_INTERVAL_ROUNDS
 from ...results.imported import Imported
 from ...results.result import Gap, RunFacts, TestResult
 from ...units import capacity, counted, duration, number
@@ -316,8 +317,19 @@ def _evidence(result: TestResult) -> Iterator[str]:
     for name, loops in parts:
         points = [point for loop in loops for measured_round in loop.rounds for point in measured_round.measurements]
         yield from _files(name, sorted(point.evidence for point in points), "points")
-    if count := len(list(result.measurements)):
-        yield f"{thousands(count, 0)} measurement{'s' * (count != 1)} in all"
+    evidence = [measurement.evidence for measurement in result.measurements]
+    if evidence:
+        count = f"{thousands(len(evidence), 0)} measurement{'s' * (len(evidence) != 1)}"
+        yield f"{count} in all{_shared_numbers(result, evidence)}"
+
+
+def _shared_numbers(result: TestResult, evidence: Sequence[str]) -> str:
+    """Return that purges have the numbers of measurements in the names of their evidence; empty if none has."""
+    purges, measurements = (
+        {name.partition("-")[0] for name in names}
+        for names in ((purge.evidence for _, purge in result.purges), evidence)
+    )
+    return "; a purge can have the number of the next measurement" if purges & measurements else ""
 
 
 def _files(name: str, files: Sequence[str], unit: str) -> Iterator[str]:
@@ -386,7 +398,14 @@ def _comparison(result: TestResult) -> str:
             f"Compare the file {CHECKSUMS_FILE} in the folder of this run with that in the new folder: they must be "
             "equal, because the simulation gives the same results for the same seed."
         )
-    noun = "repeats" if result.facts.spec.rounds_are_repeats else "rounds"
+    spec = result.facts.spec
+    if spec.rounds_are_repeats and spec.repeats < MIN_INTERVAL_ROUNDS:
+        return (
+            f"Compare the two runs: {_BOTH}. This run has {counted(spec.repeats, 'repeat')}, so the comparison cannot "
+            "mark the differences that are larger than the scatter of the repeats: it needs at least "
+            f"{MIN_INTERVAL_ROUNDS} repeats in both runs (--repeats {MIN_INTERVAL_ROUNDS})."
+        )
+    noun = "repeats" if spec.rounds_are_repeats else "rounds"
     return (
         f"Compare the two runs: {_BOTH}. An asterisk marks each difference that is larger than the scatter of the "
         f"{noun}; single values, such as maximum response times, never have one."
