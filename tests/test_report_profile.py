@@ -433,6 +433,21 @@ def test_the_engine_of_a_run_is_that_of_all_points() -> None:
     assert "I/O engine and options" not in "\n".join(result_lines(plain))
 
 
+@pytest.mark.parametrize(("settings", "shown"), [((), "unknown"), (("sda: M 1, 1 TB",), "sda: M 1, 1 TB")])
+def test_a_file_has_the_disk_that_it_is_on(settings: tuple[str, ...], shown: str) -> None:
+    """The report of an older run says that the disk is unknown; a sector of a file is that of direct I/O."""
+    host = tuple(
+        HostSetting(name="storage", value=value, judgement="noted", recommended="", reason="") for value in settings
+    )
+    result = profiles.result(profiles.spec(), device=dataclasses.replace(samples.dut(), kind="file"))
+    platform = dataclasses.replace(result.facts.platform, settings=host)
+    result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, platform=platform))
+    rows = facts_of(result, "Provenance", "Device under test")
+    assert (rows["Storage"], rows["Smallest direct I/O"]) == (shown, "512 bytes")
+    assert "Sectors" not in rows
+    assert f"storage ({shown})" in facts_of(result, "Provenance", "Steps to repeat")["1"]
+
+
 @pytest.mark.parametrize(("repeats", "marks"), [(1, False), (2, False), (3, True)])
 def test_the_last_step_promises_marks_only_if_the_repeats_are_enough(repeats: int, marks: bool) -> None:
     """The comparison has no interval for fewer than three repeats, so that no difference has an asterisk."""

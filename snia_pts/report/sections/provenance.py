@@ -140,7 +140,8 @@ def _device(result: TestResult) -> Iterator[Table]:
         ("Capacity", user_capacity(dut, exact=True)),
         *_stated(("Marketed capacity", as_stated(about.capacity))),
         ("Write cache", f"{dut.write_cache} ({dut.write_cache_source})"),
-        ("Sectors", ", ".join(_sectors(dut))),
+        (("Smallest direct I/O" if dut.kind == "file" else "Sectors"), ", ".join(_sectors(dut))),
+        *((("Storage", _storage(result.facts)),) if dut.kind == "file" else ()),
     )
     yield facts(rows, title="Device under test")
     if about.features:
@@ -150,7 +151,15 @@ def _device(result: TestResult) -> Iterator[Table]:
         )
 
 
+def _storage(run: RunFacts) -> str:
+    """Return the disk that a file is on; older runs did not record it."""
+    return next((setting.value for setting in run.platform.settings if setting.name == "storage"), "unknown")
+
+
 def _sectors(dut: Dut) -> Iterator[str]:
+    if dut.kind == "file":
+        yield f"{dut.logical_sector_bytes} bytes"
+        return
     for size, name in ((dut.logical_sector_bytes, "logical"), (dut.physical_sector_bytes, "physical")):
         if size:
             yield f"{size} bytes {name}"
@@ -420,7 +429,7 @@ def _steps(result: TestResult) -> Table:
         f"firmware {run.dut.firmware or 'unknown'}) on the same kind of host; all data on the device will be lost."
     )
     if run.dut.kind == "file":
-        device = "Use the same kind of host and storage; all data in the file will be lost."
+        device = f"Use the same kind of host and storage ({_storage(run)}); all data in the file will be lost."
     preparation = (device, f"Install {suite} and {platform.engine} {platform.engine_version}.")
     if run.imported is not None:
         suite, command = "", "Run the jobs again; the imported files state their options."

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ...device.identity import ROOT, block_directory
+from ....errors import TargetUnfit
+from ...device.identity import ROOT, block_directory, block_dut
 from ...device.mounts import mount_of
 from .finding import NOT_REPORTED, Finding, finding, unknown_finding
 from .queue import scheduler
@@ -15,7 +16,7 @@ _REASON = "the I/O passes through it; results are comparable only if it is the s
 
 
 def mount(path: str, root: Path = ROOT) -> tuple[Finding, ...]:
-    """Return findings on the file system of a path: its type, its mount options, and its disk's scheduler."""
+    """Return findings on the file system of a path: its type, its mount options, its disk and the disk's scheduler."""
     real_path = Path(path).resolve()
     mount_point = mount_of(real_path, root)
     if mount_point is None:
@@ -23,15 +24,20 @@ def mount(path: str, root: Path = ROOT) -> tuple[Finding, ...]:
     return (
         finding("file system", mount_point.kind, "noted", _REASON),
         finding("mount options", ", ".join(mount_point.options), "noted", _REASON),
-        *_scheduler(real_path, root),
+        *_disk(real_path, root),
     )
 
 
-def _scheduler(path: Path, root: Path) -> Iterator[Finding]:
-    """Yield the scheduler of the disk that a file is on, if it is on one; --tune does not set it."""
+def _disk(path: Path, root: Path) -> Iterator[Finding]:
+    """Yield the disk that a file is on, if it is on one, and its scheduler; --tune does not set it."""
     try:
         block = block_directory(path.stat().st_dev, root)
     except OSError:
         return
-    setting = scheduler(block.parent if (block / "partition").exists() else block).setting
-    yield Finding(setting=replace(setting, judgement="noted"))
+    disk = block.parent if (block / "partition").exists() else block
+    try:
+        storage = block_dut(Path(f"/dev/{disk.name}"), disk, root).summary
+        yield finding("storage", f"{disk.name}: {storage}", "noted", _REASON)
+    except TargetUnfit:
+        yield unknown_finding("storage", NOT_REPORTED)
+    yield Finding(setting=replace(scheduler(disk).setting, judgement="noted"))
