@@ -497,14 +497,20 @@ def test_the_header_names_other_data_and_the_page_cache() -> None:
     zeros = profiles.workload("zeros", fio={"zero_buffers": 1, "direct": 0})
     half = profiles.workload("half", fio={"buffer_compress_percentage": 50})
     plain = profiles.workload("plain", fio={"zero_buffers": 0, "refill_buffers": 1})
-    for workloads, pattern, cache in (
-        ((plain,), "RND", "not used"),
-        ((zeros,), "zero_buffers=1", "used by 1 of 1 point"),
-        ((plain, zeros), "RND; zero_buffers=1", "used by 1 of 2 points"),
-        ((plain, zeros, dataclasses.replace(half, cold=True)), "by options of fio", None),
+    memory = "THROUGH THE PAGE CACHE: not figures of a drive"
+    for workloads, pattern, cache, headline in (
+        ((plain,), "RND", "not used", ""),
+        ((zeros,), "zero_buffers=1", "used by 1 of 1 point", memory),
+        ((plain, zeros), "RND; zero_buffers=1", "used by 1 of 2 points", f"1 of 2 points {memory}"),
+        ((plain, zeros, dataclasses.replace(half, cold=True)), "by options of fio", None, f"1 of 3 points {memory}"),
     ):
         result = profiles.result(profiles.spec(*workloads))
         assert header(result, "Data Pattern") == pattern
+        red = [
+            block.text for block in page(result, "Summary").blocks if isinstance(block, Prose) and block.kind == "bad"
+        ]
+        assert red == ([headline] if headline else [])
+        assert not headline or headline in "\n".join(result_lines(result))
         assert header(result, "Page cache") == (cache or "used by 1 of 3 points; emptied before cold workloads")
 
 

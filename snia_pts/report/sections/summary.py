@@ -96,9 +96,18 @@ def statements(result: TestResult) -> Iterator[Prose]:
         text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its {files}."
         yield Prose(text=text, kind="lead")
     yield Prose(text=verdict(result), kind=verdict_kind(achieved=result.achieved, steady=result.steady_so_far))
+    yield from _page_cache(result)
     if windows := window_spans(result):
         yield Prose(text=windows, kind="lead")
     yield _conformance(result)
+
+
+def _page_cache(result: TestResult) -> Iterator[Prose]:
+    """Yield a statement if points used the page cache of the host, as only those of a profile can."""
+    cached = {point.stimulus.label: point.stimulus.cached for loop in result.loops for point in loop.measurements}
+    if count := sum(cached.values()):
+        some = "" if count == len(cached) else f"{count} of {counted(len(cached), 'point')} "
+        yield Prose(text=f"{some}THROUGH THE PAGE CACHE: not figures of a drive", kind="bad")
 
 
 def sign_off_table(operator: str, sign_off: SignOff) -> Table:
