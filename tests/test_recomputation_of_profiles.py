@@ -162,8 +162,8 @@ def test_points_are_those_of_the_answers(run: Path) -> None:
             [repeats.min(), repeats.max(), again["Spread (%)"]],
         )
         times = [value / 1000 for value in values(row, "average_response_us", "two_nines_response_us")]
-        same(times, [again["Average (ms)"], again["99 % (ms)"]])
-        same([value / 1000 for value in values(row, "maximum_response_us")], [again["Max. (ms)"]])
+        same(times, [again["Average response (ms)"], again["99 % response (ms)"]])
+        same([value / 1000 for value in values(row, "maximum_response_us")], [again["Max. response (ms)"]])
     assert printed
 
 

@@ -150,7 +150,7 @@ def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -
     outcome = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
     assert "the host limited the IOPS." in figures(outcome)["response-1-1"].caption
-    (listed, *_) = [table for table in tables(page(outcome, "Summary")) if table.title == "Results"]
+    (listed, *_) = [table for table in tables(page(outcome, "Summary")) if table.title == "Points"]
     assert all(row[0].startswith("\N{DAGGER} random ") for row in listed.rows)
     assert "\N{DAGGER} Limited by the host" in str(page(outcome, "Summary").blocks)
 
@@ -183,17 +183,17 @@ def _in_passes(passes: int, response_ns: float, **changes: Any) -> TestResult:
 @pytest.mark.parametrize(
     ("passes", "response_ns", "shown"),
     [
-        (1, 500_000.0, {"Time per pass (s)": "1.0000", "Average (ms)": "0.5000"}),
-        (40, 500_000.0, {"Passes": "40", "Time per pass (ms)": "25.0", "Average (ms)": "0.5000"}),
+        (1, 500_000.0, {"Time per pass (s)": "1.0000", "Average response (ms)": "0.5000"}),
+        (40, 500_000.0, {"Passes": "40", "Time per pass (ms)": "25.0", "Average response (ms)": "0.5000"}),
         (40_000, 612.0, {"Passes": "40\u202f000", "Time per pass (\N{MICRO SIGN}s)": "25.0"}),
-        (40_000, 612.0, {"Average (\N{MICRO SIGN}s)": "0.6120"}),
+        (40_000, 612.0, {"Average response (\N{MICRO SIGN}s)": "0.6120"}),
     ],
 )
 def test_times_have_a_unit_with_enough_digits(passes: int, response_ns: float, shown: dict[str, str]) -> None:
     """A pass of 25 us is not 0.0000 s, nor a response time of 612 ns 0.0006 ms; the number of passes is stated."""
     result = _in_passes(passes, response_ns)
     blocks = page(result, "Summary").blocks
-    (table,) = (block for block in blocks if isinstance(block, Table) and block.title == "Results")
+    (table,) = (block for block in blocks if isinstance(block, Table) and block.title == "Points")
     cells = dict(zip((column.heading for column in table.columns), table.rows[0], strict=True))
     assert cells.items() >= shown.items()
     assert ("Passes" in cells) == (passes > 1)

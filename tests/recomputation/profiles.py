@@ -91,9 +91,9 @@ def figures(run: Path, point: Row) -> dict[str, float]:
         "Time per pass (ms)": 1000 * float(np.mean(seconds)) if seconds else math.nan,
         "IOPS": whole["iops"],
         "MB/s": whole["mb_per_second"],
-        "Average (ms)": whole["average_ms"],
-        "99 % (ms)": percentile_ms(parts, 100) if parts else math.nan,
-        "Max. (ms)": whole["maximum_ms"],
+        "Average response (ms)": whole["average_ms"],
+        "99 % response (ms)": percentile_ms(parts, 100) if parts else math.nan,
+        "Max. response (ms)": whole["maximum_ms"],
         "Spread (%)": spread(run, point),
         "Spread of IOPS (%)": spread(run, point),
     }
@@ -167,12 +167,14 @@ def workloads(run: Path, table: PrintedTable) -> list[list[Expected]]:
     cells: list[list[Expected]] = []
     for name in dict.fromkeys(map(_workload, points(run))):
         own = [figures(run, row) for row in points(run) if _workload(row) == name]
-        iops, moved, average = (np.array([entry[key] for entry in own]) for key in ("IOPS", "MB/s", "Average (ms)"))
+        keys = ("IOPS", "MB/s", "Average response (ms)")
+        iops, moved, average = (np.array([entry[key] for entry in own]) for key in keys)
         rated = np.isfinite(iops)
         extremes = [values[rated].min() if rated.any() else math.nan for values in (iops, moved)]
         ends = [values[rated].max() if rated.any() else math.nan for values in (iops, moved)]
         count = text("{} ({} with a rate)", len(own), rated.sum()) if not rated.all() else float(len(own))
-        ranges = [extremes[0], ends[0], extremes[1], ends[1], average.min() * _unit_factor(table.heading[-1])]
+        times = [end * _unit_factor(table.heading[-1]) for end in (average.min(), average.max())]
+        ranges = [extremes[0], ends[0], extremes[1], ends[1], *times]
         cells.append([name, count, *map(float, ranges)])
     return cells
 
@@ -181,7 +183,7 @@ def slowed_by_few(run: Path) -> tuple[int, int]:
     """Return how many points of the table of points have an average above their 99 % response time, and of how many."""
     names = {row[0] for table in printed_tables(run) if re.fullmatch(_POINTS, table.title) for row in table.body}
     own = [figures(run, row) for row in points(run) if row["point"] in names]
-    return sum(entry["Average (ms)"] > entry["99 % (ms)"] for entry in own), len(own)
+    return sum(entry["Average response (ms)"] > entry["99 % response (ms)"] for entry in own), len(own)
 
 
 def calls(run: Path, table: PrintedTable) -> list[list[Expected]]:
@@ -317,8 +319,8 @@ def effects(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 after["IOPS"] / before["IOPS"],
                 partial(_check_change, change),
                 "n/a" if math.isnan(change[1]) else text("{} to {}", *change[1:]),
-                before["Average (ms)"],
-                after["Average (ms)"],
+                before["Average response (ms)"],
+                after["Average response (ms)"],
             ]
         )
     return cells
@@ -331,7 +333,7 @@ def _check_change(change: tuple[float, float, float], cell: str) -> None:
 
 
 #: The titles of the table of points.
-_POINTS = r"Results|Means of \d+ repeats"
+_POINTS = r"Points|Means of \d+ repeats"
 
 RECOMPUTED: dict[str, Callable[[Path, PrintedTable], list[list[Any]]]] = {
     _POINTS: results,

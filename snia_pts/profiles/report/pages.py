@@ -238,7 +238,7 @@ def _profile_table(result: ProfileResult) -> Iterator[Table]:
 
 def _means(result: ProfileResult) -> str:
     repeats = result.facts.spec.repeats
-    return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Results"
+    return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Points"
 
 
 def _key_tables(result: ProfileResult, placed: Sequence[PlacedPoint]) -> Iterator[Block]:

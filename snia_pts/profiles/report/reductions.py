@@ -59,9 +59,9 @@ def spread(measured: Sequence[Measurement]) -> float:
 FIGURES: tuple[tuple[str, Reduction], ...] = (
     ("IOPS", iops),
     ("MB/s", mb_per_second),
-    ("Average (ms)", average_response_ms),
-    ("99 % (ms)", two_nines_ms),
-    ("Max. (ms)", maximum_response_ms),
+    ("Average response (ms)", average_response_ms),
+    ("99 % response (ms)", two_nines_ms),
+    ("Max. response (ms)", maximum_response_ms),
 )
 
 

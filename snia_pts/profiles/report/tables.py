@@ -76,8 +76,8 @@ def sides_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
     mixed = [spot for spot in placed if spot.measured[0].has_both_sides]
     if mixed:
         times: tuple[tuple[str, Reduction], ...] = (
-            ("Read avg. (ms)", lambda measured: side_response_ms(measured, "read")),
-            ("Write avg. (ms)", lambda measured: side_response_ms(measured, "write")),
+            ("Read avg. response (ms)", lambda measured: side_response_ms(measured, "read")),
+            ("Write avg. response (ms)", lambda measured: side_response_ms(measured, "write")),
         )
         yield _table(mixed, (*SIDES, *times), "Reads and writes of mixed points")
 
@@ -202,16 +202,16 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
         grouped.setdefault(spot.point.workload.name, []).append(spot)
     (_, rate), (_, throughput), (_, average) = FIGURES[:3]
     ranges = [
-        (*extremes(map(rate, points))[::2], *extremes(map(throughput, points))[::2], extremes(map(average, points))[0])
+        [end for figure in (rate, throughput, average) for end in extremes(map(figure, points))[::2]]
         for points in ([spot.measured for spot in group] for group in grouped.values())
     ]
-    headings = ("IOPS, min.", "IOPS, max.", "MB/s, min.", "MB/s, max.", "Average (ms), min.")
+    headings = tuple(f"{name}, {end}" for name in ("IOPS", "MB/s", "Average response (ms)") for end in ("min.", "max."))
     scaled = dict(_scaled(dict(zip(headings, zip(*ranges, strict=True), strict=True))))
     digits = [clock_digits(measured for spot in group for measured in spot.measured) for group in grouped.values()]
-    *rates, averages = scaled.values()
-    cells = list(zip(*(rate_texts(values, digits) for values in rates), significant(averages), strict=True))
-    widths = dict(zip(scaled, (11, 11, 11, 11, 12), strict=True))
-    columns = (Column(heading="Workload", width=26), *number_columns({"Points": 18, **widths}))
+    *rates, shortest, longest = scaled.values()
+    averages = map(significant, (shortest, longest))
+    cells = list(zip(*(rate_texts(values, digits) for values in rates), *averages, strict=True))
+    columns = (Column(heading="Workload", width=22), *number_columns({"Points": 12, **dict.fromkeys(scaled, 11)}))
     counts = (_rated_count([spot.measured for spot in group]) for group in grouped.values())
     rows = tuple((name, count, *row) for name, count, row in zip(grouped, counts, cells, strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: minimum and maximum of all points")
@@ -346,8 +346,8 @@ def _each_effect(entries: Sequence[Effect], title: str) -> Table:
                 "Factor": 9,
                 "Diff. (%)": 10,
                 "Interval (%)": 15,
-                "Avg. before (ms)": 10,
-                "Avg. after (ms)": 10,
+                "Avg. response before (ms)": 10,
+                "Avg. response after (ms)": 10,
             }
         ),
     )
