@@ -30,7 +30,7 @@ from ...spec.reader import format_range, format_value, operator_range
 from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
 from ..header import VIRTUAL, user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, decimals_for, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
 from .rounds_written import rounds_written
@@ -307,7 +307,8 @@ def _required(spec: Spec, test_class: TestClass, item: Deviation | OperatorSetti
 
 def _run_facts(result: TestResult) -> Table:
     spec, dut, seconds = result.facts.spec, result.facts.dut, elapsed_seconds(result)
-    fills = thousands(dut.fills(result.written_bytes), 2)
+    fills = dut.fills(result.written_bytes)
+    fills_text = thousands(fills, decimals_for([fills], digits=4, most=2))
     idle = sum(interruption.idle_seconds for interruption in result.interruptions)
     stops = counted(len(result.interruptions), "interruption")
     rows = (
@@ -317,7 +318,7 @@ def _run_facts(result: TestResult) -> Table:
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
         (
             "Data written, whole run",
-            _amount(result, result.written_bytes, f", {fills} x user capacity{_discarded(result)}"),
+            _amount(result, result.written_bytes, f", {fills_text} x user capacity{_discarded(result)}"),
         ),
         *_written_in_rounds(result),
         ("Data read", _amount(result, result.read_bytes)),
