@@ -359,16 +359,20 @@ def test_all_figures_of_a_family_have_the_same_scales() -> None:
 
 
 def test_many_series_have_reads_and_writes_in_figures_of_their_own() -> None:
-    """Twelve series are two figures of six, the reads first; a series without a number is only named in the caption."""
+    """Twelve series are two figures of six, the reads first; those without a number are in the caption of their mix."""
     workloads = [
-        profiles.workload(f"w{number}", read_percent=100 * (number % 2), seconds=0.05 if number == 12 else 1.0)
-        for number in range(13)
+        profiles.workload(f"w{number}", read_percent=100 * (number % 2), seconds=0.05 if number > 11 else 1.0)
+        for number in range(14)
     ]
-    planned = figures(profiles.result(profiles.spec(*workloads, axes=[axis("block_size", "4 KiB", "64 KiB")])))
+    result = profiles.result(profiles.spec(*workloads, axes=[axis("block_size", "4 KiB", "64 KiB")]))
+    planned = figures(result)
     with settings():
         drawn = [[line.get_label() for line in planned[f"lines-1-{number}"].draw().axes[0].lines] for number in (1, 2)]
     assert drawn == [[f"w{number}" for number in range(1, 12, 2)], [f"w{number}" for number in range(0, 12, 2)]]
-    assert planned["lines-1-1"].caption.endswith(" Without a rate (n/a): w12 (2 of 2 points).")
+    assert planned["lines-1-1"].caption.endswith(" Without a rate (n/a): w13 (2 of 2 points).")
+    assert planned["lines-1-2"].caption.endswith(" Without a rate (n/a): w12 (2 of 2 points).")
+    titles = [planned_page.title for planned_page in build(result).pages if "Throughput over" in planned_page.title]
+    assert titles == [f"IOPS and Throughput over Block Size - {part} of 2)" for part in ("Reads (1", "Writes (2")]
 
 
 def test_reads_and_writes_of_a_mix_are_separate() -> None:

@@ -65,7 +65,7 @@ def _split(series: Sequence[Series]) -> list[Sequence[Series]]:
     """Return the series in equal groups that fit into one figure each; if there are several, reads are first."""
     size = math.ceil(len(series) / math.ceil(len(series) / _MAX_SERIES))
     if size < len(series):
-        series = sorted(series, key=lambda one: -one.spots[0].point.workload.read_percent)
+        series = sorted(series, key=_reads, reverse=True)
     return [series[start : start + size] for start in range(0, len(series), size)]
 
 
@@ -89,7 +89,14 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
             }
             for measure in measures
         }
-        without = _without_rate([one for one in series if one in group or one not in rated])
+        later = [_reads(other[0]) for other in groups[1:]]  # a series without a rate belongs to the page of its mix
+        without = _without_rate(
+            [
+                one
+                for one in series
+                if one in group or (one not in rated and sum(reads >= _reads(one) for reads in later) == number - 1)
+            ]
+        )
         few = few_ios_note([spot for one in group for spot in one.spots])
         figure = Figure(
             name=f"lines-{slug}-{number}",
@@ -98,7 +105,20 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
             alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
             draw=partial(lines, panels, across, legend="Series", scales=scales),
         )
-        yield Page(title=f"{prefix}IOPS and Throughput over {_title(name)}{part(number, groups)}", blocks=(figure,))
+        mixes = f" - {_mixes(group)}" if len(groups) > 1 else ""
+        title = f"{prefix}IOPS and Throughput over {_title(name)}{mixes}{part(number, groups)}"
+        yield Page(title=title, blocks=(figure,))
+
+
+def _reads(series: Series) -> int:
+    """Return the percentage of reads of a series' workload."""
+    return series.spots[0].point.workload.read_percent
+
+
+def _mixes(group: Sequence[Series]) -> str:
+    """Return what a group of series does: ``Reads``, ``Mixes and Writes``."""
+    names = {100: "Reads", 0: "Writes"}
+    return " and ".join(dict.fromkeys(names.get(_reads(series), "Mixes") for series in group))
 
 
 def _without_rate(series: Sequence[Series]) -> str:
