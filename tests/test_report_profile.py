@@ -496,6 +496,13 @@ def with_engine(result: TestResult, io_engine: str) -> TestResult:
     return dataclasses.replace(result, facts=dataclasses.replace(result.facts, platform=platform))
 
 
+def test_a_profile_has_no_revision() -> None:
+    """The header has n/a, and that of a continuation page the kind of the document."""
+    built = build(profiles.result(profiles.spec())).header
+    assert built.standard.rows[0][3:5] == ("Rev.", "n/a")
+    assert built.identity[0] == "Workload Profile - Own Test"
+
+
 def test_the_header_names_other_data_and_the_page_cache() -> None:
     """RND means random data only; the page cache is not reported as unused if points use it."""
     zeros = profiles.workload("zeros", fio={"zero_buffers": 1, "direct": 0})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from .tables import Table
+from .tables import NOT_APPLICABLE, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -120,12 +120,15 @@ class Header:
     def identity(self) -> tuple[str, ...]:
         """Version and test, model, serial number and report id: what the short header of a continuation page shows.
 
-        Those that differ between the runs of a comparison are empty.
+        The name of the document replaces a version that does not apply.  Those that differ between the runs of a
+        comparison are empty.
         """
         serial = next((row[3] for row in self.blocks.rows if row[2] == "S/N"), "")
         model, report_id = self.names.rows[0][3], self.dates.rows[0][-1]
         known = ("" if isinstance(text, Differing) else text for text in (model, serial, report_id))
-        test, version = self.test.rows[0][0].replace(" - Report Page", ""), self.standard.rows[0][4]
+        test = self.test.rows[0][0].replace(" - Report Page", "")
+        _, document, _, _, version, *_ = self.standard.rows[0]
+        version = document if version == NOT_APPLICABLE else version
         return (test if isinstance(version, Differing) else f"{version} - {test}", *known)
 
 
