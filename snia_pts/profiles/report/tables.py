@@ -211,7 +211,7 @@ def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     *rates, shortest, longest = scaled.values()
     averages = map(significant, (shortest, longest))
     cells = list(zip(*(rate_texts(values, digits) for values in rates), *averages, strict=True))
-    columns = (Column(heading="Workload", width=22), *number_columns({"Points": 12, **dict.fromkeys(scaled, 11)}))
+    columns = (Column(heading="Workload", width=22), *number_columns({"Points": 18, **dict.fromkeys(scaled, 10)}))
     counts = (_rated_count([spot.measured for spot in group]) for group in grouped.values())
     rows = tuple((name, count, *row) for name, count, row in zip(grouped, counts, cells, strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: minimum and maximum of all points")
