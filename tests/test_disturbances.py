@@ -17,6 +17,7 @@ from snia_pts.analysis.disturbances import (
     foreign_ios,
     impossible_samples,
     inexact_idle_times,
+    point_name,
 )
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.time_series import TimeLine
@@ -71,7 +72,7 @@ def test_io_of_others_is_a_warning_of_the_result() -> None:
     (detail,) = (warning.detail for warning in warned if warning.what == "other I/O on the drive")
 
     assert detail.startswith("in 1 of ")
-    assert f"in {first.stimulus.label} ({first.evidence})" in detail
+    assert f"in {first.stimulus.label} {first.stimulus.demand.label} ({first.evidence})" in detail
     assert RunWarning(what="other I/O on the drive", detail=detail) in warned
 
 
@@ -113,7 +114,7 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
         (
             "stolen CPU time",
             "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 measurements; up to 33 %, in "
-            f"{worst.stimulus.label} (evidence/00007-rnd.json)",
+            f"{worst.stimulus.label} {worst.stimulus.demand.label} (evidence/00007-rnd.json)",
         )
     ]
 
@@ -321,7 +322,7 @@ def test_small_ios_of_others_are_a_warning(read_percent: int, read_ios: int, wri
     block = block_statistics(read_ios=read_ios, write_ios=write_ios)
     point = replace(measurement(stimulus(read_percent)), telemetry=vitals(block=block))
     assert foreign_ios(point) == foreign
-    expected = f"although it only read; up to {foreign} I/Os, in {point.stimulus.label} ({point.evidence})"
+    expected = f"although it only read; up to {foreign} I/Os, in {point_name(point)}"
     assert [expected in detail for _, detail in disturbances([point])] == [True] * bool(foreign)
 
 
@@ -334,7 +335,7 @@ def test_discards_of_others_are_a_warning() -> None:
     ((what, detail),) = disturbances([quiet, emptied])
     assert what == "other I/O on the drive"
     assert detail.startswith("in 1 of 2 measurements another program discarded blocks of the drive: its ")
-    assert detail.endswith(f"; up to 268.4 MB, in {emptied.stimulus.label} ({emptied.evidence})")
+    assert detail.endswith(f"; up to 268.4 MB, in {point_name(emptied)}")
     assert not list(disturbances([quiet]))
 
 
@@ -352,13 +353,14 @@ def test_messages_of_fio_are_one_warning_for_each_kind() -> None:
     messages = [(f"fio: odd {number}", "fio: other") if number < 3 else () for number in range(8)]
     points = [replace(point, engine_messages=lines, evidence=f"0000{number}") for number, lines in enumerate(messages)]
     wrote, label = "measurements fio wrote to its standard error:", point.stimulus.label
+    demand = point.stimulus.demand.label
     assert [detail for what, detail in engine_deviations(points) if what == "fio's message"] == [
-        f"in 3 of 8 {wrote} fio: odd 0; the first is {label} (00000)",
-        f"in 3 of 8 {wrote} fio: other; the first is {label} (00000)",
+        f"in 3 of 8 {wrote} fio: odd 0; the first is {label} {demand} (00000)",
+        f"in 3 of 8 {wrote} fio: other; the first is {label} {demand} (00000)",
     ]
     many = [replace(point, engine_messages=(letter,)) for letter in "abcdefg"]
     details = [detail for what, detail in engine_deviations(many) if what == "fio's message"]
-    assert details[0] == f"in 1 of 7 {wrote} a; {label} ({point.evidence})"
+    assert details[0] == f"in 1 of 7 {wrote} a; {label} {demand} ({point.evidence})"
     assert details[5:] == ["evidence/*.process.json has 2 other kinds of messages"]
 
 
@@ -402,3 +404,14 @@ def test_a_clock_of_fio_that_is_slow_is_a_warning(measurement_: Measurement, *, 
         assert details[0].startswith("in 2 of 2 measurements fio's clock disagrees with the suite's: fio reports ")
         own = (measurement_.timing.ended_monotonic_ns - measurement_.timing.started_monotonic_ns) / 1e9
         assert f"reports {duration(measurement_.runtime_ms / 1000)} of I/O, but {duration(own)} passed" in details[0]
+
+
+def test_only_points_that_are_more_than_5_percent_late_are_counted() -> None:
+    """The warning states this limit: points that took a little longer are not counted."""
+    point = measurement(stimulus(seconds=60.0), write=transfers(runtime_ms=60_000))
+    late = [replace(point, write=transfers(runtime_ms=milliseconds)) for milliseconds in (62_900, 63_100, 66_000)]
+    found = dict(engine_deviations([point, *late]))
+    assert found["point duration"] == (
+        "2 of 4 measurements took more than 5 % longer than requested, up to 1.10 times the requested time: 1 min 06 s "
+        f"instead of 1 min 00 s in {point.stimulus.label} {point.stimulus.demand.label} ({point.evidence})"
+    )

@@ -326,7 +326,7 @@ def test_a_restart_of_fio_is_a_warning() -> None:
     assert not any(warning.what == "fio restarted" for warning in run_warnings(result))
     (detail,) = (warning.detail for warning in run_warnings(changed_result) if warning.what == "fio restarted")
     assert detail.startswith("for 1 of ")
-    assert detail.endswith(f": {point.stimulus.label} ({point.evidence})")
+    assert detail.endswith(f": {point.stimulus.label} {point.stimulus.demand.label} ({point.evidence})")
     assert (changed_result.verdict, changed_result.deviations) == (result.verdict, result.deviations)
 
 

@@ -43,8 +43,8 @@ _LATEST_SECONDS = 5.0
 _STOLEN_PERCENT = 10.0
 #: Smaller changes of the wall clock are not reported.
 _CLOCK_SECONDS = 0.5
-#: A stimulus may exceed its time by that of its outstanding I/Os; more than this factor is reported.
-_MAX_OVERRUN = 1.05
+#: A stimulus may exceed its time by that of its outstanding I/Os; more than this share is reported.
+_OVERRUN_TOLERANCE = 0.05
 #: A stimulus may take longer by the suite's clock than by fio's, by this share plus this time, because a busy suite
 #: notices the end of the stimulus late.
 _CLOCK_SHARE, _LATE_END_SECONDS = 0.05, 1.0
@@ -94,7 +94,7 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         detail = (
             f"before {_of_all(disturbed, points)} the block layer counted I/O on the drive "
             f"while the test left it idle; up to {counted(worst.timing.idle_ios or 0, 'I/O')} and "
-            f"{capacity(worst.timing.idle_bytes or 0)}, before {worst.stimulus.label} ({worst.evidence})"
+            f"{capacity(worst.timing.idle_bytes or 0)}, before {point_name(worst)}"
         )
         yield "other I/O while idle", detail
     yield from _other_processes(points)
@@ -114,7 +114,7 @@ def _foreign(
     amounts = [(value, point) for point in points if (value := amount(point))]
     if amounts:
         largest, point = max(amounts, key=lambda pair: pair[0])
-        detail = f"in {_of_all(amounts, points)} {sentence(largest)}, in {point.stimulus.label} ({point.evidence})"
+        detail = f"in {_of_all(amounts, points)} {sentence(largest)}, in {point_name(point)}"
         yield "other I/O on the drive", detail
 
 
@@ -271,6 +271,11 @@ def _differs(line: TimeLine, row: int, mean_bytes: float) -> bool:
     return abs(_excess_bytes(line, row)) > tolerance
 
 
+def point_name(point: Measurement) -> str:
+    """Return the stimulus of a measurement with its demand, and its evidence: ``RND 4 KiB 65/35 T2Q16 (00012-...)``."""
+    return f"{point.stimulus.label} {point.stimulus.demand.label} ({point.evidence})"
+
+
 def _percent(value: float, limit: float) -> str:
     """Return a percentage with two digits, or with more if it would look like the ``limit`` that it exceeds."""
     return f"{number(value, digits=distinct_digits((value, limit), least=2))} %"
@@ -299,7 +304,7 @@ def _steal_time(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         most = _percent(percent, _STOLEN_PERCENT)
         detail = (
             f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in "
-            f"{_of_all(affected, points)}; up to {most}, in {point.stimulus.label} ({point.evidence})"
+            f"{_of_all(affected, points)}; up to {most}, in {point_name(point)}"
         )
         yield "stolen CPU time", detail
 
@@ -344,21 +349,21 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
         detail = (
             f"for {_of_all(restarted, points)} fio exited before its first I/O and was "
             f"restarted without a start signal for its threads, so that the gap before is longer: "
-            f"{restarted[0].stimulus.label} ({restarted[0].evidence})"
+            f"{point_name(restarted[0])}"
         )
         yield "fio restarted", detail + (" was the first" if len(restarted) > 1 else "")
     yield from _messages(points)
     late = [
         (point.runtime_ms / 1000 / point.stimulus.seconds, point)
         for point in points
-        if point.stimulus.seconds and point.runtime_ms / 1000 > _MAX_OVERRUN * point.stimulus.seconds
+        if point.stimulus.seconds and point.runtime_ms / 1000 > (1 + _OVERRUN_TOLERANCE) * point.stimulus.seconds
     ]
     if late:
         factor, point = max(late, key=lambda pair: pair[0])
         detail = (
-            f"{_of_all(late, points)} took longer than requested, up to {factor:.2f} times the requested "
-            f"time: {duration(point.runtime_ms / 1000)} instead of {duration(point.stimulus.seconds or 0)} "
-            f"({point.evidence})"
+            f"{_of_all(late, points)} took more than {100 * _OVERRUN_TOLERANCE:g} % longer than requested, up to "
+            f"{factor:.2f} times the requested time: {duration(point.runtime_ms / 1000)} instead of "
+            f"{duration(point.stimulus.seconds or 0)} in {point_name(point)}"
         )
         yield "point duration", detail
     yield from _clocks(points)
@@ -382,7 +387,7 @@ def _messages(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         yield (
             "fio's message",
             f"in {_of_all(messages, points)} fio wrote to its standard error: {message}; "
-            f"{'the first is ' if len(messages) > 1 else ''}{first.stimulus.label} ({first.evidence})",
+            f"{'the first is ' if len(messages) > 1 else ''}{point_name(first)}",
         )
     if (others := len(by_kind) - _MAX_MESSAGE_KINDS) > 0:
         yield "fio's message", f"evidence/*.process.json has {counted(others, 'other kind')} of messages"
@@ -406,8 +411,7 @@ def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         detail = (
             f"in {_of_all(different, points)} fio's clock disagrees with the suite's: fio "
             f"reports {duration(reported)} of I/O, but {duration(measured)} passed between start and end; "
-            f"{point.stimulus.label} ({point.evidence}); fio's clock is slow, or the host was "
-            "too busy to notice the end"
+            f"{point_name(point)}; fio's clock is slow, or the host was too busy to notice the end"
         )
         yield "fio's clock", detail
 
@@ -455,8 +459,7 @@ def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"in {_of_all(apart, points)} threads started apart by more than "
             f"{100 * _SPREAD_TOLERANCE:g} % of the time of the measurement: fewer I/Os than requested were outstanding "
             f"at its start and end. The worst: {number(spread_ms, digits=3)} ms "
-            f"({_percent(percent, 100 * _SPREAD_TOLERANCE)}) in {point.stimulus.label} {point.stimulus.demand.label} "
-            f"({point.evidence})"
+            f"({_percent(percent, 100 * _SPREAD_TOLERANCE)}) in {point_name(point)}"
         )
         yield "threads apart", detail
 
@@ -468,8 +471,7 @@ def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         most = distinct_duration(longest.maximum_response_us / 1e6, STALL_SECONDS)
         detail = (
             f"in {_of_all(stalled, points)} an I/O took more than {STALL_SECONDS:g} s and more "
-            f"than {_STALL_FACTOR:.0f} times the average; "
-            f"up to {most}, in {longest.stimulus.label} ({longest.evidence})"
+            f"than {_STALL_FACTOR:.0f} times the average; up to {most}, in {point_name(longest)}"
         )
         yield "stall", detail
 
@@ -492,7 +494,7 @@ def longest_io_sentence(points: Sequence[Measurement]) -> str:
     if longest.maximum_response_us <= named_us:
         return ""
     took = distinct_duration(longest.maximum_response_us / 1e6, named_us / 1e6)
-    return f"The longest I/O of the run took {took}, in {longest.stimulus.label} ({longest.evidence})."
+    return f"The longest I/O of the run took {took}, in {point_name(longest)}."
 
 
 def _repeats(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -501,14 +503,14 @@ def _repeats(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         for attempt in point.rejected:
             yield (
                 "remeasured",
-                f"{point.stimulus.label} ({point.evidence}): the previous attempt was rejected ({attempt.evidence}: "
+                f"{point_name(point)}: the previous attempt was rejected ({attempt.evidence}: "
                 f"{attempt.reason}). Its {duration(attempt.seconds)} of I/O, and any I/O of the next point that had "
                 "started, are additional to the test and in none of its results; all later I/O is delayed by that time",
             )
         if point.uncounted_ios:
             yield (
                 "uncounted I/Os",
-                f"{point.stimulus.label} ({point.evidence}): fio did not count the last "
+                f"{point_name(point)}: fio did not count the last "
                 f"{counted(point.uncounted_ios, 'I/O')}: they are in none of its results; the point was not repeated, "
                 "and the time line is as requested",
             )

@@ -13,6 +13,7 @@ from ..analysis.disturbances import (
     engine_deviations,
     impossible_samples,
     inexact_idle_times,
+    point_name,
 )
 from ..analysis.host_limit import limited_points_sentence, limited_stimuli_sentence
 from ..analysis.written_ranges import unwritten_reads_sentence
@@ -145,7 +146,7 @@ def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
         detail = (
             f"{len(short)} of {counted(len(points), 'point')} lasted less than {SHORTEST_RATED_MS} ms, too short for "
             "the engine's clock of 1 ms: no IOPS and no throughput are given (n/a); "
-            f"{'the first is ' if len(short) > 1 else ''}{short[0].stimulus.label} ({short[0].evidence})"
+            f"{'the first is ' if len(short) > 1 else ''}{point_name(short[0])}"
         )
         yield RunWarning(what="too short for a rate", detail=detail)
 

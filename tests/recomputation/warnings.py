@@ -54,11 +54,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        return f"{self.row['point']} ({self.row['evidence']})"
-
-    @property
-    def demand(self) -> str:
-        return f"T{self.row['thread_count']}Q{self.row['queue_depth']}"
+        return _name(self.row)
 
     @property
     def requested(self) -> float:
@@ -85,6 +81,10 @@ class Point:
     @property
     def telemetry(self) -> dict[str, Any]:
         return self.outcome["telemetry"] or {}
+
+
+def _name(row: Row) -> str:
+    return f"{row['point']} T{row['thread_count']}Q{row['queue_depth']} ({row['evidence']})"
 
 
 @cache
@@ -243,10 +243,10 @@ def _overruns(run: Path) -> Iterator[Expected]:
     if late:
         worst = points(run)[int(np.nanargmax(factors))]
         template = (
-            "{} of {} measurements took longer than requested, up to {} times the requested time: {time} instead of "
-            f"{{time}} ({worst.row['evidence']})"
+            "{} of {} measurements took more than {} % longer than requested, up to {} times the requested time: "
+            f"{{time}} instead of {{time}} in {worst.name}"
         )
-        yield text(template, *_count(late, points(run)), max(late), worst.seconds, worst.requested)
+        yield text(template, *_count(late, points(run)), 5, max(late), worst.seconds, worst.requested)
 
 
 def _spreads(run: Path) -> Iterator[Expected]:
@@ -260,7 +260,7 @@ def _spreads(run: Path) -> Iterator[Expected]:
         template = (
             "in {} of {} measurements threads started apart by more than {} % of the time of the measurement: fewer "
             f"I/Os than requested were outstanding at its start and end. The worst: {{}} ms "
-            f"({{}} %) in {worst.row['point']} {worst.demand} ({worst.row['evidence']})"
+            f"({{}} %) in {worst.name}"
         )
         yield text(template, *_count(found, points(run)), 1, 1000 * apart, 100 * share)
 
@@ -356,7 +356,7 @@ def _unrated(run: Path) -> Iterator[Expected]:
     measured = [row for row in rows(run, "measurements") if row["phase"] not in ("WIPC", "fill")]
     short = [row for row in measured if max(values(row, "read_runtime_ms", "write_runtime_ms")) < 100]
     if short:
-        first = f"{'the first is ' * (len(short) > 1)}{short[0]['point']} ({short[0]['evidence']})"
+        first = f"{'the first is ' * (len(short) > 1)}{_name(short[0])}"
         template = "{} of {} points lasted less than {} ms, too short for the engine's clock of {} ms: {any}; " + first
         yield text(template, *_count(short, measured), 100, 1)
 
