@@ -128,21 +128,25 @@ def test_the_provenance_has_the_ceiling_of_the_host() -> None:
     judged = {row[0]: row[1] for row in by_title["Host or drive?"].rows}
 
     assert judged["Points judged"] == "56 points: 7 host-limited, 49 not host-limited, 0 undetermined"
-    assert judged["Reasons: host-limited"] == "the engine used the available CPU time (35 measurements)"
+    assert judged["Host-limited measurements"] == "the engine used the available CPU time (35 measurements)"
     assert [row[0] for row in by_title["Host ceiling (null device)"].rows][:2] == [
         "RND reads, any size",
         "RND writes, 1024 KiB",
     ]
     uncalibrated = dataclasses.replace(limited, facts=dataclasses.replace(limited.facts, ceilings=()))
     points = {row[0]: row[1] for row in tables(uncalibrated)["Host or drive?"].rows}["Points judged"]
-    assert points.endswith(" 0 undetermined; judged without a host ceiling")
+    assert points == (
+        "56 points: 7 host-limited, 49 without a sign of a host limit, 0 undetermined; "
+        "not compared with a host ceiling, the IOPS that this host reaches on a null device"
+    )
     bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
-    assert "without" not in bare["Points judged"]  # none is judged
+    assert "ceiling" not in bare["Points judged"]  # none is judged
+    assert bare["Rule"].startswith("a point has the verdict of most of its measurements")
     assert bare["Host ceiling"] == "not calibrated: the test is too short"
     rejected = dataclasses.replace(samples.result_of("iops"), evidence={"00000-ceiling-001-write.fio": "0" * 64})
     (text,) = (row[1] for row in tables(rejected)["Host or drive?"].rows if row[0] == "Host ceiling")
     assert text == "not calibrated: the results on the null device were rejected"
-    assert bare["Reasons: undetermined"] == "the CPU time of the engine is unknown (280 measurements)"
+    assert bare["Undetermined measurements"] == "the CPU time of the engine is unknown (280 measurements)"
     simulated = samples.result_of("iops", device=samples.dut(kind="simulated"))
     assert "Host or drive?" not in tables(simulated)
     assert all(warning.what != "host-limited" for warning in run_warnings(simulated))
@@ -156,7 +160,7 @@ def test_continuous_stimuli_have_their_reasons() -> None:
         if isinstance(block, Table) and block.title == "Host or drive?"
     )
     assert judged["Points judged"].endswith("2 undetermined")
-    assert judged["Reasons: undetermined"] == "the CPU time of the engine is unknown (10 measurements)"
+    assert judged["Undetermined measurements"] == "the CPU time of the engine is unknown (10 measurements)"
 
 
 def test_figures_without_marks_count_the_host_limited_points() -> None:
@@ -172,7 +176,7 @@ def test_figures_without_marks_count_the_host_limited_points() -> None:
     assert captions["demand-variation-surface"].endswith(marked)
     unknown = {figure.name: figure.caption for figure in build(samples.result_of("dirth")).figures}
     names = "T1Q1, T1Q2, T1Q4, T1Q6, T1Q8, T1Q16, T1Q32, T2Q1, T2Q2, T2Q4 and 39 more"
-    assert f"0 host-limited, 49 undetermined ({names}), 0 not" in unknown["demand-intensity"]
+    assert f"0 host-limited, 49 undetermined ({names}), 0 without" in unknown["demand-intensity"]
     assert unknown["histogram-max"].endswith(" Undetermined whether the host limited it.")
     simulated = build(samples.result_of("dirth", device=samples.dut(kind="simulated")))
     assert not any("undetermined" in figure.caption for figure in simulated.figures)

@@ -147,6 +147,11 @@ def null_targets(run: Path) -> list[NullTarget]:
     return found
 
 
+def not_limited(run: Path) -> str:
+    """Return the name of the verdict on a point that the host did not limit, as far as is known."""
+    return "not host-limited" if null_targets(run) else "without a sign of a host limit"
+
+
 def engine_cpu(jobs: Sequence[dict[str, Any]]) -> float:
     """Return the mean CPU time of the engine's threads, in percent of one CPU."""
     return min(100.0, float(np.mean([job["usr_cpu"] + job["sys_cpu"] for job in jobs])))

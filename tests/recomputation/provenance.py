@@ -202,17 +202,17 @@ def verdicts(run: Path) -> Expected:
     templates, figures = [], []
     for kind in (kind for kind in (False, True) if kinds[kind]):
         noun = nouns[kind][kinds[kind] != 1]
-        templates.append(f"{{}} {noun}: {{}} host-limited, {{}} not host-limited, {{}} undetermined")
+        templates.append(f"{{}} {noun}: {{}} host-limited, {{}} {host.not_limited(run)}, {{}} undetermined")
         figures += [kinds[kind], counts[kind, True], counts[kind, False], counts[kind, None]]
     if False in judged.values() and not host.null_targets(run):
-        templates.append("judged without a host ceiling")
+        templates.append("not compared with a host ceiling, the IOPS that this host reaches on a null device")
     return text("; ".join(templates), *map(float, figures))
 
 
 def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return how many points have each verdict, and the reasons."""
-    expected: dict[str, Expected] = {"Points judged": verdicts(run), "Host ceiling": None}
-    for verdict, label in ((True, "Reasons: host-limited"), (None, "Reasons: undetermined")):
+    expected: dict[str, Expected] = {"Points judged": verdicts(run), "Rule": None, "Host ceiling": None}
+    for verdict, label in ((True, "Host-limited measurements"), (None, "Undetermined measurements")):
         found = host.reasons(run)[verdict]
         expected[label] = partial(_check_reasons, found) if found else None
     return labelled(table, expected)

@@ -491,7 +491,8 @@ def check_spans(run: Path) -> None:
 
 _NOTE = re.compile(
     r"(\d+) (point|pre-write|histogram)s?: (\d+) host-limited( \(the drive may be faster; not marked here\))?, "
-    r"(\d+) undetermined(?: \((.*?)(?: and (\d+) more)?\))?, (\d+) not host-limited\.( No mark: (.*?)\.)?"
+    r"(\d+) undetermined(?: \((.*?)(?: and (\d+) more)?\))?, (\d+) "
+    r"(not host-limited|without a sign of a host limit)\.( No mark: (.*?)\.)?"
 )
 
 
@@ -507,9 +508,10 @@ def check_host_notes(run: Path) -> int:
         shown = [int(match[at]) for at in (1, 3, 5, 8)]
         groups = [group for kind, group in possible if kind == noun]
         assert any(_is_note(group, shown, named, int(match[7] or 0)) for group in groups), match[0]
-        unmarked = ["undetermined"] * (shown[2] > 0) + ["not host-limited"] * (shown[3] > 0)
-        assert match[10] in (None, " or ".join(unmarked))
-        assert bool(match[4]) + bool(match[9]) == (shown[1] > 0 and bool(match[4] or unmarked))
+        assert match[9] == host.not_limited(run)
+        unmarked = ["undetermined"] * (shown[2] > 0) + [match[9]] * (shown[3] > 0)
+        assert match[11] in (None, " or ".join(unmarked))
+        assert bool(match[4]) + bool(match[10]) == (shown[1] > 0 and bool(match[4] or unmarked))
     return len(notes)
 
 

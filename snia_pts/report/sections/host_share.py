@@ -22,6 +22,10 @@ def host_tables(result: TestResult) -> Iterator[Table]:
         return
     ceilings, cpus = result.facts.ceilings, result.facts.platform.cpus
     rows = [("Points judged", verdict_counts(result)), *_reasons(result)]
+    if len(rows) > 1:
+        rows.append(
+            ("Rule", "a point has the verdict of most of its measurements; without such a majority it is undetermined")
+        )
     if not ceilings:
         calibrated = any(file.startswith(EVIDENCE_PREFIX) for file in result.evidence)
         reason = "the results on the null device were rejected" if calibrated else "the test is too short"
@@ -41,7 +45,7 @@ def verdict_counts(result: TestResult) -> str:
     used = [measurement.stimulus for loop in result.loops for measurement in loop.measurements]
     if not stimuli and all(stimulus.cached for stimulus in used):
         return f"none of {counted(len(points), 'point')} judged, because all I/O passed through the page cache"
-    labels = ((True, "host-limited"), (False, "not host-limited"), (None, "undetermined"))
+    labels = ((True, "host-limited"), (False, _not_limited(result)), (None, "undetermined"))
     parts = [
         f"{count}: {', '.join(f'{Counter(verdicts)[verdict]} {label}' for verdict, label in labels)}"
         for count, verdicts in (
@@ -50,8 +54,13 @@ def verdict_counts(result: TestResult) -> str:
         )
         if verdicts
     ]
-    basis = ["judged without a host ceiling"] if False in (*points, *stimuli) and not result.facts.ceilings else []
-    return "; ".join((*parts, *basis))
+    basis = ["not compared with a host ceiling, the IOPS that this host reaches on a null device"]
+    return "; ".join(parts + basis * (False in (*points, *stimuli) and not result.facts.ceilings))
+
+
+def _not_limited(result: TestResult) -> str:
+    """Return the name of the verdict on a point that the host did not limit, as far as is known."""
+    return "not host-limited" if result.facts.ceilings else "without a sign of a host limit"
 
 
 def verdicts_note(
@@ -74,10 +83,10 @@ def verdicts_note(
     faster = " (the drive may be faster; not marked here)" if limited and not marked else ""
     more = f" and {len(undetermined) - _MAX_NAMED} more" if len(undetermined) > _MAX_NAMED else ""
     names = f" ({', '.join(undetermined[:_MAX_NAMED])}{more})" if undetermined else ""
-    unmarked = " or ".join(["undetermined"] * bool(undetermined) + ["not host-limited"] * bool(others))
+    unmarked = " or ".join(["undetermined"] * bool(undetermined) + [_not_limited(result)] * bool(others))
     return (
         f"{counted(len(verdicts), noun)}: {limited} host-limited{faster}, {len(undetermined)} undetermined{names}, "
-        f"{others} not host-limited.{f' No mark: {unmarked}.' if limited and marked and unmarked else ''}"
+        f"{others} {_not_limited(result)}.{f' No mark: {unmarked}.' if limited and marked and unmarked else ''}"
     )
 
 
@@ -93,7 +102,7 @@ def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:
         share = result.host_share(measurement)
         if share is not None and share.limited in counts:
             counts[share.limited].update(share.reasons)
-    for verdict, label in ((True, "Reasons: host-limited"), (None, "Reasons: undetermined")):
+    for verdict, label in ((True, "Host-limited measurements"), (None, "Undetermined measurements")):
         reasons = (f"{reason} ({counted(count, 'measurement')})" for reason, count in counts[verdict].most_common())
         if text := "; ".join(reasons):
             yield label, text
