@@ -465,12 +465,13 @@ def test_the_summary_states_how_operating_points_are_chosen() -> None:
     rule = text_of(build(result_of("dirth")).pages[0])
     assert "Max IOPS: a point within 2 % of the best IOPS is near enough." in rule
     assert re.search(
-        r"The nearest point, T\d+Q\d+, is .* IOPS away. Points up to .* IOPS away are near enough, 2 %", rule
+        r"The nearest point, T\d+Q\d+, is (.+?) IOPS away\. Points up to \1 \+ 2 % of .+? = .+? IOPS from the target are",
+        rule,
     )
     assert (
         "the one with the lowest Total OIO is chosen; of several with the same Total OIO, the one with the few" in rule
     )
-    assert "Only points with an ART below 5 ms count" in rule
+    assert "Max and Mid IOPS: only points with an ART below 5 ms count." in rule
     assert "Response times are those of reads and writes together." in rule
 
 

@@ -162,11 +162,13 @@ def _selection(run: Path, match: re.Match[str]) -> Expected:
     choice, near = demand.choices(run)["Mid IOPS"], parameter(run, "operating_points.tolerance_percent")
     distance = abs(choice.nearest.iops - choice.target)
     return text(
-        f"{{any}} The nearest point, {choice.nearest.label}, is {{}} IOPS away. Points up to {{}} IOPS away are near "
-        "enough, {} % of the target more than the nearest. {any}",
+        f"{{any}} The nearest point, {choice.nearest.label}, is {{}} IOPS away. Points up to {{}} + {{}} % of {{}} = {{}} "
+        "IOPS from the target are near enough. {any}",
         distance,
-        distance + near / 100 * choice.target,
+        distance,
         near,
+        choice.target,
+        distance + near / 100 * choice.target,
     )
 
 

@@ -37,8 +37,8 @@ def intensity(
 ) -> Figure:
     """Plot ART (ms, log) against IOPS, one line per Thread Count over its Queue Depths.
 
-    A horizontal line shows the ART limit of the Max IOPS point, large open marks the operating points; those of
-    ``limited`` get the host-limited mark.
+    A horizontal line shows the ART limit of the Max and Mid IOPS points, large open marks the operating points;
+    those of ``limited`` get the host-limited mark.
     """
     figure = canvas()
     axes = plot(figure, left=0.85, right=LEGEND_WIDTH, bottom=0.55, top=0.2)

@@ -20,7 +20,7 @@ from ...results.result import TestResult
 from ...results.tracked_series import stimulus_code
 from ...spec import OperatingPoints
 from ...spec.reader import definitions
-from ...units import block_size, duration, number
+from ...units import block_size, decimals, duration
 from ..figures import matrices
 from ..figures.dashboard import heat_map
 from ..figures.figure import Side
@@ -222,13 +222,16 @@ def _selection_rule(points: Sequence[OperatingPoint], rule: OperatingPoints) -> 
     nearest = min(middle.candidates, key=lambda candidate: abs(candidate.iops - middle.target_iops))
     distance = abs(nearest.iops - middle.target_iops)
     farthest = distance + rule.tolerance_percent / 100 * middle.target_iops
+    target, away, most = (
+        thousands(value, decimals(middle.target_iops)) for value in (middle.target_iops, distance, farthest)
+    )
     highest = f"a point within {near} of the best IOPS is near enough" if has_limit else "the point with the lowest ART"
+    limit = f" Max and Mid IOPS: only points with an ART below {rule.maximum_art_ms:g} ms count." * has_limit
     return (
         f"Max IOPS: {highest}. Mid IOPS: the target is the middle between best and Min IOPS. The nearest point, "
-        f"{nearest.demand.label}, is {number(distance)} IOPS away. Points up to {number(farthest)} IOPS away are near "
-        f"enough, {near} of the target more than the nearest. Of all points that are near enough, the one with the "
-        "lowest Total OIO is chosen; of several with the same Total OIO, the one with the fewest threads. Min IOPS: "
-        f"the lowest Total OIO.{f' Only points with an ART below {rule.maximum_art_ms:g} ms count.' * has_limit} The "
+        f"{nearest.demand.label}, is {away} IOPS away. Points up to {away} + {near} of {target} = {most} IOPS from the "
+        "target are near enough. Of all points that are near enough, the one with the lowest Total OIO is chosen; of "
+        f"several with the same Total OIO, the one with the fewest threads. Min IOPS: the lowest Total OIO.{limit} The "
         f"{near} are this suite's tolerance."
     )
 

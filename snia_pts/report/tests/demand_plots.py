@@ -267,7 +267,7 @@ def _demand_intensity(result: TestResult) -> Iterator[Page]:
     limited = {name for name, verdict in chosen_verdicts(result).items() if verdict}
     caption = (
         f"ART against IOPS, one line per Thread Count over its Queue Depths. {source(result, _IOPS_AND_ART)} The "
-        f"line at {limit:g} ms is the ART limit of the Max IOPS point; large open marks are the operating points"
+        f"line at {limit:g} ms is the ART limit of the Max and Mid IOPS points; large open marks are the operating points"
         f"{f' ({matrices.HOST_LIMITED}: host-limited)' * bool(limited)}. {host_note(result)}"
     )
     figure = Figure(
