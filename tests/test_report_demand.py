@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.analysis.operating_points import alternative_points, demand_means, operating_points
+from snia_pts.analysis.operating_points import alternative_points, demand_means, noise_percent, operating_points
 from snia_pts.model.measurement import MeasuredRound, SampledRound
 from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from snia_pts.report.figures import columns_3d, demand_figures, surface_3d
@@ -465,7 +465,7 @@ def test_the_summary_states_how_operating_points_are_chosen() -> None:
     rule = text_of(build(result_of("dirth")).pages[0])
     assert "Max IOPS: a point within 2 % of the best IOPS is near enough." in rule
     assert re.search(
-        r"The nearest point, T\d+Q\d+, is (.+?) IOPS away\. Points up to \1 \+ 2 % of .+? = .+? IOPS from the target are",
+        r"The nearest point, T\d+Q\d+, is (.+?) IOPS away\. Points up to \1 \+ 2 % of .+? = .+? IOPS from the target",
         rule,
     )
     assert (
@@ -501,6 +501,37 @@ def test_the_points_that_another_run_may_choose_are_listed_only_if_there_are_any
     others = alternative_points(demand_means(noisy.loops[0].window_rounds), RULE)
     rows = {name: re.findall(r"T\d+Q\d+", cell) for name, cell in tables(build(noisy).pages[1])[title].rows}
     assert rows == {name: [point.demand.label for point in points] for name, points in others.items() if points}
+
+
+def test_the_summary_counts_the_points_that_another_run_may_choose() -> None:
+    """Below the operating points, with the noise and the tolerance; not if there are none."""
+    result = result_of("dirth")
+    loop = result.loop()
+    assert loop is not None
+    quiet = tuple(replace(measured, measurements=loop.rounds[0].measurements) for measured in loop.rounds)
+    assert "Another run may choose" not in text_of(
+        build(replace(result, loops=(replace(loop, rounds=quiet),))).pages[0]
+    )
+    rounds = tuple(_with_noise(measured, 0.02) for measured in loop.rounds)
+    others = alternative_points(demand_means(rounds), RULE)
+    counts = [len(others[name]) for name in ("Max IOPS", "Mid IOPS")]
+    noise = noise_percent(demand_means(rounds), RULE)
+    assert all(1 < count < len(COUNTS) ** 2 / 2 for count in counts)
+    assert (
+        f"The noise is {noise:.1f} % of the IOPS, the tolerance 2 %. Another run may choose one of {counts[0]} other "
+        f'points as Max IOPS and {counts[1]} other points as Mid IOPS (page "Operating Points and Access Pattern").'
+    ) in text_of(build(replace(result, loops=(replace(loop, rounds=rounds),))).pages[0])
+
+
+def test_the_summary_has_the_maximum_of_each_histogram() -> None:
+    """A reader of the table of the loop takes its maximum, of a shorter measurement, for that of the drive."""
+    result = result_of("dirth")
+    text = text_of(build(result).pages[0])
+    assert "The table is of the loop. The histograms measure the same points for 10 min 00 s" in text
+    for line in result.lines("histogram"):
+        (five_nines, maximum) = confidence.confidence(line).markers[-2:]
+        assert five_nines.ms is not None
+        assert f"{line.part}: 99.999 % = {number(five_nines.ms)} ms, MRT = {number(maximum.ms or 0)} ms" in text
 
 
 def test_a_run_that_cannot_tell_its_points_apart_says_so() -> None:

@@ -129,7 +129,46 @@ def _stimulus(row: Row) -> str:
 
 
 def _noise(run: Path, match: re.Match[str]) -> Expected:
-    return text(f"{match[1]}{{}} % of the IOPS: {{any}}", demand.noise_percent(run))
+    first = next(choice.alternatives[0] for choice in demand.choices(run).values() if choice.alternatives)
+    template = "{any} The noise is {} % of each point's IOPS: {any} " + first.label
+    return text(f"{template}: Thread Count {first.threads}, Queue Depth {first.depth}.", demand.noise_percent(run))
+
+
+def _alternative_choices(run: Path) -> dict[str, int]:
+    """Return how many other points another run may choose, if these are some but not most of all points."""
+    if facts(run)["test"] not in ("composite", "dirth"):
+        return {}
+    counts = {name: len(choice.alternatives) for name, choice in demand.choices(run).items()}
+    return {name: count for name, count in counts.items() if count and name not in _hidden_choices(run)}
+
+
+def _alternatives(run: Path, match: re.Match[str]) -> Expected:
+    counts = _alternative_choices(run)
+    names = " and ".join(f"{{}} other point{'s' * (count != 1)} as {name}" for name, count in counts.items())
+    return text(
+        "The noise is {} % of the IOPS, the tolerance {} %. Another run may choose one of " + names + " {any}",
+        demand.noise_percent(run),
+        parameter(run, "operating_points.tolerance_percent"),
+        *map(float, counts.values()),
+    )
+
+
+def _times_of_histograms(run: Path, match: re.Match[str]) -> Expected:
+    """Return 99.999 %, if known, and MRT of each histogram."""
+    texts, figures = [], []
+    for row in measurements(run, "histogram"):
+        times = response_times(answers(run, [row]))
+        known = {"99.999 %": times["five_nines_response_us"], "MRT": times["maximum_response_us"]}
+        known = {name: value / 1000 for name, value in known.items() if not math.isnan(value)}
+        texts.append(f"{row['part']}: {', '.join(f'{name} = {{}} ms' for name in known)}")
+        figures += known.values()
+    return text(
+        "The table is of the loop. The histograms measure the same points for {time} (page {any}): "
+        + "; ".join(texts)
+        + ".",
+        parameter(run, "operating_points.histogram_seconds"),
+        *figures,
+    )
 
 
 def _rate_differences(run: Path) -> dict[str, float]:
@@ -162,8 +201,8 @@ def _selection(run: Path, match: re.Match[str]) -> Expected:
     choice, near = demand.choices(run)["Mid IOPS"], parameter(run, "operating_points.tolerance_percent")
     distance = abs(choice.nearest.iops - choice.target)
     return text(
-        f"{{any}} The nearest point, {choice.nearest.label}, is {{}} IOPS away. Points up to {{}} + {{}} % of {{}} = {{}} "
-        "IOPS from the target are near enough. {any}",
+        f"{{any}} The nearest point, {choice.nearest.label}, is {{}} IOPS away. Points up to {{}} + {{}} % of {{}} = "
+        "{} IOPS from the target are near enough. {any}",
         distance,
         distance,
         near,
@@ -402,7 +441,9 @@ SENTENCES: dict[str, Sentence] = {
     r"Confidence Level Plot \(CLP\)\. (.*?): IOPS = .*": _caption_of_histogram,
     r"(.*, before the response time histogram of the (M\w\w IOPS) point\.)(.*?)( No plot: .*)?": _pre_write,
     r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
-    r"(A run goes through the points in the order of Total OIO .* The noise is )\S+ % of the IOPS: .*": _noise,
+    r"A run chooses the first point in the order of Total OIO .*": _noise,
+    r"The noise is \S+ % of the IOPS, the tolerance .*": _alternatives,
+    r"The table is of the loop. The histograms .*": _times_of_histograms,
     r"(?:\S+ Limited by the host.* )?Max IOPS: .* Mid IOPS: the target is .*": _selection,
     r"(M\w\w IOPS) cannot be distinguished .*": _uncertain,
     r"(IOPS of histograms that differ from the loop by more than 5 %: ).*": _rates_of_histograms,
@@ -425,8 +466,8 @@ FOUND = {
     "hir": 2,
     "xsr": 4,
     "wsat": 2,
-    "dirth": 11,
-    "composite": 11,
+    "dirth": 12,
+    "composite": 12,
     "latency": 1,
     "iops": 1,
     "throughput": 1,
@@ -457,7 +498,7 @@ def required_sentences(run: Path) -> int:
     figures = {"iops": 3, "latency": 3, "throughput": 1}
     written += (2 + figures[test]) * bool(unsteady_points(run)) if test in figures else 0
     written += bool(covered_lines(run))
-    uncertain = 2 * bool(_rate_differences(run)) + len(_hidden_choices(run))
+    uncertain = 2 * bool(_rate_differences(run)) + len(_hidden_choices(run)) + bool(_alternative_choices(run))
     return FOUND[test] + histograms + early + alternatives + uncertain + written
 
 

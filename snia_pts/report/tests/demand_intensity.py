@@ -20,7 +20,7 @@ from ...results.result import TestResult
 from ...results.tracked_series import stimulus_code
 from ...spec import OperatingPoints
 from ...spec.reader import definitions
-from ...units import block_size, decimals, duration
+from ...units import block_size, counted, decimals, duration, number
 from ..figures import matrices
 from ..figures.dashboard import heat_map
 from ..figures.figure import Side
@@ -68,6 +68,8 @@ _ALL_POINTS_SOURCE = (
     "those of all their I/Os, reads and writes together; maximum response times are the maxima of these rounds"
 )
 _HOST_CPU = "Host CPU utilisation by all processes (%)"
+#: The title of the page after the summary.
+_DETAILS = "Operating Points and Access Pattern"
 #: A larger difference between the IOPS of a histogram and those of the loop is noted.
 _NOTED_PERCENT = 5.0
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
@@ -80,7 +82,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     return (
         summary(result, omitted=_omitted(result, {name for name, _ in numbered}), figures=_first_page(result)),
         Page(
-            title="Operating Points and Access Pattern",
+            title=_DETAILS,
             blocks=tuple(_details(result)),
             flows=True,
             brief=True,
@@ -133,6 +135,7 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
         )
     if points:
         yield from _points_table(result, points)
+        yield from _histogram_times(result)
         yield from _uncertain_points(result)
         yield from _rate_differences(result)
 
@@ -237,33 +240,64 @@ def _selection_rule(points: Sequence[OperatingPoint], rule: OperatingPoints) -> 
 
 
 def _uncertain_points(result: TestResult) -> Iterator[Block]:
-    """Yield a sentence on each operating point for which another run may choose most of the other points."""
+    """Yield a sentence on the operating points for which another run may choose other points.
+
+    If these are most of the points, the operating point has a sentence of its own.
+    """
     means, rule = window_means(result), demand_spec(result).operating_points
+    noise, few = f"noise is {noise_percent(means, rule):.1f} % of the IOPS", []
     for name, others in alternative_points(means, rule).items():
         if 2 * len(others) > len(means):
             yield Prose(
-                text=f"{name} cannot be distinguished from most other points in this run: the noise is "
-                f"{noise_percent(means, rule):.1f} % of the IOPS, and another run may choose one of {len(others)} "
-                f"other points of {len(means)}, with {_format_iops(others)}.",
+                text=f"{name} cannot be distinguished from most other points in this run: the {noise}, and another run "
+                f"may choose one of {len(others)} other points of {len(means)}, with {_format_iops(others)}.",
                 kind="lead",
             )
+        elif others:
+            few.append(f"{counted(len(others), 'other point')} as {name}")
+    if few:
+        yield Prose(
+            text=f"The {noise}, the tolerance {rule.tolerance_percent:g} %. Another run may choose one of "
+            f'{" and ".join(few)} (page "{_DETAILS}").'
+        )
+
+
+def _histogram_times(result: TestResult) -> Iterator[Block]:
+    """Yield a sentence with the longest response times of the histograms: they differ from those of the loop."""
+    texts = []
+    for point in chosen_points(result):
+        line = result.time_line("histogram", point.name)
+        if line and line.measurements and line.stimulus.demand == point.demand:
+            times = confidence.confidence(line)
+            longest = [
+                f"{marker.name} = {number(marker.ms)} ms" for marker in times.markers[-2:] if marker.ms is not None
+            ]
+            texts.append(f"{point.name}: {', '.join(longest) or NOT_APPLICABLE}")
+    if texts:
+        seconds = duration(demand_spec(result).operating_points.histogram_seconds)
+        yield Prose(
+            text=f"The table is of the loop. The histograms measure the same points for {seconds} (page "
+            f'"{_DETAILS}"): {"; ".join(texts)}.'
+        )
 
 
 def _alternatives(result: TestResult) -> Iterator[Block]:
     """Yield the points that another run may choose as Max and as Mid IOPS, with the reason; nothing without any."""
     means, rule = window_means(result), demand_spec(result).operating_points
-    rows = [(name, _format_points(points)) for name, points in alternative_points(means, rule).items() if points]
-    if rows:
+    others = {name: points for name, points in alternative_points(means, rule).items() if points}
+    if others:
         percent = definitions().operating_points.confidence_percent
+        first = next(iter(others.values()))[0].demand
+        rows = [(name, _format_points(points)) for name, points in others.items()]
         yield facts(rows, title="Operating points that another run may choose instead", label_width=32)
         yield Prose(
-            text="A run goes through the points in the order of Total OIO and takes the first that is near enough. The "
-            "table has the points that are near enough, or that noise may bring near enough, in this order. No run "
-            "goes beyond a point that is near enough despite the noise. The noise is "
-            f"{noise_percent(means, rule):.1f} % of the IOPS: the difference between two points may change by this "
-            f"from run to run ({percent:g} % confidence). It is computed from the differences of each point between "
-            "the rounds of the window; drift that all points have in common does not count. T4Q16: Thread Count 4, "
-            "Queue Depth 16."
+            text="A run chooses the first point in the order of Total OIO that is near enough by the rule in the "
+            "summary. The table has the other points that are near enough in this run, and those that miss this by no "
+            "more than the noise, but none after the first point that is near enough by more than the noise. The noise "
+            f"is {noise_percent(means, rule):.1f} % of each point's IOPS: with {percent:g} % confidence, the "
+            "difference between two points changes by no more than this from one run to another. This is estimated "
+            "from the rounds of the window of this run; drift that all points have in common does not count. "
+            f"{first.label}: Thread Count {first.thread_count}, Queue Depth {first.queue_depth}."
         )
 
 

@@ -267,8 +267,8 @@ def _demand_intensity(result: TestResult) -> Iterator[Page]:
     limited = {name for name, verdict in chosen_verdicts(result).items() if verdict}
     caption = (
         f"ART against IOPS, one line per Thread Count over its Queue Depths. {source(result, _IOPS_AND_ART)} The "
-        f"line at {limit:g} ms is the ART limit of the Max and Mid IOPS points; large open marks are the operating points"
-        f"{f' ({matrices.HOST_LIMITED}: host-limited)' * bool(limited)}. {host_note(result)}"
+        f"line at {limit:g} ms is the ART limit of the Max and Mid IOPS points; large open marks are the operating "
+        f"points{f' ({matrices.HOST_LIMITED}: host-limited)' * bool(limited)}. {host_note(result)}"
     )
     figure = Figure(
         name="demand-intensity",
