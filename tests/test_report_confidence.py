@@ -199,8 +199,18 @@ def test_a_percentile_with_too_few_ios_is_not_marked() -> None:
     few, enough = line_of({100_000: 49_990, 900_000: 10}), line_of({100_000: 99_999, 900_000: 1})
     assert row_of(few)["99.999 % (ms)"] == "n/a"
     assert not any(word.startswith("99.999 %") for word in words_of(few))
-    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART, weighted by I/O (ms)"] == "0.1000"
+    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART (ms)"] == "0.1000"
     assert any(word.startswith("99.999 %") for word in words_of(enough))
+    reasons = [
+        [
+            block.text
+            for block in confidence.page(RESULT, line, title="P10", name="p10").blocks
+            if isinstance(block, Prose)
+        ]
+        for line in (few, enough)
+    ]
+    required = "100\N{NARROW NO-BREAK SPACE}000 for 99.999 %"
+    assert reasons == [[f"n/a: fewer I/Os than {required}. The figure has no mark for it."], []]
 
 
 def test_the_table_has_the_counts_of_the_engine() -> None:
@@ -211,7 +221,7 @@ def test_the_table_has_the_counts_of_the_engine() -> None:
         "I/Os": "600\N{NARROW NO-BREAK SPACE}000",
         "IOPS": "1\N{NARROW NO-BREAK SPACE}000",
         "MB/s": "4.096",
-        "ART, weighted by I/O (ms)": "1.006",
+        "ART (ms)": "1.006",
         "99.9 % (ms)": "4.000",
         "99.99 % (ms)": "8.000",
         "99.999 % (ms)": "8.000",

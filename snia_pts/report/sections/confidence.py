@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from ...results.result import TestResult
 from ...units import MB, duration, number
 from ..figures import axes as ax
 from ..figures.figure import canvas, plot
-from ..figures.matrices import WEIGHTED_ART
 from ..figures.style import INK
 from ..header import chart_conditions
 from ..pages import Figure, Page, Prose
@@ -80,6 +79,17 @@ def no_five_nines(result: TestResult, subject: str) -> str:
     return f"{FIVE_NINES:g} % is n/a: {subject} fewer than the required 100 000 I/Os."
 
 
+def missing_percentiles(result: TestResult, intervals: Iterable[Confidence], more: str = "") -> Iterator[Prose]:
+    """Yield a sentence on why percentiles are n/a, with ``more`` after it; nothing if none is."""
+    missing = {marker.name for values in intervals for marker in values.markers if marker.ms is None}
+    required = [
+        f"{thousands(100 / (100 - percent), 0)} for {percent:g} %" for percent in NINES if f"{percent:g} %" in missing
+    ]
+    if required:
+        reason = "not in the imported file" if result.facts.imported else f"fewer I/Os than {', '.join(required)}"
+        yield Prose(text=f"n/a: {reason}.{more}")
+
+
 def confidence(line: TimeLine) -> Confidence:
     """Return the response times of all measurements of ``line`` together; percentiles are never above MRT."""
     measurements = line.measurements
@@ -130,7 +140,8 @@ def page(result: TestResult, line: TimeLine, *, title: str, name: str) -> Page:
         draw=partial(histogram, interval),
         height=HEIGHT,
     )
-    return Page(title=title, blocks=(figure, table({stimulus: interval})))
+    missing = missing_percentiles(result, [interval], " The figure has no mark for it.")
+    return Page(title=title, blocks=(figure, table({stimulus: interval}), *missing))
 
 
 def table(intervals: Mapping[str, Confidence], *, title: str = "Response times") -> Table:
@@ -142,7 +153,7 @@ def table(intervals: Mapping[str, Confidence], *, title: str = "Response times")
         Column(heading="I/Os", align="right", width=14),
         Column(heading="IOPS", align="right", width=9),
         Column(heading="MB/s", align="right", width=9),
-        *(Column(heading=WEIGHTED_ART if name == "ART" else f"{name} (ms)", align="right", width=10) for name in times),
+        *(Column(heading=f"{name} (ms)", align="right", width=10) for name in times),
     )
     cells = (
         tuple(intervals),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -155,6 +156,7 @@ def _details(result: TestResult) -> Iterator[Block]:
             for point, line in measured.items()
         }
         yield confidence.table(histograms, title="Response time histograms")
+        yield from confidence.missing_percentiles(result, histograms.values())
         limited = [point for point, verdict in verdicts.items() if verdict]
         notes = (matrices.foot(limited), verdicts_note(result, verdicts, noun="histogram", marked=True))
         if any(notes):
@@ -193,13 +195,14 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     measured = [matrices.over(rounds, (point.demand.queue_depth, point.demand.thread_count), place) for point in points]
     by_place = marks(result)
     shown = [by_place.get((point.demand.queue_depth, point.demand.thread_count), "") for point in points]
+    nines = [matrices.percentile_response_ms(repeats, FIVE_NINES) for repeats in measured]
     cells = (
         [matrices.marked(mark, point.name) for mark, point in zip(shown, points, strict=True)],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
         significant(point.target_iops for point in points),
         significant(point.iops for point in points),
         significant(point.art_ms for point in points),
-        significant(matrices.percentile_response_ms(repeats, FIVE_NINES) for repeats in measured),
+        significant(nines),
         significant(map(matrices.maximum_response_ms, measured)),
     )
     headings = ("Best or target IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
@@ -213,6 +216,8 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     notes = (matrices.foot(shown), verdicts_note(result, chosen_verdicts(result), marked=True))
     if any(notes):
         yield Prose(text=" ".join(filter(None, notes)))
+    if any(map(math.isnan, nines)):
+        yield Prose(text=confidence.no_five_nines(result, "the point has"))
     rule = _selection_rule(points, demand_spec(result).operating_points)
     mixed = any(0 < measurement.stimulus.read_percent < 100 for repeats in measured for measurement in repeats)
     yield Prose(text=f"{rule} Response times are those of reads and writes together." if mixed else rule)
