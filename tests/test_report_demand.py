@@ -223,12 +223,16 @@ def test_the_inter_round_plot_shows_every_rounds_pre_write(shape: str) -> None:
     result = result_of("dirth", shape)
     loop = result.loop()
     assert loop is not None
-    drawn = [line for line in figure_of(result, "inter-round-iops").axes[0].lines if len(line.get_data()[0]) > 2]
+    figure = figure_of(result, "inter-round-iops")
+    drawn = [line for line in figure.axes[0].lines if len(line.get_data()[0]) > 2]
     assert len(drawn) == len(loop.rounds)
     before = [line for line in result.lines("pre-write") if line.part.startswith("Round")]
     assert [list(line.get_data()[1]) for line in drawn] == [line.iops for line in before]
     minutes = [minute for line in drawn for minute in line.get_data()[0]]
     assert minutes == pytest.approx(range(1, 5 * len(drawn) + 1))
+    labels = [line.get_data()[0][0] for line in figure.axes[0].lines if len(line.get_data()[0]) == 2]
+    assert len(labels) >= 4
+    assert all(label % 5 == pytest.approx(0.5) for label in labels)  # before the first sample of a round
 
 
 def test_a_single_sample_is_a_number_and_no_plot() -> None:

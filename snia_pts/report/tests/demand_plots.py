@@ -138,10 +138,10 @@ def _inter_round(result: TestResult) -> Iterator[Page]:
         title="Inter-Round Pre-Writes - IOPS vs Time",
         name="inter-round-iops",
         caption=f"{_stimulus_label(lines[0].stimulus)}: {duration(seconds)} before each round, placed end to end; the "
-        "points of the rounds between them are not shown. Labels give the round; a sample is drawn at its end. "
-        f"{verdicts_note(result, verdicts, noun='pre-write')}".rstrip(),
+        "points of the rounds between them are not shown. A sample is drawn at its end; the label of a round is before "
+        f"its first sample. {verdicts_note(result, verdicts, noun='pre-write')}".rstrip(),
         marks=[
-            Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
+            Mark(x=shift + line.seconds[0] / 2, name=line.part, short=line.part.rpartition(" ")[2])
             for shift, line in placed[:: 1 + len(placed) // _MAX_MARKS]
         ],
     )
