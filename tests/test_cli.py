@@ -25,6 +25,7 @@ from snia_pts.errors import Interrupted
 from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.model.time_series import TimeLine
 from snia_pts.record.folder import RunFolder
+from snia_pts.report.pages import Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Column, Table, number_columns
 from snia_pts.runner.run import FinishedRun
@@ -422,6 +423,26 @@ def test_a_simulated_run_begins_with_what_its_report_states() -> None:
         f"NOT PTS conformant: {len(result.deviations)} deviations",
     ]
     assert empty == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "statement"),
+    [
+        ("file", "file x.img", "A FILE WAS TESTED, NOT A DRIVE"),
+        ("loop device", "loop device on /x.img", "A LOOP DEVICE WAS TESTED, NOT A DRIVE"),
+        ("virtual device", "virtual device zram0", "A RAM DISK WAS TESTED, NOT A DRIVE"),
+        ("virtual device", "RAID raid0", ""),
+        ("drive", "EXAMPLE", ""),
+    ],
+)
+def test_a_target_that_is_no_drive_is_stated_first(kind: str, model: str, statement: str) -> None:
+    """The terminal and the report state it above the verdict; an array of drives is none of these."""
+    result = samples.iops_result(device=samples.dut(kind=kind, model=model))
+    terminal = list(result_lines(result))[1]
+    first = next(block for block in build(result).pages[0].blocks if isinstance(block, Prose))
+    expected = statement or "STEADY STATE in rounds 3 - 7"
+    assert (terminal, first.text) == (expected, expected)
+    assert (first.kind == "bad") is bool(statement)
 
 
 def test_excursions_and_the_best_fit_are_those_of_the_report() -> None:

@@ -28,7 +28,7 @@ from .checksums import report_id
 from .header import date
 from .pages import Block, Prose
 from .sections.provenance import seed_text
-from .sections.summary import SIMULATED, shortcomings, verdict, warning_rows
+from .sections.summary import no_drive, shortcomings, verdict, warning_rows
 from .tables import UNKNOWN, Column, Table
 
 #: The properties of a drive that name its run, the most telling first.
@@ -48,8 +48,7 @@ def summary(entries: Sequence[Entry]) -> Iterator[Block]:
     """Yield the blocks of the first page."""
     differences = context_differences([entry.result for entry in entries])
     flagged = [difference for difference in differences if difference.weight == "flagged"]
-    if any(entry.result.facts.dut.simulated for entry in entries):
-        yield SIMULATED
+    yield from no_drive(entry.result.facts.dut for entry in entries)
     if flagged:
         text = f"Compare with care: {counted(len(flagged), 'issue')} may affect the comparison"
         yield Prose(text=text, kind="bad")

@@ -26,11 +26,11 @@ from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
     OF_POINTS,
     OF_REPEATS,
-    SIMULATED,
     conditions,
     elapsed_seconds,
     limit_blocks,
     lower_bound_prefix,
+    no_drive,
     shortcomings,
     sign_off_table,
     verdict,
@@ -100,6 +100,7 @@ class Overview:
     lines: tuple[TestLine, ...]
     header: Header
     simulated: bool
+    no_drive: tuple[Prose, ...]
     standard: bool
     author: str
     dut: str
@@ -162,6 +163,7 @@ def overview(
         lines=tuple(lines),
         header=_header(first, lines, summary_id(journals)),
         simulated=dut.simulated,
+        no_drive=tuple(no_drive([dut])),
         standard=first.facts.spec.is_standard,
         author=first.facts.about.operator,
         dut=dut.model or dut.name,
@@ -269,8 +271,7 @@ def build(summary: Overview) -> Report:
 
 
 def _blocks(summary: Overview) -> Iterator[Block]:
-    if summary.simulated:
-        yield SIMULATED
+    yield from summary.no_drive
     good = summary.finished and all(line.achieved for line in summary.lines)
     steady = all(line.steady for line in summary.lines)
     yield Prose(text=summary.verdict, kind=verdict_kind(achieved=good, steady=steady))

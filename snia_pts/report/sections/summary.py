@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...analysis.disturbances import longest_io_sentence
 from ...analysis.window import Window
 from ...model.annotations import SignOff
+from ...model.dut import Dut
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tables import label
@@ -38,7 +39,6 @@ from .rounds_written import rounds_written
 #: Sentences on the measured values of limits.
 OF_POINTS = "Measured: points over all rounds of the measurement window. "
 OF_REPEATS = "Measured: points over all repeats. "
-SIMULATED = Prose(text="SIMULATED: no drive was tested. All numbers come from a model.", kind="bad")
 
 
 def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] = ()) -> Page:
@@ -89,8 +89,7 @@ def warning_rows(result: TestResult) -> Iterator[tuple[str, str]]:
 
 def statements(result: TestResult) -> Iterator[Prose]:
     """Yield whether a drive was tested, the verdict with its windows, and whether the run is PTS conformant."""
-    if result.facts.dut.simulated:
-        yield SIMULATED
+    yield from no_drive([result.facts.dut])
     if result.facts.imported is not None:
         files = "files" if result.facts.imported.more_files else "file"
         text = f"IMPORTED: measured by {result.facts.imported.label}; this report evaluates the numbers in its {files}."
@@ -108,6 +107,22 @@ def _page_cache(result: TestResult) -> Iterator[Prose]:
     if count := sum(cached.values()):
         some = "" if count == len(cached) else f"{count} of {counted(len(cached), 'point')} "
         yield Prose(text=f"{some}THROUGH THE PAGE CACHE: not figures of a drive", kind="bad")
+
+
+def no_drive(duts: Iterable[Dut]) -> Iterator[Prose]:
+    """Yield a statement on each kind of device under test that is not a drive."""
+    for text in dict.fromkeys(_no_drive(dut) for dut in duts):
+        if text:
+            yield Prose(text=text, kind="bad")
+
+
+def _no_drive(dut: Dut) -> str:
+    """Return what was tested instead of a drive; empty for a drive, and for a device built on drives."""
+    if dut.simulated:
+        return "SIMULATED: no drive was tested. All numbers come from a model."
+    is_memory = dut.model.startswith(("virtual device ram", "virtual device zram"))
+    noun = "RAM DISK" if is_memory else {"file": "FILE", "loop device": "LOOP DEVICE"}.get(dut.kind)
+    return f"A {noun} WAS TESTED, NOT A DRIVE" if noun else ""
 
 
 def sign_off_table(operator: str, sign_off: SignOff) -> Table:

@@ -16,7 +16,7 @@ from ...header import when
 from ...pages import Prose
 from ...registry import pages_of
 from ...sections.steady_state import TRACKED_DIGITS
-from ...sections.summary import SIMULATED, limit_digits, limits_verdict, shortcomings, verdict
+from ...sections.summary import limit_digits, limits_verdict, no_drive, shortcomings, verdict
 from ...tables import NOT_APPLICABLE, Table
 from .data_sheets import ResultData
 from .sheet import LINE_HEIGHT, NUMBER, Sheet, as_number
@@ -45,7 +45,7 @@ def write_summary(sheet: Sheet, data: ResultData, determined: Sequence[Determina
     for column, width in enumerate(_WIDTHS):
         sheet.worksheet.set_column(column, column, width, sheet.styles["wrapped"])
     conformance = "PTS conformant" if result.conformant else f"NOT PTS conformant: {shortcomings(result)}"
-    lines = [SIMULATED.text] if facts.dut.simulated else []
+    lines = [statement.text for statement in no_drive([facts.dut])]
     lines += [f"{facts.spec.title} Test, {facts.spec.revision}", verdict(result), conformance]
     lines += [limits_verdict(checks).text] if (checks := judgements(result)) else []
     for row, text in enumerate(lines):
