@@ -395,7 +395,7 @@ def header(result: TestResult[Any], name: str) -> str:
     return dict(setup(result))[name]
 
 
-PARTLY = "random data, slightly modified in each I/O (scramble_buffers)"
+PARTLY = "random data, of which each I/O changes a few bytes in every 512 (scramble_buffers)"
 
 
 def test_each_workload_has_its_engine_and_options_in_report_and_terminal() -> None:

@@ -13,6 +13,7 @@ from ...model.description import STATED, as_stated, display_value
 from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...model.steps import Stimulus
+from ...model.test_platform import HostSetting
 from ...model.time_series import TimeLine
 from ...results.comparison import MIN_INTERVAL_ROUNDS
 from ...results.imported import Imported
@@ -37,8 +38,13 @@ _FIXED = "fixed buffers"
 _US = re.compile(r"(?<=\d) us\b")
 #: The plain words for how the run's engine fills its buffers.
 _BUFFERS = {
-    "random buffers scrambled": "random data, slightly modified in each I/O (scramble_buffers)",
+    "random buffers scrambled": "random data, of which each I/O changes a few bytes in every 512 (scramble_buffers)",
     "random buffers refilled": "random data, new in each I/O (refill_buffers)",
+}
+#: The plain words for names and values of host settings.
+_SETTINGS = {
+    "mitigations": "CPU vulnerability mitigations",
+    "not buffered": "used; no layer is known to buffer it",
 }
 #: Options of the command line that the stored options of a run do not have, but that belong to its report.
 _ANNOTATIONS = ("--limits", "--about")
@@ -319,7 +325,7 @@ def _evidence(result: TestResult) -> Iterator[str]:
     yield from _files("purge", [purge.evidence for _, purge in result.purges if purge.evidence], "purges")
     for phase in dict.fromkeys(line.phase for line in result.time_lines):
         measurements = [measurement for line in result.lines(phase) for measurement in line.measurements]
-        yield from _files(phase, [measurement.evidence for measurement in measurements], "engine starts")
+        yield from _files(phase, [measurement.evidence for measurement in measurements], "measurements")
     parts = [(_with_part("rounds", loop.part), [loop]) for loop in result.loops]
     if result.facts.spec.rounds_are_repeats:  # each point is a loop
         parts = [("points", list(result.loops))]
@@ -370,17 +376,22 @@ def _settings(result: TestResult) -> Iterator[Table]:
     ]
     rows: list[tuple[str, ...]] = [
         (
-            setting.name,
-            _US.sub(" \N{MICRO SIGN}s", f"{setting.value} (was {setting.before})" if setting.before else setting.value),
+            _SETTINGS.get(setting.name, setting.name),
+            _US.sub(" \N{MICRO SIGN}s", _setting_value(setting)),
             setting.judgement,
         )
         + (("", "") if setting.judgement == "good" else (setting.recommended, setting.reason))
         for setting in known
     ]
     if unknown := [setting.name for setting in settings if setting.judgement == "unknown"]:
-        rows.append(("others", UNKNOWN, "unknown", "", ", ".join(unknown)))
+        rows.append((", ".join(unknown), UNKNOWN, "unknown", "", ""))
     if rows:
         yield Table(kind="texts", columns=columns, rows=tuple(rows), title="Host settings")
+
+
+def _setting_value(setting: HostSetting) -> str:
+    value = _SETTINGS.get(setting.value, setting.value)
+    return f"{value} (was {setting.before})" if setting.before else value
 
 
 def _repeat_command(run: RunFacts) -> tuple[str, ...]:
