@@ -1010,11 +1010,11 @@ def test_unchecked_processes_are_reported() -> None:
         users={}, locks={}, unreadable_descriptors=names, unreadable_mappings=names[:1], in_container=True, hidden=True
     )
     found, mapped, others, outside = hidden.unchecked
-    assert others.startswith("what processes of other users, which /proc hides, have open or mapped")
-    assert ("3 other processes have open" in found, "container" in outside) == (True, True)
-    assert "what cat (process 7) has mapped" in mapped
+    assert others.startswith("whether processes of other users, which /proc hides, have the target open or mapped")
+    assert ("3 other processes have the target open" in found, "container" in outside) == (True, True)
+    assert "whether cat (process 7) has the target mapped" in mapped
     (both,) = Processes(users={}, locks={}, unreadable_descriptors=names[:2], unreadable_mappings=names[:2]).unchecked
-    assert "what cat (process 7) and cat (process 8) have open or mapped" in both
+    assert "whether cat (process 7) and cat (process 8) have the target open or mapped" in both
     assert Processes(users={}, locks={}).unchecked == ()
 
 

@@ -71,9 +71,9 @@ class Processes:
         unread = {"open": self.unreadable_descriptors, "mapped into memory": self.unreadable_mappings}
         if self.unreadable_descriptors == self.unreadable_mappings:
             unread = {"open or mapped": self.unreadable_descriptors}
-        others = [f"what {_subject(names)} {what}{remedy}" for what, names in unread.items() if names]
-        hidden = f"what processes of other users, which /proc hides, have open or mapped{remedy}"
-        outside = "what processes outside of this container have open (it has a PID namespace of its own)"
+        others = [f"whether {_subject(names)} the target {what}{remedy}" for what, names in unread.items() if names]
+        hidden = f"whether processes of other users, which /proc hides, have the target open or mapped{remedy}"
+        outside = "whether processes outside of this container have the target open (it has a PID namespace of its own)"
         return (*others, *[hidden] * self.hidden, *[outside] * self.in_container)
 
 
