@@ -15,7 +15,7 @@ from snia_pts.record.document import parse
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.formats import xlsx
-from snia_pts.report.pages import Page
+from snia_pts.report.pages import Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.sections import response_over_time
 from snia_pts.report.tables import Table
@@ -145,6 +145,23 @@ def test_five_nines_need_100_000_ios(ios: int, shown: str) -> None:
     (four_nines,) = (title for title in tables if title.startswith("Writes: 99.99 % response time (ms)"))
     assert cell(tables[four_nines], "4", "R/W 0/100").startswith("0.100")
     assert "n/a: fewer I/Os than 2 for 50 %, 100 for 99 %" in texts
+
+
+@pytest.mark.parametrize("scale", [1e-3, 3e-2])
+def test_a_percentile_that_no_point_has_is_a_sentence(scale: float) -> None:
+    """Nothing is printed twice: each percentile has either a table with a number in it, or the sentence."""
+    page = page_of(samples.result_of("iops", scale=scale))
+    tables = tables_of(page)
+    sentences = [block.text for block in page.blocks if isinstance(block, Prose)][1:]
+    for side in ("Reads", "Writes"):
+        counts = [cell for row in tables[f"{side}: I/Os"].rows for cell in row[1:] if cell != "n/a"]
+        most = max(int(cell.replace(THIN, "")) for cell in counts)
+        for percent, least in (("50", 2), ("99", 100), ("99.9", 1000), ("99.99", 10_000), ("99.999", 100_000)):
+            name, count = f"{side}: {percent} % response time", f"{least:,}".replace(",", THIN)
+            sentence = f"{name}: n/a, every point has fewer than {count} I/Os."
+            assert (sentence in sentences) == (most < least)
+            assert any(title.startswith(f"{name} (ms)") for title in tables) == (most >= least)
+    assert sentences
 
 
 def test_a_mix_without_reads_has_no_column_of_reads() -> None:

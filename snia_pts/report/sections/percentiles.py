@@ -95,7 +95,12 @@ def percentile_pages(result: TestResult, loop: Loop | None) -> Iterator[Page]:
         )
         for column, percent in PERCENTS.items():
             times_ms = matrix.times_ms(column)
-            title = f"{matrix.title}: {percent:g} % response time (ms){too_few_ios(times_ms.values(), percent)}"
+            name = f"{matrix.title}: {percent:g} % response time"
+            if all(map(math.isnan, times_ms.values())):
+                least = thousands(100 / (100 - percent), 0)
+                blocks.append(Prose(text=f"{name}: n/a, every point has fewer than {least} I/Os."))
+                continue
+            title = f"{name} (ms){too_few_ios(times_ms.values(), percent)}"
             blocks += matrices.matrix_tables(times_ms, down, across, title=title, marks=marks, kind="matrix")
     source = f"All I/Os of {spans([loop])}, from their merged bins, reads and writes apart."
     has_one_demand = len({stimulus.demand for stimulus in verdicts}) == 1
