@@ -155,7 +155,8 @@ def _alternatives(run: Path, match: re.Match[str]) -> Expected:
 
 def _times_of_histograms(run: Path, match: re.Match[str]) -> Expected:
     """Return 99.999 %, if known, and MRT of each histogram."""
-    texts, figures = [], []
+    texts: list[str] = []
+    figures: list[float] = []
     for row in measurements(run, "histogram"):
         times = response_times(answers(run, [row]))
         known = {"99.999 %": times["five_nines_response_us"], "MRT": times["maximum_response_us"]}
