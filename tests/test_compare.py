@@ -312,7 +312,11 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
         assert len(stated) >= 2
         assert any(printed[line : line + len(stated)] == stated for line in range(len(printed)))
     assert f"A  {first}" in output
-    assert [line.split()[0] for line in printed if line.endswith(" B") and "A" in line] == ["IOPS", "Throughput", "Average"]
+    assert [line.split()[0] for line in printed if line.endswith(" B") and "A" in line] == [
+        "IOPS",
+        "Throughput",
+        "Average",
+    ]
     assert "(+20.0" in output
     assert "\ufffd" not in output
     assert str(tmp_path / "out" / "comparison.pdf") in output
