@@ -71,12 +71,13 @@ def test_recovered_samples_stay_above_the_threshold_to_the_end(speeds: list[int]
     assert (found.reference, found.group) == ("AG 1", "AG 3")
     assert found.baseline == pytest.approx(100)
     kept = [speed >= 100 - TOLERANCE_PERCENT for speed in speeds]
-    assert (found.time.seconds is not None) == dwelt(kept, seconds)
-    if found.time.seconds is not None:
-        place = round(found.time.seconds / seconds)
+    assert (found.time.recovered is not None) == dwelt(kept, seconds)
+    if found.time.recovered is not None:
+        place = round(found.time.recovered.begin / seconds)
+        assert found.time.recovered == pytest.approx((place * seconds, (place + 1) * seconds, speeds[place]))
         assert all(kept[place:])
         assert place == 0 or not kept[place - 1]
-    assert found.time.reached_seconds == (kept.index(True) * seconds if any(kept) else None)
+    assert (found.time.reached and found.time.reached.begin) == (kept.index(True) * seconds if any(kept) else None)
     assert found.time.measured_seconds == len(speeds) * seconds
 
 
@@ -94,8 +95,8 @@ def test_a_late_dip_means_not_recovered() -> None:
     found = recovery.recovery(groups([50, 95, 95, 95, 80]))
 
     assert found is not None
-    assert found.time.seconds is None
-    assert found.time.reached_seconds == 60
+    assert found.time.recovered is None
+    assert found.time.reached == pytest.approx((60, 120, 95))
 
 
 def test_a_single_good_second_at_the_end_is_no_recovery() -> None:
@@ -103,16 +104,17 @@ def test_a_single_good_second_at_the_end_is_no_recovery() -> None:
     for bad, good, seconds, stayed in ((9, 1, 1.0, 1), (59, 1, 60.0, 60), (56, 4, 60.0, 240)):
         found = recovery.recovery(groups([50] * bad + [95] * good, seconds=seconds))
         assert found is not None
-        assert found.time.seconds is None
+        assert found.time.recovered is None
         assert found.time.in_band_seconds == pytest.approx(stayed)
     found = recovery.recovery(groups([50] * 55 + [95] * 5))
     assert found is not None
-    assert found.time.seconds == pytest.approx(55 * 60)
+    assert found.time.recovered == pytest.approx((55 * 60, 56 * 60, 95))
 
 
 def test_exactly_the_threshold_is_recovered() -> None:
     """90 % of the baseline is enough, slightly less is not."""
-    assert [found.time.seconds for speed in (90.0, 89.9) if (found := recovery.recovery(groups([speed])))] == [0, None]
+    found = [recovery.recovery(groups([speed])) for speed in (90.0, 89.9)]
+    assert [one is not None and one.time.recovered is not None for one in found] == [True, False]
 
 
 def test_the_baseline_is_the_end_of_the_first_group() -> None:
@@ -142,7 +144,8 @@ def test_a_short_last_sample_decides_nothing() -> None:
     last.add([replace(sample(), seconds=5.0, ended_seconds=5.0, write_bytes=MB)], None)
     found = recovery.recovery([group("AG 1", [100] * 9), last])
     assert found is not None
-    assert found.time.seconds == 0
+    assert found.time.recovered
+    assert found.time.recovered[:2] == (0, 60)
     assert found.lowest_percent == pytest.approx(95)
 
     stub = group("AG 3", [20], seconds=0.2)
@@ -157,7 +160,7 @@ def test_samples_too_short_for_a_rate_do_not_count() -> None:
     found = recovery.recovery([group("AG 1", [100] * 9), group("AG 3", [100], seconds=0.05)])
     assert found is not None
     assert math.isnan(found.lowest_percent)
-    assert found.time.seconds is None
+    assert found.time.recovered is None
 
 
 @pytest.mark.parametrize(
@@ -183,8 +186,8 @@ def test_the_third_standard_group_recovers_to_the_first(pts: str) -> None:
 
     assert found is not None
     assert (found.reference, found.group) == ("AG 1", "AG 3")
-    assert found.time.seconds is not None
-    assert 0 < found.time.seconds < 3600
+    assert found.time.recovered is not None
+    assert 0 < found.time.recovered.begin < 3600
     assert found.lowest_percent < 60
 
 
@@ -198,9 +201,9 @@ def test_the_return_stays_within_ten_percent(minutes: list[int]) -> None:
     stay = recovery.back_to_baseline(line, 100, 60)
 
     back = [abs(minute - 100) <= TOLERANCE_PERCENT for minute in minutes]
-    assert (stay.seconds is not None) == dwelt(back, 60)
-    if stay.seconds is not None:
-        place = round(stay.seconds / 60)
+    assert (stay.recovered is not None) == dwelt(back, 60)
+    if stay.recovered is not None:
+        place = round(stay.recovered.begin / 60)
         assert all(back[place:])
         assert place == 0 or not back[place - 1]
 

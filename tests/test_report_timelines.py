@@ -734,15 +734,17 @@ def test_the_transition_is_shown_until_its_recovery(monkeypatch: pytest.MonkeyPa
     result = samples.result_of("xsr")
     measured = recovery(result.lines("stimulus"))
     assert measured
-    assert measured.time.seconds
+    recovered = measured.time.recovered
+    assert recovered
     figure = next(figure for figure in figures(result) if figure.name == "transition-3")
     with drawing.settings():
         (axes,) = figure.draw().axes
     vertical = [line for line in axes.lines if list(cast("Any", line.get_ydata())) == [0, 1]]
     marks = [float(cast("Any", line.get_xdata())[0]) for line in vertical]
-    assert any(text.get_text().startswith("recovered") for text in axes.texts)
+    span = f"{round(recovered.begin / 60)} - {round(recovered.end / 60)} min"
+    assert any(text.get_text() == f"recovered, {span}" for text in axes.texts)
     assert len(marks) == 2
-    assert marks[1] - marks[0] == pytest.approx(measured.time.seconds / 60)
+    assert marks[1] - marks[0] == pytest.approx(recovered.end / 60)
     assert marks[1] < axes.get_xlim()[1]
 
 
@@ -782,7 +784,7 @@ def test_recovery_is_reported_with_its_definition(stop_after: int | None, messag
 
     assert message.lower() in text.lower()
     outcome = None if stop_after == 500 else recovery(result.lines("stimulus"))
-    repeated = outcome is None or outcome.time.reached_seconds == outcome.time.seconds is not None
+    repeated = outcome is None or outcome.time.reached == outcome.time.recovered is not None
     assert ("First recovered sample" in text) == (not repeated), "it would repeat the recovery time"
     assert any(
         "A sample is recovered if it has at least 90 % of the baseline." in getattr(block, "text", "")

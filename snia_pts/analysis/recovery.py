@@ -29,15 +29,15 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryTime:
-    """When values first entered a band, and when they entered it for good, in seconds from the start of a time line.
+    """The first mean in a band, and the first from which on all are in it, with times from the start of a time line.
 
-    ``reached_seconds`` is the first time in the band, None if no value is in it.  ``in_band_seconds`` is how long, up
-    to the end, the values stayed in the band.  If this is less than ``dwell_seconds``, the values did not recover
-    within ``measured_seconds`` and ``seconds`` is None; otherwise ``seconds`` is when they entered the band for good.
+    ``reached`` is the first mean in the band, None if none is in it.  ``in_band_seconds`` is how long, up to the end,
+    the means stayed in the band.  If this is less than ``dwell_seconds``, they did not recover within
+    ``measured_seconds`` and ``recovered`` is None; otherwise it is the first mean from which on all are in the band.
     """
 
-    reached_seconds: float | None
-    seconds: float | None
+    reached: Mean | None
+    recovered: Mean | None
     measured_seconds: float
     in_band_seconds: float
     dwell_seconds: float
@@ -172,20 +172,20 @@ def _means(line: TimeLine, amounts: Iterable[float], mean_seconds: float) -> Ite
 
 def _recovery_time(means: Iterable[Mean], low: float, high: float) -> RecoveryTime:
     """Return when ``means`` enter the band from ``low`` to ``high``, both included."""
-    reached: float | None = None
-    entered: float | None = None
+    reached: Mean | None = None
+    entered: Mean | None = None
     ended = 0.0
     for mean in means:
         ended = mean.end
         if not low <= mean.value <= high:
             entered = None
             continue
-        entered = max(0.0, mean.begin) if entered is None else entered
-        reached = entered if reached is None else reached
-    in_band, dwell = 0.0 if entered is None else ended - entered, definitions().recovery.dwell(ended)
+        entered = entered or mean._replace(begin=max(0.0, mean.begin))
+        reached = reached or entered
+    in_band, dwell = 0.0 if entered is None else ended - entered.begin, definitions().recovery.dwell(ended)
     return RecoveryTime(
-        reached_seconds=reached,
-        seconds=entered if in_band >= dwell * (1 - 1e-9) else None,
+        reached=reached,
+        recovered=entered if in_band >= dwell * (1 - 1e-9) else None,
         measured_seconds=ended,
         in_band_seconds=in_band,
         dwell_seconds=dwell,

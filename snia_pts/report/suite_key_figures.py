@@ -14,6 +14,7 @@ from ..spec import CrossStimulusSpec, DemandSpec, HostIdleSpec, WriteSaturationS
 from ..spec.reader import definitions
 from ..units import counted, duration, number
 from .header import NOT_ACHIEVED
+from .tables import time_span
 
 #: Terms in key figures, with their explanations.
 _TERMS = (
@@ -60,7 +61,7 @@ def _figures_of_windows(result: TestResult) -> Iterator[str]:
     if unsteady := sum(len(unsteady_points(result, loop)) for loop in result.loops if result.steady_so_far):
         points = counted(sum(len(result.points(loop)) for loop in result.loops), "point")
         yield f"{unsteady} of {points} not steady"
-    if isinstance(spec, CrossStimulusSpec):
+    if has_spec(result, CrossStimulusSpec):
         yield from _recovered(result)
     elif isinstance(spec, WriteSaturationSpec) and not result.steady_so_far:
         yield from _at_end(result)
@@ -105,13 +106,15 @@ def _tracked(loop: Loop) -> Iterator[str]:
         yield f"{points[-1].stimulus.label}: {'ART ' * response}{number(value)} {metric.unit}"
 
 
-def _recovered(result: TestResult) -> Iterator[str]:
+def _recovered(result: TestResult[CrossStimulusSpec]) -> Iterator[str]:
     """Yield the throughput of the group before the other stimulus, and when the last group reached its share of it."""
     groups = result.lines("stimulus")
     outcome = recovery.recovery(groups)
     if outcome is not None:
         (label,) = {line.stimulus.label for line in groups if line.part == outcome.reference}
         share = f"{100 - definitions().recovery.tolerance_percent:g} % of it"
-        seconds = outcome.time.seconds
-        text = f"not back at {share}" if seconds is None else f"back at {share} after {duration(seconds)}"
+        text, sample = f"not back at {share}", outcome.time.recovered
+        if sample is not None:
+            span = time_span(sample.begin, sample.end, result.facts.spec.groups.sample_seconds)
+            text = f"back at {share} after {span}"
         yield f"{outcome.reference} ({label}): {number(outcome.baseline)} MB/s; {outcome.group}: {text}"

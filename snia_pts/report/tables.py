@@ -84,6 +84,13 @@ def thousands(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}".replace(",", NARROW_NBSP)
 
 
+def time_span(begin: float, end: float, sample_seconds: float) -> str:
+    """Return the time of a sample, in minutes if samples take whole minutes: ``5 - 10 s``, ``48 - 49 min``."""
+    unit, length = ("s", 1.0) if sample_seconds % 60 else ("min", 60.0)
+    decimals = len(f"{sample_seconds / length:g}".partition(".")[2])
+    return f"{thousands(begin / length, decimals)} - {thousands(end / length, decimals)} {unit}"
+
+
 def extremes(values: Iterable[float]) -> tuple[float, float, float]:
     """Return the minimum, the median and the maximum of the finite ``values``; nan if there are none."""
     finite = [value for value in values if math.isfinite(value)] or [math.nan]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.recomputation.printed import Expected, PrintedTable, text
+from tests.recomputation.printed import Expected, PrintedTable, Text, text
 from tests.recomputation.record import (
     Array,
     Row,
@@ -64,6 +64,7 @@ def return_time(found: Sequence[Mean], low: float, high: float) -> dict[str, flo
     return {
         "first": max(0.0, found[inside.index(True)][0]) if any(inside) else math.nan,
         "for_good": entered if in_band >= dwell * (1 - 1e-9) else math.nan,
+        "for_good_end": found[stays][1] if in_band >= dwell * (1 - 1e-9) else math.nan,
         "measured": end,
         "in_band": in_band,
         "dwell": dwell,
@@ -129,7 +130,7 @@ def response_times_of_states(run: Path, table: PrintedTable) -> list[list[Expect
     return cells
 
 
-def _interval(found: Sequence[Mean], begin: float, length: float) -> Expected:
+def _interval(found: Sequence[Mean], begin: float, length: float) -> Text:
     """Return the begin and the end of the mean that begins at a time, in minutes if means are over whole minutes."""
     ((first, last, _),) = (one for one in found if max(0.0, one[0]) == begin)
     if length % 60 == 0:
@@ -191,6 +192,11 @@ def access_groups(run: Path, table: PrintedTable) -> list[list[Expected]]:
     return cells
 
 
+def span_of_last(run: Path, begin: float) -> Text:
+    """Return the beginning and the end of the last group's sample that begins at a time."""
+    return _interval(_means_of_last(run), begin, parameter(run, "groups.sample_seconds"))
+
+
 def recovery_of_last(run: Path) -> tuple[float, dict[str, float]]:
     """Return the throughput at the end of the first group, and when the last one, an equal stimulus, is back at it."""
     base = _throughput(at_end(samples(run, groups(run)[0], "stimulus")))
@@ -209,9 +215,10 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
     measured = f"within {{time}} of {last}"
     reached: Expected = text(f"never {measured}", returned["measured"])
     if returned["first"] >= 0:
-        reached = text("after {time}", returned["first"])
-    time: Expected = text("{time}", returned["for_good"])
-    if math.isnan(returned["for_good"]):
+        reached = span_of_last(run, returned["first"])
+    if returned["for_good"] >= 0:
+        time = span_of_last(run, returned["for_good"])
+    else:
         late = returned["in_band"]
         suffix = ", above the threshold only for the last {time}" if late else ""
         time = text(f"NOT RECOVERED {measured}{suffix}", returned["measured"], *([late] if late else []))
@@ -222,7 +229,7 @@ def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
         ["Lowest sample", text("{} % of the baseline", 100 * lowest / base)],
         ["Baseline", text(f"{{}} MB/s ({first}, at its end)", base)],
         ["Recovery threshold", text("{} MB/s ({} % of the baseline)", (1 - _TOLERANCE) * base, 100 * (1 - _TOLERANCE))],
-        ["Required duration of recovery", text(f"at least the last {{time}} of {last}", returned["dwell"])],
+        ["Required duration of recovery", text(f"to the end of {last}, at least {{time}}", returned["dwell"])],
     ]
 
 

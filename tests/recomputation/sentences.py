@@ -280,7 +280,7 @@ def _transition(run: Path, match: re.Match[str]) -> Expected:
     most = [7200.0, 7200.0]
     if match[3] == "AG 3":
         _, returned = recoveries.recovery_of_last(run)
-        most[1] = max(7200.0, 1.5 * np.nan_to_num(returned["for_good"]))
+        most[1] = max(7200.0, 1.5 * np.nan_to_num(returned["for_good_end"]))
     lengths = [min(*pair) for pair in zip(most, shown, strict=True)]
     return text(f"{match[1]}, {{time}} before and {{time}} after the transition from {{any}}", *lengths)
 

@@ -111,4 +111,5 @@ def _recovered(run: Path) -> Iterator[Text]:
     if math.isnan(returned["for_good"]):
         yield text(f"{before} not back at 90 % of it", base)
     else:
-        yield text(f"{before} back at 90 % of it after {{time}}", base, returned["for_good"])
+        span = recoveries.span_of_last(run, returned["for_good"])
+        yield text(f"{before} back at 90 % of it after {span.template}", base, *span.figures)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...analysis import recovery
 from ...analysis.disturbances import STALL_SECONDS
-from ...analysis.recovery import Recovery, RecoveryTime
+from ...analysis.recovery import Mean, Recovery, RecoveryTime
 from ...model.steps import mix
 from ...model.time_series import TimeLine
 from ...results.result import TestResult
@@ -24,7 +24,7 @@ from ..pages import Block, Page, Prose
 from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, Column, Table, facts, significant, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, facts, significant, thousands, time_span
 
 Result = TestResult[CrossStimulusSpec]
 
@@ -165,8 +165,8 @@ def _transition(result: Result, number: int, before: _Group, after: _Group, meas
 
     If the transition has a ``measured_recovery``, its baseline, threshold and time are drawn too.
     """
-    recovery_seconds = measured_recovery.time.seconds if measured_recovery else None
-    shown_seconds = max(_AROUND_SECONDS, _RECOVERY_SHARE * (recovery_seconds or 0.0))
+    recovered = measured_recovery.time.recovered if measured_recovery else None
+    shown_seconds = max(_AROUND_SECONDS, _RECOVERY_SHARE * (recovered.end if recovered else 0.0))
     span = (max(before.start, after.start - _AROUND_SECONDS), min(after.end, after.start + shown_seconds))
     marks = [Mark(x=span[0], name=before.name, short=before.line.part), *_marks([after])]
     levels = []
@@ -176,9 +176,9 @@ def _transition(result: Result, number: int, before: _Group, after: _Group, meas
             Level(value=measured_recovery.baseline, label=f"baseline: {measured_recovery.reference} at its end"),
             Level(value=measured_recovery.threshold, label=f"{share:g} % of the baseline", dash=(0, (1.5, 1.5))),
         ]
-    if recovery_seconds:
+    if recovered and recovered.begin:
         marks.append(
-            Mark(x=after.start + recovery_seconds, name=f"recovered, {duration(recovery_seconds)}", short="recovered")
+            Mark(x=after.start + recovered.end, name=f"recovered, {_span(result, recovered)}", short="recovered")
         )
     name = f"{before.line.part} to {after.line.part}"
     shown = [timelines.series(group.line, THROUGHPUT, shift=group.start, span=span) for group in (before, after)]
@@ -255,11 +255,12 @@ def _definitions(result: Result) -> str:
     return (
         f"Samples of {duration(result.facts.spec.groups.sample_seconds)}. End of an access group: its last "
         f"{last.percent:g} %, at most {duration(last.seconds)}. MB/s at the end and mean MB/s: total bytes divided by "
-        f"total time.{_open_demand(result)} The last group repeats the stimulus of the first. Baseline: MB/s at the "
-        f"end of the first group. A sample is recovered if it has at least {100 - rule.tolerance_percent:g} % of the "
-        "baseline. Recovery time: the time from the start of the last group to the first sample from which on all are "
-        f"recovered. Required duration: {duration(rule.dwell_seconds)}, or {rule.dwell_percent:g} % of the group if "
-        "that is less. The standard does not define recovery: these numbers are of this suite."
+        f"total time. Peak ART: the highest ART of a sample.{_open_demand(result)} The last group repeats the stimulus "
+        "of the first. Baseline: MB/s at the end of the first group. A sample is recovered if it has at least "
+        f"{100 - rule.tolerance_percent:g} % of the baseline. Recovery time: start and end of the first sample from "
+        "which on all are recovered, from the start of the last group. Required duration: "
+        f"{duration(rule.dwell_seconds)}, or {rule.dwell_percent:g} % of the group if that is less. The standard "
+        "does not define recovery: these numbers are of this suite."
     )
 
 
@@ -311,18 +312,24 @@ def recovery_table(result: Result, groups: list[_Group], measured_recovery: Reco
     shown_lowest = thousands(lowest, distinct_decimals(lowest, recovered, least=1))
     baseline, threshold = significant([measured_recovery.baseline, measured_recovery.threshold])
     measured = f"within {duration(time.measured_seconds)} of {group}"
-    reached = f"never {measured}" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
-    first = () if time.reached_seconds == time.seconds is not None else (("First recovered sample", reached),)
-    recovery_time = f"NOT RECOVERED {measured}{_short_dwell(time)}" if time.seconds is None else duration(time.seconds)
+    reached = _span(result, time.reached) if time.reached else f"never {measured}"
+    first = () if time.recovered and time.reached == time.recovered else (("First recovered sample", reached),)
+    not_recovered = f"NOT RECOVERED {measured}{_short_dwell(time)}"
+    recovery_time = _span(result, time.recovered) if time.recovered else not_recovered
     rows = (
         ("Recovery time", recovery_time),
         *first,
         ("Lowest sample", f"{shown_lowest} % of the baseline"),
         ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
         ("Recovery threshold", f"{threshold} MB/s ({recovered:g} % of the baseline)"),
-        ("Required duration of recovery", f"at least the last {duration(time.dwell_seconds)} of {group}"),
+        ("Required duration of recovery", f"to the end of {group}, at least {duration(time.dwell_seconds)}"),
     )
     return facts(rows, title=f"Recovery of {group}")
+
+
+def _span(result: Result, sample: Mean) -> str:
+    """Return the time of a sample, from the start of its group: ``48 - 49 min``."""
+    return time_span(sample.begin, sample.end, result.facts.spec.groups.sample_seconds)
 
 
 def _short_dwell(time: RecoveryTime) -> str:

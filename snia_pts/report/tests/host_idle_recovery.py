@@ -38,7 +38,7 @@ from ..sections.convergence import dashboard
 from ..sections.provenance import provenance
 from ..sections.steady_state import rounds_page, window_pages
 from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, significant, thousands
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, number_columns, significant, thousands, time_span
 
 Result = TestResult[HostIdleSpec]
 
@@ -352,8 +352,8 @@ def _first_sample(state: State, base: float | None, sample_seconds: float) -> st
     """Return when the first sample of Access C at the baseline was measured."""
     if base is None or state.c is None:
         return NOT_APPLICABLE
-    reached = recovery.back_to_baseline(state.c, base, sample_seconds).reached_seconds
-    return "none" if reached is None else _interval(state.c, reached, sample_seconds)
+    reached = recovery.back_to_baseline(state.c, base, sample_seconds).reached
+    return "none" if reached is None else time_span(reached.begin, reached.end, sample_seconds)
 
 
 def _return_time(state: State, base: float | None, mean_seconds: float) -> str:
@@ -361,21 +361,12 @@ def _return_time(state: State, base: float | None, mean_seconds: float) -> str:
     if base is None or state.c is None:
         return NOT_APPLICABLE
     time = recovery.back_to_baseline(state.c, base, mean_seconds)
-    if time.seconds is None and time.in_band_seconds:
+    if time.recovered is not None:
+        return time_span(time.recovered.begin, time.recovered.end, mean_seconds)
+    if time.in_band_seconds:
         return f"only for the last {distinct_duration(time.in_band_seconds, time.dwell_seconds)}"
-    if time.seconds is None:
-        *_, last = (mean.value for mean in recovery.iops_means(state.c, mean_seconds))
-        return f"none: {'below' if last < base else 'above'} it at the end"
-    return _interval(state.c, time.seconds, mean_seconds)
-
-
-def _interval(line: TimeLine, begin_seconds: float, mean_seconds: float) -> str:
-    """Return the time of the mean that begins at ``begin_seconds``: ``5 - 10 s``, ``1 - 2 min``."""
-    means = recovery.iops_means(line, mean_seconds)
-    end_seconds = next(mean.end for mean in means if max(0.0, mean.begin) >= begin_seconds)
-    unit, length = ("s", 1.0) if mean_seconds % 60 else ("min", 60.0)
-    decimals = len(f"{mean_seconds / length:g}".partition(".")[2])
-    return f"{thousands(begin_seconds / length, decimals)} - {thousands(end_seconds / length, decimals)} {unit}"
+    *_, last = (mean.value for mean in recovery.iops_means(state.c, mean_seconds))
+    return f"none: {'below' if last < base else 'above'} it at the end"
 
 
 def _note(result: Result) -> Prose:
