@@ -688,7 +688,7 @@ def test_a_simulated_drive_has_no_measured_idle_times() -> None:
 
     assert not any("measured" in column.heading for column in table.columns)
     assert "for at most the measured times" not in prose(first)
-    assert "include the first access, which has no idle time before it" in prose(first)
+    assert "The first access has no idle time before it: IOPS include it, response times do not." in prose(first)
     for text in (captions["wait-state-25"], captions["wait-state-25-response-time"]):
         assert "The first Access A has no idle time before it." in text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis import recovery
 from ...model.measurement import FIVE_NINES
@@ -302,9 +302,13 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
 
 
 def response_table(shown: Sequence[State]) -> Table:
-    """Return ART, 99.999 % and MRT of all I/Os of Access A and of Access C by wait state."""
+    """Return ART, 99.999 % and MRT of Access A and of Access C by wait state.
+
+    They are of all I/Os, but without those of the first Access A, which no idle time precedes.
+    """
     figures: dict[str, tuple[str, ...]] = {}
-    for access, lines in (("A", [state.a for state in shown]), ("C", [state.c for state in shown])):
+    after_idle = [replace(state.a, measurements=state.a.measurements[1:]) for state in shown]
+    for access, lines in (("A", after_idle), ("C", [state.c for state in shown])):
         times = [confidence.confidence(line).markers if line else () for line in lines]
         for name in ("ART", f"{FIVE_NINES:g} %", "MRT"):
             values = [next((marker.ms for marker in markers if marker.name == name), None) for markers in times]
@@ -372,8 +376,8 @@ def _return_time(state: State, base: float | None, mean_seconds: float) -> str:
 def _note(result: Result) -> Prose:
     base, sampling = baseline(result.sampling), result.sampling
     value = f"{thousands(base, 0)} IOPS, the mean over the {_baseline_name(sampling)}" if base else UNKNOWN
-    spec, rule = result.facts.spec, definitions().recovery
-    mean, sample = duration(spec.settling.sample_seconds), duration(spec.wait_states.access_c_sample_seconds)
+    rule, waits = definitions().recovery, result.facts.spec.wait_states
+    mean, sample = duration(result.facts.spec.settling.sample_seconds), duration(waits.access_c_sample_seconds)
     idle = [gap for gap in result.gaps if gap.requested_seconds is not None]
     disturbed = sum(gap.disturbed for gap in idle)
     warning = (
@@ -383,13 +387,13 @@ def _note(result: Result) -> Prose:
     )
     measured = "" if result.facts.dut.simulated else " The drive was idle for at most the measured times."
     return Prose(
-        text="Access A: writes; IOPS exclude idle times. Its figures include the first access, which has no idle time "
-        f"before it. Access B: idle time. Access C: writes without idle time, in samples of {sample}; its start and "
-        f"end are its first and last {mean}, its response times are those of all its I/Os.{measured}{warning} Duty "
+        text=f"Wait State n: idle times of n x {waits.access_a_seconds:g} s. Access A: writes; IOPS exclude idle "
+        "times. The first access has no idle time before it: IOPS include it, response times do not. Access B: idle "
+        f"time. Access C: writes without idle time; start and end: its first and last {mean}.{measured}{warning} Duty "
         f"cycle: I/O time divided by I/O time plus idle time. Baseline: {value}. At the baseline: within "
-        f"{rule.tolerance_percent:g} % of it. Times are from the start of Access C. First sample at the baseline: "
-        f"later samples may be off it. Return to baseline: the first {mean} from which on the mean of every {mean} is "
-        "at the baseline; it is the result, because a single sample may be at the baseline by chance. At least the "
-        f"last {duration(rule.dwell_seconds)} of Access C must be at the baseline (the last {rule.dwell_percent:g} % "
-        "if that is less). The standard does not define the return to baseline: these numbers are of this suite."
+        f"{rule.tolerance_percent:g} % of it. First sample at baseline: the first one of {sample} in Access C; later "
+        f"ones may be off it. Return to baseline: the recovery time, from means of {mean} of Access C: the first mean "
+        f"from which on all are at the baseline, for at least {duration(rule.dwell_seconds)} ({rule.dwell_percent:g} % "
+        "of Access C if that is less). The standard does not define the return to baseline: these numbers are of this "
+        "suite."
     )
