@@ -621,6 +621,28 @@ def test_an_unsteady_baseline_is_marked() -> None:
         assert marked <= set(headings)
 
 
+def test_the_baseline_is_drawn_with_its_value_and_its_rounds() -> None:
+    """A dashed line without a number would have to be read from the axis; all wait states have the accesses' styles."""
+    result = samples.result_of("hir", overrides=SHORT["hir"])
+    shown = {figure.name: figure for figure in figures(result)}
+    sampling = result.sampling
+    assert sampling
+    assert sampling.window
+    base = host_idle_recovery.baseline(sampling)
+    assert base
+    first, *_, last = sampling.window.numbers
+    for name in ("wait-state-25", "wait-states"):
+        assert f"Baseline: mean of preconditioning rounds {first} - {last} (" in shown[name].caption
+        with drawing.settings():
+            (axes,) = shown[name].draw().axes
+        legend = axes.get_legend()
+        assert legend
+        handles = dict(zip([text.get_text() for text in legend.texts], legend.legend_handles, strict=True))
+        assert any(label.startswith(f"baseline, {thousands(base, 0)} IOPS") for label in handles)
+        styles = [cast("Any", handles[label]) for label in ("Access A", "Access C")]
+        assert [handle.get_linestyle() for handle in styles] == ["None", "-"]
+
+
 @pytest.mark.parametrize(
     ("high", "first", "returned"),
     [

@@ -299,7 +299,7 @@ def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
 def draw_series(axes: Axes, series: Series, factor: float, order: int) -> None:
     """Draw a curve with its band into ``axes``; ``factor`` converts x to the units of the axis."""
     drawn = series.curve
-    few = len(ax.finite(drawn.values)) <= _MAX_MARKERS
+    few = 0 < len(ax.finite(drawn.values)) <= _MAX_MARKERS
     dots = {"linestyle": "none", "marker": "o", "markersize": 4 if few else 3, "markeredgewidth": 0}
     line = {"linewidth": 1.2, "marker": "o" if few else "none", "markersize": 3.2, "markeredgewidth": 0}
     if drawn.banded:

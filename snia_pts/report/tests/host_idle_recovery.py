@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from ...model.measurement import FIVE_NINES
 from ...model.time_series import TimeLine
 from ...procedures.host_idle_recovery import wait_state
 from ...results.result import Sampling, TestResult
+from ...results.tracked_series import sample_times, span
 from ...spec import HostIdleSpec
 from ...spec.reader import definitions
 from ...units import counted, distinct_duration, duration
@@ -18,7 +20,7 @@ from ..figures import axes as ax
 from ..figures import timelines, timeplots
 from ..figures.dashboard import Curves
 from ..figures.matrices import WEIGHTED_ART
-from ..figures.style import series_styles
+from ..figures.style import QUIET, series_styles
 from ..figures.timelines import ART, IOPS, MRT, NINES, Series
 from ..figures.timeplots import Level, Mark
 from ..header import (
@@ -207,7 +209,8 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
             title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
             caption=f"{state.name}. {writes}; {len(state.a)} times"
-            f"{f'. Access C: writes without idle time, samples of {sample}' if state.c else ''}.{_FIRST_ACCESS}",
+            f"{f'. Access C: writes without idle time, samples of {sample}' if state.c else ''}.{_FIRST_ACCESS}"
+            f"{_baseline_note(result.sampling)}",
             alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is the "
             "writes after them, without idle time.",
             ylabel="IOPS",
@@ -215,12 +218,13 @@ def _state_pages(result: Result, shown: Sequence[State]) -> Iterator[Page]:
             levels=levels,
         )
         yield _response_times(result, state, marks)
+    curves = [curve for state in shown for curve in _curves(state, 0.0, (state.name, state.name))]
     yield timeplots.page(
-        [curve for state in shown for curve in _curves(state, 0.0, (state.name, state.name))],
+        [*curves, *_legend_of_accesses(shown[0].a)],
         title="HIR - All Wait States - IOPS vs Time",
         name="wait-states",
         caption="All wait states on a common scale, from the start of the first: points are Access A, lines are "
-        f"Access C (return to baseline), samples of {sample}.",
+        f"Access C (return to baseline), samples of {sample}.{_baseline_note(result.sampling)}",
         alt="Plot: IOPS of all wait states against time, one colour per wait state.",
         ylabel="IOPS",
         levels=levels,
@@ -266,10 +270,25 @@ def _curves(state: State, shift: float, labels: tuple[str, str]) -> list[Series]
     ]
 
 
+def _legend_of_accesses(line: TimeLine) -> list[Series]:
+    """Return series without samples: their entries in the legend are the styles of Access A and of Access C."""
+    return [
+        timelines.series(line, IOPS, span=(math.inf, math.inf), label=label, colour=QUIET, points=points)
+        for label, points in (("Access A", True), ("Access C", False))
+    ]
+
+
 def _levels(sampling: Sampling | None) -> list[Level]:
     value = baseline(sampling)
-    label = "baseline" if sampling and sampling.steady else f"baseline ({NOT_ACHIEVED})"
-    return [] if value is None else [Level(value=value, label=label)]
+    unsteady = "" if sampling and sampling.steady else f" ({NOT_ACHIEVED})"
+    return [] if value is None else [Level(value=value, label=f"baseline, {thousands(value, 0)} IOPS{unsteady}")]
+
+
+def _baseline_note(sampling: Sampling | None) -> str:
+    """Return a sentence of a caption on the baseline; empty without one."""
+    if sampling is None or sampling.window is None:
+        return ""
+    return f" Baseline: mean of preconditioning rounds {span(sampling.window.numbers, sample_times(sampling))}."
 
 
 def state_table(result: Result, shown: Sequence[State]) -> Table:
