@@ -494,7 +494,10 @@ def longest_io_sentence(points: Sequence[Measurement]) -> str:
     if longest.maximum_response_us <= named_us:
         return ""
     took = distinct_duration(longest.maximum_response_us / 1e6, named_us / 1e6)
-    return f"The longest I/O of the run took {took}, in {point_name(longest)}."
+    return (
+        f"The longest I/O of the run, {took} in {point_name(longest)}, is not counted: it took at most "
+        f"{_STALL_FACTOR:.0f} times the average there."
+    )
 
 
 def _repeats(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
