@@ -418,9 +418,13 @@ def test_a_cause_is_named_only_if_one_setting_differs() -> None:
     """If the kernel differs too, neither is named as the cause; with equal hosts nothing compared is."""
     one = profiled(host=host_with(governor="ondemand"))
     other = profiled(host=dataclasses.replace(host_with(governor="performance"), kernel="6.12"))
-    assert cause(entries(one, other), context_differences([one, other])).startswith("2 compared properties differ")
+    assert cause(entries(one, other), context_differences([one, other])).endswith(
+        "2 properties differ, listed above: these runs cannot show which of them affected the results."
+    )
     again = changed(one, seed=2, command_line=("snia-pts", "iops"))
-    assert cause(entries(one, again), context_differences([one, again])).startswith("No compared property differs")
+    assert cause(entries(one, again), context_differences([one, again])).endswith(
+        "None differs: a difference may be noise, or come from factors not compared."
+    )
 
 
 def test_comparing_a_run_with_itself_is_reported() -> None:
@@ -428,7 +432,8 @@ def test_comparing_a_run_with_itself_is_reported() -> None:
     one, other = profiled(), profiled(host=host_with(governor="ondemand"))
     assert cause(entries(one, profiled()), []) == "A and B are the same run. There is no difference."
     mixed = cause(entries(one, other, profiled()), context_differences([one, other, one]))
-    assert mixed.startswith("A and C are the same run. 3 compared properties differ (drive")
+    assert mixed.startswith("A and C are the same run. Compared: drive, host, ")
+    assert " 3 properties differ, listed above: " in mixed
 
 
 def test_an_axis_is_a_cause_if_each_run_has_one_value_of_it() -> None:
@@ -624,6 +629,30 @@ def test_the_scale_of_a_heat_map_has_its_shades() -> None:
     assert len(set(colours)) == 3
     cells = {text.get_text(): patch for text, patch in zip(axes.texts, axes.patches, strict=True)}
     assert cells[greatest].get_facecolor() == colours[0]
+
+
+def test_the_caption_of_a_heat_map_explains_only_its_colours() -> None:
+    """Two steady runs have no cell without an interval; a run that is not steady has no other."""
+    first, faster, unsteady = (
+        samples.result_of("iops"),
+        samples.result_of("iops", scale=2.0),
+        samples.result_of("iops", steady=False),
+    )
+    for other, colours in ((faster, ["Coloured"]), (unsteady, ["No colour"])):
+        report = build_comparison(entries(first, other))
+        (heat_map,) = (item for item in report.figures if item.name.startswith("difference-"))
+        assert heat_map.caption.startswith("IOPS: (B - A) / A, in percent. A: ")
+        assert re.findall("(Coloured|Grey|No colour): ", heat_map.caption) == colours
+
+
+def test_runs_that_are_not_conformant_are_named_in_red() -> None:
+    """As in the report on one run; without one there is no such line."""
+    deviation = Deviation(what="extra", standard="a", actual="b", clause="c")
+    clean, changed_run = samples.iops_result(), samples.iops_result(found=[deviation])
+    for other, expected in ((changed_run, ["NOT PTS conformant: A: no deviation; B: 1 deviation"]), (clean, [])):
+        blocks = build_comparison(entries(clean, other)).pages[0].blocks
+        red = [block.text for block in blocks if isinstance(block, Prose) and block.kind == "bad"]
+        assert [text for text in red if "conformant" in text] == expected
 
 
 @pytest.mark.parametrize(

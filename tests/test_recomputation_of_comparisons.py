@@ -14,7 +14,7 @@ import pytest
 
 from snia_pts.cli.main import main
 from tests.recomputation.key_figures import Figure, difference, key_figures
-from tests.recomputation.printed import Expected, check, check_number, plain, printed_tables, text
+from tests.recomputation.printed import Expected, PrintedTable, check, check_number, plain, printed_tables, text
 from tests.recomputation.warnings import warnings
 from tests.test_recomputation import same
 
@@ -113,6 +113,7 @@ def test_printed_differences_are_those_of_the_records(
     check_overall(tmp_path, figures)
     check_warnings(tmp_path, runs)
     tables = [table for table in printed_tables(tmp_path, "comparison.rst") if table.page.endswith(" by Run")]
+    check_main_figures(tables.pop(0), figures)
     assert tables
     for table in tables:
         metric = _METRICS[table.page.removesuffix(" by Run")]
@@ -199,6 +200,18 @@ def _axis_place(at: str) -> tuple[float, ...]:
         return (math.inf,)
     size, read_percent, threads, depth = point.groups("0")
     return float(read_percent), float(size), int(threads), int(depth)
+
+
+def check_main_figures(table: PrintedTable, figures: list[dict[tuple[str, str], Figure]]) -> None:
+    """Compare the table below the bars: a row for each run, a column for each main figure, in its unit."""
+    assert table.page == "Key Figures by Run"
+    metrics = {"IOPS": "iops", "ART (ms)": "average_response_ms", "99.9 % (ms)": "response_99.9_percent_ms"}
+    for letter, (label, *cells), found in zip("ABC", table.body, figures, strict=False):
+        assert label == letter
+        for name, cell in zip(table.heading[1:], cells, strict=True):
+            at, _, metric = name.rpartition(", ")
+            check_number(cell, found[metrics[metric], at].value)
+    assert len(table.body) == len(figures)
 
 
 def check_overall(folder: Path, figures: list[dict[tuple[str, str], Figure]]) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from ..analysis.outliers import MIN_VALUES, TOLERANCE_MADS, TOLERANCE_PERCENT
 from ..model.steps import Stimulus
-from ..results.comparison import CONFIDENCE_PERCENT, ComparedFigure
+from ..results.comparison import CONFIDENCE_PERCENT, ComparedFigure, Difference
 from ..results.key_figures import Better, loop_points
 from ..results.lot import LotFigure, lot_figures
 from ..results.main_figures import main_figures
@@ -20,7 +20,7 @@ from .figures import differences, matrices
 from .figures.figure import Side
 from .figures.style import overlay_styles
 from .pages import Figure, Page, Prose, slug
-from .tables import NOT_APPLICABLE, Column, Table, aligned, number_columns, thousands
+from .tables import NOT_APPLICABLE, Column, Table, aligned, number_columns, significant, thousands
 from .tests import demand_plots
 
 #: Column headings of the lot tables, with their widths.
@@ -47,18 +47,27 @@ def heat_maps(
             continue
         for index, (letter, name) in enumerate(zip(list(names)[1:], others, strict=True), start=1):
             changes = {cell: row.differences[index] for cell, row in by_cell.items()}
-            part = f" - {loop.part}" if loop.part else ""
-            title = f"{short_label(metric)} Difference - {letter} from {next(iter(names))}{part}"
+            part, label, base = f" - {loop.part}" if loop.part else "", short_label(metric), next(iter(names))
+            title = f"{label} - {letter} against {base} (%){part}"
             figure = Figure(
                 name=f"difference-{slug(f'{letter} {loop.part}')}",
-                caption=f"{short_label(metric)} of {name} against {reference}, in percent of the latter. Coloured: the "
-                f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference excludes 0 (blue is better, orange "
-                "is worse; the stronger the colour, the greater). Grey: it includes 0. No colour: no interval; a "
-                "window is not steady or has too few rounds.",
+                caption=f"{label}: ({letter} - {base}) / {base}, in percent. {reference}; {name}.{_colours(changes)}",
                 alt=f"Heat map: difference in percent at every {down.title} and {across.title}.",
                 draw=partial(differences.heat_map, changes, across, down, better=_better(by_cell)),
             )
             yield Page(title=title, blocks=(figure,))
+
+
+def _colours(changes: Mapping[tuple[int, int], Difference | None]) -> str:
+    """Return sentences on the colours that occur in a heat map."""
+    interval = f"the {CONFIDENCE_PERCENT:g} % confidence interval of the difference"
+    meanings = {
+        True: f" Coloured: {interval} excludes 0; the stronger the colour, the greater the difference.",
+        False: f" Grey: {interval} includes 0.",
+        None: " No colour: no interval; a window is not steady or has too few rounds.",
+    }
+    shown = {change.significant for change in changes.values() if change}
+    return "".join(text for significant, text in meanings.items() if significant in shown)
 
 
 def _better(by_cell: Mapping[tuple[int, int], ComparedFigure]) -> Better:
@@ -105,7 +114,20 @@ def bars(names: Mapping[str, str], test: str, rows: Sequence[ComparedFigure]) ->
             styles=overlay_styles(list(series)),
         ),
     )
-    yield Page(title="Key Figures by Run", blocks=(figure,))
+    yield Page(title="Key Figures by Run", blocks=(figure, _values(names, shown)), flows=True)
+
+
+def _values(names: Mapping[str, str], shown: Sequence[ComparedFigure]) -> Table:
+    """Return the values of the main figures in their units, a row for each run."""
+    headings = {f"{printable(row.at)}, {_label_with_unit(row)}": 84 // len(shown) for row in shown}
+    values = [significant(figure.value if figure else None for figure in row.figures) for row in shown]
+    columns = (Column(heading="Run", width=8), *number_columns(headings))
+    return Table(kind="numbers", columns=columns, rows=tuple(zip(names, *values, strict=True)))
+
+
+def _label_with_unit(row: ComparedFigure) -> str:
+    label = short_label(row.metric)
+    return label if label == row.unit else f"{label} ({row.unit})"
 
 
 def _group_label(row: ComparedFigure | LotFigure) -> str:

@@ -34,6 +34,11 @@ from .tables import UNKNOWN, Column, Table
 #: The properties of a drive that name its run, the most telling first.
 _NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
 
+_COMPARED = (
+    "Compared: drive, host, suite, settings, deviations. Not compared: seed, command line, and what follows from other "
+    "properties, such as the size of the tested range."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -58,6 +63,9 @@ def summary(entries: Sequence[Entry]) -> Iterator[Block]:
         if spec.is_standard:
             rules = "test, version of the standard, class, parameters and deviations"
         yield Prose(text=f"Measured by the same rules: same {rules}", kind="good")
+    if not all(entry.result.conformant for entry in entries) and entries[0].result.facts.spec.is_standard:
+        reasons = [shortcomings(entry.result) or "no deviation" for entry in entries]
+        yield Prose(text=f"NOT PTS conformant: {'; '.join(values_with_labels(entries, reasons))}", kind="bad")
     yield from _overall(entries)
     yield _runs(entries)
     yield _warnings(entries)
@@ -115,17 +123,13 @@ def cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) ->
 
 def _cause(entries: Sequence[Entry], possible: Sequence[ContextDifference]) -> str:
     if not possible:
-        return (
-            "No compared property differs (drive, host, suite, settings, deviations; not seed and command line): "
-            "a difference may be noise, or come from factors not compared."
-        )
+        return f"{_COMPARED} None differs: a difference may be noise, or come from factors not compared."
     if len(possible) == 1:
         values = "; ".join(values_with_labels(entries, possible[0].values))
         return f"The only difference in the compared properties: {possible[0].what} ({values})."
     return (
-        f"{len(possible)} compared properties differ (drive, host, suite, settings, deviations; not seed, command line "
-        "and what follows from others, such as the size of the tested range): these runs cannot show which of them "
-        "affected the results."
+        f"{_COMPARED} {len(possible)} properties differ, listed above: these runs cannot show which of them affected "
+        "the results."
     )
 
 
