@@ -30,7 +30,7 @@ from tests.strategies import block_statistics, vitals
 from tests.test_report_data import Book
 from tests.test_report_figures import check
 
-COURSE, HEALTH = "Drive and Host vs Time", "Drive Health"
+COURSE, HEALTH = "Drive and Host Telemetry vs Time", "Drive Health"
 
 
 def heating_drive(seconds: float) -> float:
@@ -256,8 +256,8 @@ def test_the_title_names_the_host_only_with_values_of_it() -> None:
         for line in result.time_lines
     )
 
-    assert page(result, "Drive vs Time") is None
-    assert page(replace(result, time_lines=alone), "Drive vs Time")
+    assert page(result, "Drive Telemetry vs Time") is None
+    assert page(replace(result, time_lines=alone), "Drive Telemetry vs Time")
 
 
 def test_all_curves_share_the_time_axis() -> None:

@@ -126,9 +126,9 @@ def _definition() -> str:
     rule = definitions().consistency
     return (
         "Consistency is n/a if the IOPS have a trend: if their least squares line rises or falls by more than "
-        f"{rule.trend_percent:g} % of the mean, or if the means of {rule.trend_parts:g} equal parts of the end rise or "
-        f"fall in an order with p below {rule.trend_significance_percent:g} % (Mann-Kendall test, two-sided). This "
-        "definition is of this suite."
+        f"{rule.trend_percent:g} % of the mean, or if the means of {rule.trend_parts:g} consecutive parts of about "
+        f"equal length show a trend (Mann-Kendall test, two-sided, p below {rule.trend_significance_percent:g} %). "
+        "This definition is of this suite."
     )
 
 

@@ -43,8 +43,8 @@ _NOTE = (
     "omitted."
 )
 _SIMULATED_NOTE = (
-    "Temperature and power are those of the model. Temperature: at the end of a sample, and the highest of a point. "
-    "Power: the mean of a sample or point."
+    "Temperature and power are those of the model. Temperature of a continuous stimulus: at the end of each sample; of "
+    "a point without samples: the highest. Power: the mean of a sample or point."
 )
 
 
@@ -97,7 +97,9 @@ def _over_run(result: TestResult) -> Iterator[Page]:
         height=timeplots.stacked_height(panels),
     )
     yield Page(
-        title="Drive and Host vs Time" if curves[CPU.name] or curves[HOST_POWER.name] else "Drive vs Time",
+        title="Drive and Host Telemetry vs Time"
+        if curves[CPU.name] or curves[HOST_POWER.name]
+        else "Drive Telemetry vs Time",
         blocks=(figure, Prose(text=_SIMULATED_NOTE if result.facts.dut.simulated else _NOTE)),
     )
 
