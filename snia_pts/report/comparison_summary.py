@@ -61,8 +61,8 @@ def summary(entries: Sequence[Entry]) -> Iterator[Block]:
         spec = entries[0].result.facts.spec
         rules = "specification, axes and repeats"
         if spec.is_standard:
-            rules = "test, version of the standard, class, parameters and deviations"
-        yield Prose(text=f"Measured by the same rules: same {rules}", kind="good")
+            rules = "test, standard, class, parameters and deviations"
+        yield Prose(text=f"Measured by the same rules: {rules}", kind="good")
     if not all(entry.result.conformant for entry in entries) and entries[0].result.facts.spec.is_standard:
         reasons = [shortcomings(entry.result) or "no deviation" for entry in entries]
         yield Prose(text=f"NOT PTS conformant: {'; '.join(values_with_labels(entries, reasons))}", kind="bad")
