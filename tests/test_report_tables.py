@@ -669,14 +669,22 @@ def test_limits_have_the_words_of_the_report() -> None:
         "written_gb": "Data written",
     }
     at = "RND 4 KiB 0/100"
-    limits = [Limit(test="iops", metric=name, at=at, unit="-", minimum=1.0) for name in names]
+    limits = [
+        Limit(test="iops", metric=name, at=at, unit="-", minimum=4.0, tolerance_percent=share)
+        for name, share in zip(names, (50, 0, 0, 0, 0, 0), strict=True)
+    ]
     judged = [Judgement(limit=limit, value=2.0, met=True, reason="") for limit in limits]
     _, table, note = summary.limit_blocks(judged, summary.OF_POINTS)
 
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == [f"{name} at {at}" for name in names.values()]
+    assert [row[1:3] for row in table.rows[:2]] == [
+        ("at least 4.000 -", "at least 2.000 - (50 %)"),
+        ("at least 4.000 -", "no tolerance"),
+    ]
+    assert "Margin to the limit with tolerance (%)" in [column.heading for column in table.columns]
     assert isinstance(note, Prose)
-    assert "the distance to the nearest limit, tolerance included, in percent of that limit" in note.text
+    assert "the distance to the nearest limit with tolerance, in percent of that limit" in note.text
 
 
 @pytest.mark.parametrize(("test", "has_rounds"), [("iops", True), ("wsat", False)])

@@ -13,9 +13,13 @@ from ..model.test_platform import UNKNOWN_PLATFORM
 from ..procedures.estimator import Assumptions, simulate
 from ..spec import Spec
 from ..spec.limits import Limit
+from ..units import distinct_digits, number
 from .builder import ResultBuilder
 from .key_figures import KeyFigure, key_figures, units
 from .result import RunFacts, TestResult
+
+#: The reasons for which a value is out of bounds; result.xml has them.
+_BELOW, _ABOVE = "less than the minimum", "more than the maximum"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,14 @@ class Judgement:
         return min(sign * 100 * (self.value - bound) / abs(bound) for sign, bound in finite) or 0.0  # not -0.0
 
     @property
+    def shown_reason(self) -> str:
+        """The reason for readers: it names the bound, with its tolerance, that the value violates."""
+        if self.value is None or self.reason not in (_BELOW, _ABOVE):
+            return self.reason
+        word, bound = ("below", self.limit.lower_bound) if self.reason == _BELOW else ("above", self.limit.upper_bound)
+        return f"{word} {number(bound, digits=limit_digits(self.limit, self.value))} {self.limit.unit}"
+
+    @property
     def attributes(self) -> dict[str, str | float | bool | None]:
         """All values, with the names that they have in all output formats."""
         limit = self.limit
@@ -54,6 +66,12 @@ class Judgement:
             "met": self.met,
             "reason": self.reason,
         }
+
+
+def limit_digits(limit: Limit, value: float | None) -> int:
+    """Return the digits with which the bounds of a limit differ from each other and from the measured ``value``."""
+    numbers = (limit.minimum, limit.lower_bound, limit.maximum, limit.upper_bound, value)
+    return distinct_digits(bound for bound in numbers if bound is not None)
 
 
 def judgements(result: TestResult) -> tuple[Judgement, ...]:
@@ -85,14 +103,14 @@ def _judge(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judgem
 
 def _violation(value: float, limit: Limit) -> str:
     below = limit.minimum is not None and value < limit.minimum
-    return "less than the minimum" if below else "more than the maximum"
+    return _BELOW if below else _ABOVE
 
 
 def require_met(checks: Sequence[Judgement], hint: str = LimitsMissed.hint) -> None:
     """Raise LimitsMissed, with ``hint``, unless every limit is met."""
     missed = [judgement for judgement in checks if not judgement.met]
     if missed:
-        details = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
+        details = "; ".join(f"{judgement.limit.name}: {judgement.shown_reason}" for judgement in missed)
         raise LimitsMissed(missed=len(missed), total=len(checks), details=details, hint=hint)
 
 

@@ -566,7 +566,7 @@ def _limits(result: TestResult) -> tuple[LimitView, ...]:
             maximum=judged.limit.maximum,
             value=judged.value,
             met=judged.met,
-            reason=printable(judged.reason),
+            reason=printable(judged.shown_reason),
         )
         for judged in judgements(result)
     )

@@ -56,7 +56,7 @@ def result_lines(result: TestResult, width: int | None = None) -> Iterator[str]:
     for judgement in judgements(result):
         limit, value = judgement.limit, judgement.value
         measured = "not measured" if value is None else value_text(limit, value)
-        verdict = "met" if judgement.met else f"NOT MET, {judgement.reason}"
+        verdict = "met" if judgement.met else f"NOT MET, {judgement.shown_reason}"
         yield f"Limit: {limit.name}: {limit_text(limit, value)}: {measured}: {verdict}"
     for what, detail in warning_rows(result):
         yield f"Warning: {what}: {detail}"

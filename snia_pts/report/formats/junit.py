@@ -60,4 +60,7 @@ def _cases(result: TestResult) -> Iterator[tuple[str, str]]:
     for judgement in judgements(result):
         limit, value = judgement.limit, judgement.value
         measured = "" if value is None else f", measured {value_text(limit, value)}"
-        yield f"{limit.name}: {limit_text(limit, value)}", "" if judgement.met else f"{judgement.reason}{measured}"
+        yield (
+            f"{limit.name}: {limit_text(limit, value)}",
+            "" if judgement.met else f"{judgement.shown_reason}{measured}",
+        )

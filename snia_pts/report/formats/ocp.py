@@ -214,7 +214,7 @@ def _outcome(result: TestResult, limits: Sequence[Judgement]) -> Iterator[tuple[
     yield ("log", {"severity": severity, "message": f"PTS conformant: {conformance}"}), ""
     for judgement in limits:
         limit, met = judgement.limit, judgement.met
-        message = f"{limit_text(limit, judgement.value)}{'' if met else f': {judgement.reason}'}"
+        message = f"{limit_text(limit, judgement.value)}{'' if met else f': {judgement.shown_reason}'}"
         yield ("diagnosis", {"verdict": limit.name, "type": _passed(met), "message": message}), ""
 
 

@@ -10,7 +10,7 @@ from ...analysis.disturbances import longest_io_sentence
 from ...analysis.window import Window
 from ...model.annotations import SignOff
 from ...model.dut import Dut
-from ...results.limit_checks import Judgement, judgements
+from ...results.limit_checks import Judgement, judgements, limit_digits
 from ...results.result import Loop, Sampling, TestResult
 from ...results.tables import label
 from ...results.tracked_series import sample_times, span
@@ -28,7 +28,7 @@ from ...spec import (
 )
 from ...spec.limits import Limit
 from ...spec.reader import format_range, format_value, operator_range
-from ...units import capacity, counted, distinct_decimals, distinct_digits, duration, number
+from ...units import capacity, counted, distinct_decimals, duration, number
 from ..header import VIRTUAL, user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, decimals_for, facts, thousands
@@ -36,6 +36,8 @@ from .host_share import verdict_counts
 from .logo import logo
 from .rounds_written import rounds_written
 
+#: The heading of the margins of limits.
+MARGIN = "Margin to the limit with tolerance (%)"
 #: Sentences on the measured values of limits.
 OF_POINTS = "Measured: points over all rounds of the measurement window. "
 OF_REPEATS = "Measured: points over all repeats. "
@@ -144,25 +146,27 @@ def limit_blocks(limits: Sequence[Judgement], measured: str, *, tests: bool = Fa
     yield limits_verdict(limits)
     columns = (
         *((Column(heading="Test", width=12),) if tests else ()),
-        Column(heading="Limit on", width=32),
-        Column(heading="Required", width=25),
+        Column(heading="Limit on", width=24),
+        Column(heading="Limit", width=16),
+        Column(heading="With tolerance", width=16),
         Column(heading="Measured", align="right", width=14),
-        Column(heading="Margin (%)", align="right", width=9),
-        Column(heading="Verdict", width=20),
+        Column(heading=MARGIN, align="right", width=12),
+        Column(heading="Verdict", width=18),
     )
     rows = tuple(
         (
             *((judgement.limit.test,) if tests else ()),
             f"{label(judgement.limit.metric)} at {judgement.limit.at}",
-            limit_text(judgement.limit, judgement.value),
+            _bounds_text((judgement.limit.minimum, judgement.limit.maximum), judgement.limit, judgement.value),
+            _tolerant_text(judgement.limit, judgement.value),
             NOT_APPLICABLE if judgement.value is None else value_text(judgement.limit, judgement.value),
             margin_text(judgement),
-            "met" if judgement.met else f"NOT MET: {judgement.reason}",
+            "met" if judgement.met else f"NOT MET: {judgement.shown_reason}",
         )
         for judgement in limits
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
-    margin = "the distance to the nearest limit, tolerance included, in percent of that limit; negative if not met"
+    margin = "the distance to the nearest limit with tolerance, in percent of that limit; negative outside of it"
     yield Prose(text=f"{measured}Margin: {margin}.")
 
 
@@ -202,15 +206,25 @@ def limit_text(limit: Limit, value: float | None = None) -> str:
     )
 
 
+def _bounds_text(bounds: tuple[float | None, float | None], limit: Limit, value: float | None) -> str:
+    """Return a minimum and a maximum of ``limit``, with the digits of all its bounds: ``at least 50 000 IOPS``."""
+    return " and ".join(
+        f"{words} {number(bound, digits=limit_digits(limit, value))} {limit.unit}"
+        for words, bound in zip(("at least", "at most"), bounds, strict=True)
+        if bound is not None and math.isfinite(bound)
+    )
+
+
+def _tolerant_text(limit: Limit, value: float | None) -> str:
+    """Return the bounds of a limit with its tolerance: ``at least 47 500 IOPS (5 %)``."""
+    if not limit.tolerance_percent:
+        return "no tolerance"
+    return f"{_bounds_text((limit.lower_bound, limit.upper_bound), limit, value)} ({limit.tolerance_percent:g} %)"
+
+
 def value_text(limit: Limit, value: float) -> str:
     """Return a measured value with enough digits to differ from the bounds of its limit."""
     return f"{number(value, digits=limit_digits(limit, value))} {limit.unit}"
-
-
-def limit_digits(limit: Limit, value: float | None) -> int:
-    """Return the digits with which the bounds of a limit differ from each other and from the measured ``value``."""
-    numbers = (limit.minimum, limit.lower_bound, limit.maximum, limit.upper_bound, value)
-    return distinct_digits(bound for bound in numbers if bound is not None)
 
 
 def verdict(result: TestResult) -> str:

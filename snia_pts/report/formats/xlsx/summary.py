@@ -10,13 +10,13 @@ from functools import partial
 from xlsxwriter.utility import xl_range_abs, xl_rowcol_to_cell
 
 from ....results.attributes import Value
-from ....results.limit_checks import Judgement, judgements
+from ....results.limit_checks import Judgement, judgements, limit_digits
 from ....results.tables import heading
 from ...header import when
 from ...pages import Prose
 from ...registry import pages_of
 from ...sections.steady_state import TRACKED_DIGITS
-from ...sections.summary import limit_digits, limits_verdict, no_drive, shortcomings, verdict
+from ...sections.summary import MARGIN, limits_verdict, no_drive, shortcomings, verdict
 from ...tables import NOT_APPLICABLE, Table
 from .data_sheets import ResultData
 from .sheet import LINE_HEIGHT, NUMBER, Sheet, as_number
@@ -31,7 +31,7 @@ _BOUNDS = (
     "Minimum with tolerance",
     "Maximum with tolerance",
     "Measured",
-    "Margin (%)",
+    MARGIN,
 )
 #: The columns of the limits, from the minimum to the verdict.
 _MINIMUM, _MET = 3, 10
@@ -141,7 +141,7 @@ def _write_limit(sheet: Sheet, row: int, check: Judgement, data: ResultData) -> 
         sheet.write(row, _MET - 1, NOT_APPLICABLE, "top right")
     else:
         sheet.write_formula(row, _MET - 1, f"MIN({','.join(margins)})", check.margin_percent, "top percent")
-    sheet.write(row, _MET + 1, check.reason, "wrapped")
+    sheet.write(row, _MET + 1, check.shown_reason, "wrapped")
 
 
 def _write_steady_state(sheet: Sheet, row: int, determined: Sequence[Determination]) -> int:
