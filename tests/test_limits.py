@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import shutil
@@ -14,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
+from snia_pts.api.assessment import overriding
 from snia_pts.cli.main import main
 from snia_pts.errors import LimitsMissed, SpecError
 from snia_pts.model.run_options import RunOptions
@@ -22,6 +24,7 @@ from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
 from snia_pts.report.formats import junit, rst
+from snia_pts.report.pages import Prose
 from snia_pts.report.sections.summary import limit_text, margin_text, value_text
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import Judgement, judgements, require_met, untested_judgements
@@ -280,6 +283,24 @@ def test_report_result_and_junit_have_every_limit() -> None:
     assert "below 1\N{NARROW NO-BREAK SPACE}000\N{NARROW NO-BREAK SPACE}000 IOPS, measured 7" in failure.get(
         "message", ""
     )
+
+
+def test_the_report_names_the_source_of_its_limits(tmp_path: Path) -> None:
+    """Limits of the run are in its journal; a file that replaces them has its digest."""
+    result = with_limits(samples.iops_result(), limit())
+    words = ("snia-pts", "iops", "x", "--limits", "a/first.toml")
+    named = dataclasses.replace(result, facts=dataclasses.replace(result.facts, command_line=words))
+    second = tmp_path / "second.toml"
+    second.write_text(FILE)
+    digest = hashlib.sha256(FILE.encode()).hexdigest()
+
+    for shown, source in (
+        (result, "as stored in the journal of the run."),
+        (named, "first.toml, as stored in the journal of the run."),
+        (overriding(second)(named), f"second.toml (SHA-256 {digest}), given for this report."),
+    ):
+        page = building.build(shown).pages[0]
+        assert any(f"Limits: {source} Margin" in block.text for block in page.blocks if isinstance(block, Prose))
 
 
 def test_junit_reports_a_run_that_is_incomplete_or_unsteady() -> None:

@@ -674,7 +674,7 @@ def test_limits_have_the_words_of_the_report() -> None:
         for name, share in zip(names, (50, 0, 0, 0, 0, 0), strict=True)
     ]
     judged = [Judgement(limit=limit, value=2.0, met=True, reason="") for limit in limits]
-    _, table, note = summary.limit_blocks(judged, summary.OF_POINTS)
+    _, table, note = summary.limit_blocks(judged, summary.OF_ROUNDS)
 
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == [f"{name} at {at}" for name in names.values()]
@@ -694,7 +694,9 @@ def test_only_limits_of_a_test_with_rounds_are_measured_over_rounds(test: str, h
     result = samples.result_of(test)
     result = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(limit,)))
     page = words(build(result).pages[0])
-    assert ("Measured: points over all rounds of the measurement window." in page) is has_rounds
+    (window, *_) = [loop.window for loop in result.loops] or [None]
+    rounds = f"rounds {window.numbers[0]} - {window.numbers[-1]}, the measurement window" if window else ""
+    assert (f"Measured at points: IOPS and MB/s are means of {rounds};" in page) is has_rounds
     assert "repeats" not in page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -75,14 +76,17 @@ def overriding(
 
     ``tell`` gets a notice if none of the limits applies to the test.  Raises SpecError with the mistakes in a file.
     """
-    changed = read_limits(Path(limits)) if limits is not None else None
+    changed, source = None, ""
+    if limits is not None:
+        changed = read_limits(Path(limits))
+        source = f"{Path(limits).name} (SHA-256 {hashlib.sha256(Path(limits).read_bytes()).hexdigest()})"
     annotations = read_annotations(Path(about)) if about is not None else None
 
     def override(result: TestResult) -> TestResult:
         facts = result.facts
         notify_if_unlimited(changed or (), str(limits), facts.spec.test, tell)
         facts = replace(facts, limits=facts.limits if changed is None else changed, about=annotations or facts.about)
-        return replace(result, facts=facts)
+        return replace(result, facts=facts, limits_source=source)
 
     return override
 

@@ -24,11 +24,12 @@ from .checksums import ID_DIGITS, summary_id
 from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
 from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
-    OF_POINTS,
     OF_REPEATS,
+    OF_ROUNDS,
     conditions,
     elapsed_seconds,
     limit_blocks,
+    limits_source,
     lower_bound_prefix,
     no_drive,
     shortcomings,
@@ -107,6 +108,7 @@ class Overview:
     capacity_bytes: int
     journals: Mapping[str, str]
     limits: tuple[Judgement, ...] = ()
+    limits_source: str = ""
     sign_off: SignOff | None = None
 
     def fills(self, written_bytes: float) -> float:
@@ -170,6 +172,7 @@ def overview(
         capacity_bytes=dut.capacity_bytes,
         journals=journals,
         limits=tuple(judged),
+        limits_source=limits_source(first),
         sign_off=first.facts.about.sign_off,
     )
 
@@ -283,7 +286,8 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     else:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
-    yield from limit_blocks(summary.limits, OF_POINTS if summary.standard else OF_REPEATS, tests=True)
+    measured = OF_ROUNDS if summary.standard else OF_REPEATS
+    yield from limit_blocks(summary.limits, f"{measured} {summary.limits_source}", tests=True)
     virtual = VIRTUAL * summary.simulated
     columns = (
         Column(heading="Test", width=13),

@@ -175,7 +175,8 @@ class TestResult(Generic[S]):
     ``health_after`` is the drive's health log after the test; None if the run was killed.  ``prepared`` are the
     outcomes of preparing the host for points, by point name.  ``evidence`` are the SHA-256 digests of the
     files in evidence/, ``journal_sha256`` is that of the journal; empty if the result is not from a journal.
-    ``end_warnings`` are those that were recorded whenever the run stopped or ended.
+    ``end_warnings`` are those that were recorded whenever the run stopped or ended.  ``limits_source`` is the file of
+    limits that replace those of the run; empty if none do.
     """
 
     facts: RunFacts[S]
@@ -197,6 +198,7 @@ class TestResult(Generic[S]):
     prepared: tuple[tuple[str, PrepareOutcome], ...] = ()
     evidence: Mapping[str, str] = field(default_factory=dict)
     journal_sha256: str = ""
+    limits_source: str = ""
 
     def loop(self, part: str = "") -> Loop | None:
         """Return the loop of a part of the test; None before its first round."""

@@ -85,11 +85,11 @@ def seed_text(run: RunFacts) -> str:
     """Return the seed of the run; if it is one of several tests, with the seed on the command line."""
     if run.seed is None:
         return ""
-    given = [value for _, value in _given(run.command_line, "--seed") if value != str(run.seed)]
+    given = [value for _, value in given_options(run.command_line, "--seed") if value != str(run.seed)]
     return f"{run.seed}{f' (derived from --seed {given[-1]})' if given else ''}"
 
 
-def _given(command_line: Sequence[str], *options: str) -> Iterator[tuple[str, str]]:
+def given_options(command_line: Sequence[str], *options: str) -> Iterator[tuple[str, str]]:
     """Yield those of ``options`` that a command line has, each with its value."""
     words = [part for word in command_line for part in (word.split("=", 1) if word.startswith("--") else (word,))]
     yield from ((word, value) for word, value in pairwise(words) if word in options)
@@ -398,13 +398,13 @@ def _repeat_command(run: RunFacts) -> tuple[str, ...]:
     """Return a command line that repeats the run in a new folder, with its seed and therefore the same offsets."""
     if run.options is None:
         return run.command_line
-    more = (word for given in _given(run.command_line, *_REPEATED) for word in given)
+    more = (word for given in given_options(run.command_line, *_REPEATED) for word in given)
     return (*replace(run.options, seed=run.seed).command(), *more)
 
 
 def _operator_files(run: RunFacts) -> Iterator[str]:
     """Yield the step on the operator's files that the command line names, if there are any."""
-    if options := " and ".join(dict.fromkeys(option for option, _ in _given(run.command_line, *_ANNOTATIONS))):
+    if options := " and ".join(dict.fromkeys(option for option, _ in given_options(run.command_line, *_ANNOTATIONS))):
         yield (
             f"If you do not have the files of {options}, omit these options: they do not change the measurement. "
             "journal.jsonl in the folder of this run has the contents of the files."

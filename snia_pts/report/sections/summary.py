@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from ...analysis.disturbances import longest_io_sentence
 from ...analysis.window import Window
@@ -34,13 +35,16 @@ from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, decimals_for, facts, thousands
 from .host_share import verdict_counts
 from .logo import logo
+from .provenance import given_options
 from .rounds_written import rounds_written
 
 #: The heading of the margins of limits.
 MARGIN = "Margin to the limit with tolerance (%)"
-#: Sentences on the measured values of limits.
-OF_POINTS = "Measured: points over all rounds of the measurement window. "
-OF_REPEATS = "Measured: points over all repeats. "
+#: A sentence on the measured values of points that have limits.
+_OF_POINTS = "Measured at points: IOPS and MB/s are means of {}; response times are those of all its I/Os."
+#: The sentence if the rounds are not known.
+OF_ROUNDS = _OF_POINTS.format("the rounds of the measurement window")
+OF_REPEATS = "Measured at points: IOPS and MB/s are means of all repeats; response times are those of all I/Os."
 
 
 def summary(result: TestResult, *, omitted: str = "", figures: Iterable[Block] = ()) -> Page:
@@ -52,7 +56,7 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     if image := logo(result.facts.about):
         yield image
     yield from statements(result)
-    yield from limit_blocks(judgements(result), _measured(result.facts.spec))
+    yield from limit_blocks(judgements(result), f"{_measured(result)} {limits_source(result)}")
     if result.ending != "finished":
         detail = (result.ending_detail or "reason unknown").rstrip(".")
         yield Prose(text=f"The run did not finish ({result.ending}): {detail}.", kind="lead")
@@ -136,22 +140,22 @@ def sign_off_table(operator: str, sign_off: SignOff) -> Table:
     return Table(kind="sign-off", columns=columns, rows=rows, title="Sign-off")
 
 
-def limit_blocks(limits: Sequence[Judgement], measured: str, *, tests: bool = False) -> Iterator[Block]:
+def limit_blocks(limits: Sequence[Judgement], note: str, *, tests: bool = False) -> Iterator[Block]:
     """Yield the verdict on all limits, and the table of them; with a column for the test if ``tests``.
 
-    ``measured`` is a sentence on the measured values.
+    ``note`` has sentences on the measured values and on the source of the limits.
     """
     if not limits:
         return
     yield limits_verdict(limits)
     columns = (
         *((Column(heading="Test", width=12),) if tests else ()),
-        Column(heading="Limit on", width=24),
-        Column(heading="Limit", width=16),
-        Column(heading="With tolerance", width=16),
-        Column(heading="Measured", align="right", width=14),
-        Column(heading=MARGIN, align="right", width=12),
-        Column(heading="Verdict", width=18),
+        Column(heading="Limit on", width=23),
+        Column(heading="Limit", width=17),
+        Column(heading="With tolerance", width=20),
+        Column(heading="Measured", align="right", width=12),
+        Column(heading=MARGIN, align="right", width=11),
+        Column(heading="Verdict", width=17),
     )
     rows = tuple(
         (
@@ -167,14 +171,27 @@ def limit_blocks(limits: Sequence[Judgement], measured: str, *, tests: bool = Fa
     )
     yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
     margin = "the distance to the nearest limit with tolerance, in percent of that limit; negative outside of it"
-    yield Prose(text=f"{measured}Margin: {margin}.")
+    yield Prose(text=f"{note} Margin: {margin}.".lstrip())
 
 
-def _measured(spec: Spec) -> str:
+def _measured(result: TestResult) -> str:
     """Return the sentence on the measured values of points; empty for a test without points."""
-    if spec.rounds_are_repeats:
+    if result.facts.spec.rounds_are_repeats:
         return OF_REPEATS
-    return OF_POINTS if loop_rule(spec) else ""
+    if not loop_rule(result.facts.spec):
+        return ""
+    spans = {_span(loop) for loop in result.loops if loop.steady}
+    return _OF_POINTS.format(f"{spans.pop()}, the measurement window") if len(spans) == 1 else OF_ROUNDS
+
+
+def limits_source(result: TestResult) -> str:
+    """Return a sentence on where the limits of a result come from."""
+    run = result.facts
+    if result.limits_source:
+        return f"Limits: {result.limits_source}, given for this report."
+    names = ["the profile"] if run.spec.own_limits else []
+    names += [Path(path).name for _, path in given_options(run.command_line, "--limits")]
+    return f"Limits: {' and '.join(names)}{', ' * bool(names)}as stored in the journal of the run."
 
 
 def limits_verdict(limits: Sequence[Judgement]) -> Prose:
