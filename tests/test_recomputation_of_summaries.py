@@ -11,7 +11,7 @@ import pytest
 
 from snia_pts.cli.main import main
 from tests import tkperf_files
-from tests.recomputation.printed import Expected, Text, check, in_decimal_unit, labelled, printed_tables, text
+from tests.recomputation.printed import Expected, check, in_decimal_unit, labelled, printed_tables, text
 from tests.recomputation.record import column, facts, performed, samples
 from tests.recomputation.summaries import key_figures
 
@@ -82,20 +82,23 @@ def seconds(run: Path) -> float:
 
 def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
     """Key figures, durations and amounts of each test and of all together, within half of the last digit."""
-    tests, together = (table for table in printed_tables(suite, "summary.rst") if table.title in _TABLES)
+    tests, figures, together = (table for table in printed_tables(suite, "summary.rst") if table.title in _TABLES)
     runs = {facts(journal.parent)["title"]: journal.parent for journal in suite.glob("*/journal.jsonl")}
     assert len(tests.body) == len(runs) > 1
     virtual = " (virtual)" * (facts(next(iter(runs.values())))["dut.kind"] == "simulated")
     for row in tests.body:
         cells = dict(zip(tests.heading, row, strict=True))
         run = runs[cells["Test"]]
-        check(cells["Key figures"], _joined(key_figures(run)))
         capacity = float(facts(run)["dut.capacity_bytes"])
         amount, unit = in_decimal_unit(written(run))
         check(cells["Written"], "n/a" if math.isnan(amount) else text(f"{{}} {unit}", amount))
         check(cells["Drive fills"], written(run) / capacity)
         if facts(run)["dut.kind"] != "imported":
             check(cells[f"Duration{virtual}"], text("{time}", seconds(run)))
+    phrases = [phrase for row in tests.body for phrase in key_figures(runs[row[0]])]
+    for (_, printed), phrase in zip(figures.body, phrases, strict=True):
+        check(printed, phrase)
+    assert [row[0] for row in figures.body if row[0]] == [row[0] for row in tests.body if key_figures(runs[row[0]])]
     imported = any(facts(run)["dut.kind"] == "imported" for run in runs.values())
     total = sum(map(written, runs.values()))
     duration = "\N{EN DASH}" if imported else text(f"{{time}}{virtual}", sum(map(seconds, runs.values())))
@@ -128,9 +131,4 @@ def test_the_summary_has_an_id_that_a_reader_can_check(suite: Path) -> None:
     assert f'"Report id:", "{identity}"' in " ".join((suite / "summary.rst").read_text().split())
 
 
-_TABLES = ("Tests", "All tests together")
-
-
-def _joined(phrases: list[Text]) -> Text:
-    template = "; ".join(phrase.template for phrase in phrases)
-    return text(template, *(figure for phrase in phrases for figure in phrase.figures))
+_TABLES = ("Tests", "Key figures", "All tests together")

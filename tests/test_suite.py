@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
+from snia_pts.analysis.operating_points import demand_means, operating_points
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, ReportError, RunFolderError
 from snia_pts.model.annotations import SignOff
@@ -25,14 +26,14 @@ from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Prose
 from snia_pts.report.sections.summary import conditions, window_spans
 from snia_pts.report.suite import build, overview, write
-from snia_pts.report.suite_key_figures import key_figures
+from snia_pts.report.suite_key_figures import explained_terms, key_figures
 from snia_pts.report.tables import Link, Table
 from snia_pts.results.key_figures import key_figures as numbers
 from snia_pts.results.result import TestResult
 from snia_pts.results.tracked_series import convergence, shown_series
 from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.options import derive_seed
-from snia_pts.spec import SPEC_TYPES, Deviation
+from snia_pts.spec import SPEC_TYPES, DemandSpec, Deviation
 from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
 from tests import samples
@@ -165,10 +166,10 @@ def test_every_test_has_key_figures() -> None:
         "throughput": ("SEQ 1024 KiB 0/100", "SEQ 1024 KiB 100/0", "MB/s"),
         "latency": ("RND 4 KiB 0/100", "ms"),
         "wsat": ("IOPS", "not steady", "histogram after it"),
-        "hir": ("Wait State 10", "in Access A", "steady state"),
+        "hir": ("Wait State 10, 50 s idle: A ", "return to baseline", "steady state"),
         "xsr": ("AG 3: back at 90 % of it after", "MB/s"),
-        "composite": ("Max IOPS", "T"),
-        "dirth": ("Min IOPS", "T1Q1"),
+        "composite": ("RND composite 40/60, Max IOPS point T", " (target "),
+        "dirth": ("RND 8 KiB 65/35, Min IOPS point T1Q1", " (target "),
     }
     for test, texts in wanted.items():
         output = "; ".join(key_figures(samples.result_of(test)))
@@ -241,9 +242,37 @@ def test_a_saturation_without_steady_state_has_the_figure_of_its_end() -> None:
 
     end = sum(line.write_ios[-31:]) / (31 * 60)
     assert list(key_figures(result)) == [
-        f"{number(end)} IOPS, last 31 min 00 s of the stimulus, not steady",
-        f"{number(after.iops[0])} IOPS, histogram after it (RND 4 KiB 0/100)",
+        f"RND 4 KiB 0/100, end of the stimulus: {number(end)} IOPS, last 31 min 00 s, not steady",
+        f"RND 4 KiB 0/100, histogram after it: {number(after.iops[0])} IOPS",
     ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("maximum_art_ms", [5.0, 1e-6])
+def test_the_operating_points_have_the_rule_of_their_choice(maximum_art_ms: float) -> None:
+    """The Max IOPS point is not the highest IOPS; without a point below the limit of the ART, there is no best one."""
+    result = samples.result_of("dirth", overrides=[("operating_points.maximum_art_ms", maximum_art_ms)])
+    loop, spec = result.loop(), result.facts.spec
+    assert loop is not None
+    assert isinstance(spec, DemandSpec)
+    first, *_ = operating_points(demand_means(loop.window_rounds), spec.operating_points)
+    figures = tuple(key_figures(result))
+    rule = next(explained_terms(result, ("Max IOPS point",)))
+
+    exceeding = " (no point has an ART below 1e-06 ms)" if maximum_art_ms < 1 else ""
+    best = "" if exceeding or first.iops == first.target_iops else f" (best {number(first.target_iops)})"
+    assert figures[0].startswith(
+        f"RND 8 KiB 65/35, Max IOPS point{exceeding} {first.demand.label}: {number(first.iops)} IOPS{best}, ART "
+    )
+    assert f"within 2 % of the best; best: the highest IOPS with an ART below {maximum_art_ms:g} ms." in rule
+
+
+def test_the_summary_explains_the_terms_of_its_key_figures() -> None:
+    """Each explanation appears once, and names the groups of the test and the share that is of this suite."""
+    text = rst.render(build(overview([(test, samples.result_of(test)) for test in ("wsat", "xsr")])))
+
+    assert text.count("the last 25 % of the stimulus, at most 1 h 00 min") == 1
+    assert "AG 3 repeats the stimulus of AG 1 after AG 2; the threshold of 90 % is of this suite" in text
 
 
 def test_an_unsteady_baseline_is_marked_at_its_figure() -> None:
@@ -301,10 +330,10 @@ def test_the_summary_has_lower_bounds_and_a_sum() -> None:
     """A stopped test's written bytes are a lower bound, a finished one's are exact; the durations have a sum."""
     stopped = samples.result_of("latency", ending="interrupted", stop_after=30)
     result_overview = overview([("throughput", samples.result_of("throughput")), ("latency", stopped)])
-    tests, _, together = (block for block in build(result_overview).pages[0].blocks if isinstance(block, Table))
+    tests, *_, together = (block for block in build(result_overview).pages[0].blocks if isinstance(block, Table))
 
     facts = {row[0]: row[1] for row in together.rows}
-    assert [row[5].startswith("at least ") for row in tests.rows] == [False, True]
+    assert [row[4].startswith("at least ") for row in tests.rows] == [False, True]
     assert facts["Data written, all tests"].startswith("at least ")
     seconds = [line.seconds for line in result_overview.lines if line.seconds is not None]
     assert facts["Duration"] == duration(sum(seconds))

@@ -39,7 +39,7 @@ from .sections.summary import (
     window_spans,
 )
 from .suite_key_figures import explained_terms, key_figures
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
+from .tables import UNKNOWN, Column, Link, Table, facts, thousands
 from .writing import DEFAULT_FORMATS, OUTPUTS, render, replace_files
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TestLine:
 
     ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.  ``reports`` are the
     paths of its reports, ``conditions`` the drive's temperature, whether the host limited it, and the warnings.
-    ``windows`` are the measurement windows of the parts, if the verdict has none.
+    ``windows`` are the measurement windows of the parts, if the verdict has none.  ``terms`` explain ``key_figures``.
     """
 
     test: str
@@ -70,6 +70,7 @@ class TestLine:
     ending: str = NOT_RUN
     conformance: str = UNKNOWN
     key_figures: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
     seconds: float | None = None
     started: str = ""
     finished: str = ""
@@ -193,7 +194,7 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
     from .sections.convergence import tracked_styles  # loads the libraries that draw
 
     shown = shown_series(result)
-    small = convergence(shown)
+    small, figures = convergence(shown), tuple(key_figures(result))
     if small and result.sampling and shown[0].times is None:
         small = replace(small, name=f"{small.name} Test Loop")
     return TestLine(
@@ -206,7 +207,8 @@ def _line(test: str, result: TestResult, reports: Sequence[str]) -> TestLine:
         steady=result.steady_so_far,
         ending=result.ending,
         conformance="yes" if result.conformant else f"NO, {shortcomings(result)}",
-        key_figures=tuple(key_figures(result)),
+        key_figures=figures,
+        terms=tuple(explained_terms(result, figures)),
         seconds=elapsed_seconds(result),
         started=result.facts.started,
         finished=result.finished,
@@ -290,19 +292,17 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     yield from limit_blocks(summary.limits, f"{measured} {summary.limits_source}", tests=True)
     virtual = VIRTUAL * summary.simulated
     columns = (
-        Column(heading="Test", width=13),
-        Column(heading="Verdict", width=16),
-        Column(heading="Key figures", width=31),
-        Column(heading="PTS conformant", width=13),
-        Column(heading=f"Duration{virtual}", width=10),
-        Column(heading="Written", align="right", width=10),
-        Column(heading="Drive fills", align="right", width=7),
+        Column(heading="Test", width=20),
+        Column(heading="Verdict", width=34),
+        Column(heading="PTS conformant", width=15),
+        Column(heading=f"Duration{virtual}", width=11),
+        Column(heading="Written", align="right", width=11),
+        Column(heading="Drive fills", align="right", width=9),
     )
     lines = tuple(_row(summary, line) for line in summary.lines)
     yield Table(kind="texts", columns=columns, rows=lines, title="Tests")
     yield from _deviations(summary)
-    if terms := explained_terms("; ".join(figure for line in summary.lines for figure in line.key_figures)):
-        yield Prose(text=terms)
+    yield from _key_figures(summary)
     yield from _figures(summary)
     yield from _conditions_and_reports(summary)
     written = sum(line.written_bytes for line in summary.lines)
@@ -319,6 +319,20 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     yield facts(rows, title="All tests together")
     if summary.sign_off:
         yield sign_off_table(summary.author, summary.sign_off)
+
+
+def _key_figures(summary: Overview) -> Iterator[Block]:
+    """Yield the table of key figures, one a row, with the name of the test in the first, and their explanations."""
+    columns = (Column(heading="Test", width=20), Column(heading="Key figure", width=80))
+    rows = tuple(
+        ("" if number else line.title, figure)
+        for line in summary.lines
+        for number, figure in enumerate(line.key_figures)
+    )
+    if rows:
+        yield Table(kind="texts", columns=columns, rows=rows, title="Key figures")
+    if terms := " ".join(dict.fromkeys(term for line in summary.lines for term in line.terms)):
+        yield Prose(text=terms)
 
 
 def _identity(journals: Mapping[str, str]) -> str:
@@ -423,9 +437,8 @@ def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
     if line.ending != NOT_RUN:
         written = line.lower_bound_prefix + capacity(line.written_bytes)
         fills = thousands(summary.fills(line.written_bytes), 2)
-    figures = "; ".join(line.key_figures) or NOT_APPLICABLE
     outcome = f"{line.verdict} ({line.windows})" if line.windows else line.verdict
-    return line.title, outcome, figures, line.conformance, line.duration, written, fills
+    return line.title, outcome, line.conformance, line.duration, written, fills
 
 
 def write(summary: Overview, folder: Path, formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, Path]:

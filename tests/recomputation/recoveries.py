@@ -113,7 +113,7 @@ def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
                 after[-1][2],
                 100 * after[-1][2] / base,
                 "none" if math.isnan(first) else _interval(single, first, length),
-                _return_text(run, after, returned, base),
+                return_text(run, after, returned, base),
             ]
         )
     return cells
@@ -142,12 +142,13 @@ def _interval(found: Sequence[Mean], begin: float, length: float) -> Text:
     return text("{} - {} s", max(0.0, first), last)
 
 
-def _return_text(run: Path, found: Sequence[Mean], returned: dict[str, float], base: float) -> Expected:
+def return_text(run: Path, found: Sequence[Mean], returned: dict[str, float], base: float) -> Text:
+    """Return when the means are at the baseline for good, or where they are at the end."""
     if returned["for_good"] >= 0:
         return _interval(found, returned["for_good"], parameter(run, "settling.sample_seconds"))
     if returned["in_band"] > 0:
         return text("only for the last {time}", returned["in_band"])
-    return "none: below it at the end" if found[-1][2] < base else "none: above it at the end"
+    return text("none: below it at the end" if found[-1][2] < base else "none: above it at the end")
 
 
 # -- cross stimulus recovery ------------------------------------------------------------------------------------------

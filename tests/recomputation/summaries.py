@@ -35,11 +35,7 @@ def key_figures(run: Path) -> list[Text]:
     """Return the phrases of a test in their order."""
     test = facts(run)["test"]
     if test in ("dirth", "composite"):
-        return [
-            text(f"{name}: {{}} at {point.label}, ART {{}} ms", point.iops, point.figures["average_ms"])
-            for name, choice in demand.choices(run).items()
-            for point in choice.candidates[:1]
-        ]
+        return list(_operating_points(run))
     if test == "profile":
         return profiles.phrases(run)
     if test == "xsr":
@@ -47,6 +43,17 @@ def key_figures(run: Path) -> list[Text]:
     unsteady, points = len(sentences.unsteady_points(run)), len(rows(run, "points"))
     counts = [text(f"{unsteady} of {points} points not steady")] if unsteady else []
     return [*_tracked(run), *counts, *_sampled(run), *_wait_states(run)]
+
+
+def _operating_points(run: Path) -> Iterator[Text]:
+    """Return each operating point with the IOPS for which it was chosen, if they are not its own."""
+    stimulus = rows(run, "points")[0]["point"]
+    for name, choice in demand.choices(run).items():
+        point = choice.candidates[0]
+        wanted = [choice.target] if choice.target != point.iops else []
+        word = "best" if name == "Max IOPS" else "target"
+        template = f"{stimulus}, {name} point {point.label}: {{}} IOPS{f' ({word} {{}})' * len(wanted)}, ART {{}} ms"
+        yield text(template, point.iops, *wanted, point.figures["average_ms"])
 
 
 def _tracked(run: Path) -> Iterator[Text]:
@@ -77,19 +84,21 @@ def _sampled(run: Path) -> Iterator[Text]:
     for name, variables in series(run).items():
         if not is_sampled(run, name):
             continue
+        ((stimulus, rounds),) = variables.items()
         if facts(run)["test"] == "wsat" and not achieved(run, name):
             end = recoveries.at_end(samples(run, "", "stimulus"))
             seconds = float(column(end, "seconds").sum())
-            yield text("{} IOPS, last {time} of the stimulus, not steady", saturation.together(end)[0], seconds)
+            template = f"{stimulus}, end of the stimulus: {{}} IOPS, last {{time}}, not steady"
+            yield text(template, saturation.together(end)[0], seconds)
             for after in measurements(run, "histogram"):
                 milliseconds = max(values(after, "read_runtime_ms", "write_runtime_ms"))
                 iops = per_second(float(total([after], "ios")[0]), milliseconds / 1000)
-                yield text(f"{{}} IOPS, histogram after it ({after['point']})", iops)
+                yield text(f"{after['point']}, histogram after it: {{}} IOPS", iops)
             continue
-        (rounds,) = variables.values()
         last = [rounds[number] for number in sorted(rounds)[-window_rounds(run) :]]
         state = "steady state" if achieved(run, name) else "last window, NOT ACHIEVED"
-        yield text(f"{{}} IOPS, {state}", float(np.mean(last)))
+        baseline = "Baseline, " * (facts(run)["test"] == "hir")
+        yield text(f"{baseline}{stimulus}: {{}} IOPS, {state}", float(np.mean(last)))
 
 
 def _wait_states(run: Path) -> Iterator[Text]:
@@ -99,15 +108,18 @@ def _wait_states(run: Path) -> Iterator[Text]:
             kept = samples(run, part, "access A")
             iops = per_second(float(total(kept, "ios").sum()), float(column(kept, "seconds").sum()))
             after = samples(run, part, "access C")
-            end = recoveries.means(after, list(total(after, "ios")), parameter(run, "settling.sample_seconds"))[-1][2]
-            yield text(f"{part}: {{}} IOPS in Access A, {{}} at the end of Access C", iops, end)
+            found = recoveries.means(after, list(total(after, "ios")), parameter(run, "settling.sample_seconds"))
+            base = recoveries.baseline(run)
+            returned = recoveries.return_text(run, found, recoveries.return_time(found, 0.9 * base, 1.1 * base), base)
+            template = f"{part}, {idle:g} s idle: A {{}} IOPS, C {{}} IOPS at its end, return to baseline "
+            yield text(template + returned.template, iops, found[-1][2], *returned.figures)
 
 
 def _recovered(run: Path) -> Iterator[Text]:
     base, returned = recoveries.recovery_of_last(run)
     first, last = recoveries.groups(run)[0], recoveries.groups(run)[-1]
     (stimulus,) = {measured["point"] for measured in measurements(run, "stimulus") if measured["part"] == first}
-    before = f"{first} ({stimulus}): {{}} MB/s; {last}:"
+    before = f"{first} ({stimulus}), end: {{}} MB/s; {last}:"
     if math.isnan(returned["for_good"]):
         yield text(f"{before} not back at 90 % of it", base)
     else:

@@ -310,7 +310,7 @@ def state_table(result: Result, shown: Sequence[State]) -> Table:
         "C end: IOPS": aligned([values[-1] if values else None for values in c]),
         f"C end: % of {unsteady}baseline": _percents([values[-1] if values else None for values in c], base),
         f"C: first sample at {unsteady}baseline": [_first_sample(state, base, c_sample_seconds) for state in shown],
-        f"Return to {unsteady}baseline": [_return_time(state, base, sample_seconds) for state in shown],
+        f"Return to {unsteady}baseline": [return_time(state, base, sample_seconds) for state in shown],
     }
     columns = (
         Column(heading="Wait state", width=17),
@@ -379,7 +379,7 @@ def _first_sample(state: State, base: float | None, sample_seconds: float) -> st
     return "none" if reached is None else time_span(reached.begin, reached.end, sample_seconds)
 
 
-def _return_time(state: State, base: float | None, mean_seconds: float) -> str:
+def return_time(state: State, base: float | None, mean_seconds: float) -> str:
     """Return when the first mean was measured from which on all are at the baseline."""
     if base is None or state.c is None:
         return NOT_APPLICABLE
