@@ -203,11 +203,27 @@ def test_the_verdict_is_one_sentence() -> None:
     )
 
     assert result_overview.verdict == (
-        "3 of 8 tests finished; Write Saturation device failed; not steady: Latency; NOT RUN: Host Idle Recovery, "
-        "Cross Stimulus Recovery, Composite Block Size Workload, Demand Intensity"
+        "3 of 8 tests finished; Write Saturation device failed; steady state NOT ACHIEVED: Latency; NOT RUN: Host Idle "
+        "Recovery, Cross Stimulus Recovery, Composite Block Size Workload, Demand Intensity"
     )
     assert not result_overview.finished
-    assert overview(results()).verdict == "8 of 8 tests finished"
+    everything = overview(results())
+    assert everything.verdict == "8 of 8 tests finished; steady state NOT ACHIEVED: Write Saturation"
+    assert build(everything).pages[0].blocks[0] == Prose(text=everything.verdict, kind="neutral")
+
+
+def test_the_header_has_results_and_conformance() -> None:
+    """A test that was not run is neither conformant nor not."""
+    found = [Deviation(what="purge", standard="a", actual="b", clause="c")]
+    deviating, conformant = samples.iops_result(found=found), samples.result_of("latency")
+    for results, text in (
+        ([("iops", deviating), ("latency", conformant), ("hir", None)], "NOT PTS conformant: 1 of 3 tests"),
+        ([("latency", conformant), ("hir", None)], "PTS conformant: 1 of 2 tests"),
+    ):
+        report = build(overview(results))
+        assert report.header.heads.rows[0][-1] == "Results"
+        assert text in [row[5] for row in report.header.blocks.rows]
+        assert Prose(text=text, kind="bad") in report.pages[0].blocks
 
 
 def test_a_saturation_that_ended_by_time_is_achieved() -> None:

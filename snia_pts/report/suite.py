@@ -130,9 +130,9 @@ class Overview:
         """The outcome of all tests as a sentence."""
         finished = sum(line.ending == "finished" for line in self.lines)
         stopped = [f"{line.title} {line.ending}" for line in self.lines if line.ending not in ("finished", NOT_RUN)]
-        unsteady = [line.title for line in self.lines if line.ending == "finished" and not line.achieved]
+        unsteady = [line.title for line in self.lines if _state(line) == NOT_ACHIEVED]
         parts = [f"{finished} of {len(self.lines)} tests finished", *stopped]
-        parts += [f"not steady: {', '.join(unsteady)}"] if unsteady else []
+        parts += [f"steady state {NOT_ACHIEVED}: {', '.join(unsteady)}"] if unsteady else []
         parts += [f"{NOT_RUN}: {', '.join(self.missing)}"] if self.missing else []
         return "; ".join(parts)
 
@@ -233,6 +233,7 @@ def _header(first: TestResult, lines: Sequence[TestLine], identity: str) -> Head
         subtitle = first.facts.spec.subtitle
     return replace(
         base,
+        heads=replace(base.heads, rows=((*base.heads.rows[0][:-1], "Results"),)),
         test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
         dates=replace(base.dates, rows=((*started, date(first, ended), id_label, identity or UNKNOWN),)),
         standard=replace(base.standard, rows=((*names, subtitle, revision, version, page, total),)),
@@ -245,9 +246,16 @@ def _setup(first: TestResult, lines: Sequence[TestLine]) -> Rows:
         ("AR & Amount", range_and_amount(first)),
         ("Tests", str(len(lines))),
         ("Finished", str(sum(line.ending == "finished" for line in lines))),
-        ("Notes", "see each test's report"),
+        ("Notes", _conformance(lines) if first.facts.spec.is_standard else "not PTS tests"),
     )
     return (*rows, *[("", "")] * (10 - len(rows)))
+
+
+def _conformance(lines: Sequence[TestLine]) -> str:
+    """Return how many tests are not PTS conformant, or are if there is none; tests that were not run are neither."""
+    count = sum(line.conformance.startswith("NO") for line in lines)
+    conformant = sum(line.conformance == "yes" for line in lines)
+    return f"{'NOT ' * bool(count)}PTS conformant: {count or conformant} of {len(lines)} tests"
 
 
 def _parameters(lines: Sequence[TestLine]) -> Rows:
@@ -286,7 +294,7 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     elif conformant and not good:
         yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")
     else:
-        text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
+        text = "PTS conformant: no deviation in any test" if conformant else _conformance(summary.lines)
         yield Prose(text=text, kind="good" if conformant else "bad")
     measured = OF_ROUNDS if summary.standard else OF_REPEATS
     yield from limit_blocks(summary.limits, f"{measured} {summary.limits_source}", tests=True)
