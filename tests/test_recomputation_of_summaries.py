@@ -120,8 +120,8 @@ def test_the_summary_has_an_id_that_a_reader_can_check(suite: Path) -> None:
     (together,) = (table for table in printed_tables(suite, "summary.rst") if table.title == "All tests together")
     (cell,) = (row[1] for row in together.body if row[0] == "Report id")
     sentence = (
-        ", the first 16 digits of the SHA-256 of a list of the journals' digests, which this command prints in the "
-        "folder of the summary: "
+        ". To check it, run this command in the folder of the summary; the first 16 digits of its output are the "
+        "report id: "
     )
     identity, _, command = cell.partition(sentence)
     output = subprocess.run(["sh", "-c", command], cwd=suite, check=True, capture_output=True, text=True).stdout

@@ -430,19 +430,22 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
     signed = replace(result, facts=replace(result.facts, about=about))
     blocks = build(overview([("latency", signed), ("hir", None)])).pages[0].blocks
     tables = {block.title: block for block in blocks if isinstance(block, Table)}
-    assert [column.heading for column in tables["Conditions and reports"].columns] == [
+    assert [column.heading for column in tables["Conditions, warnings and reports"].columns] == [
         "Test",
         "Drive temperature during measurements",
         "Host or drive?",
         "Warnings",
     ]
-    assert [row[1:] for row in tables["Conditions and reports"].rows] == [
+    assert [row[1:] for row in tables["Conditions, warnings and reports"].rows] == [
         (*(text for _, text in conditions(result)), "none"),
         ("\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}"),
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
     (figure,) = (block for block in blocks if isinstance(block, Figure))
-    assert figure.caption.endswith("Dashed: 110 %, dotted: 90 %, for orientation. Shaded: the last window.")
+    assert figure.caption.endswith(
+        "Dashed: 110 %, dotted: 90 %, for orientation. Shaded: the measurement window. Each plot has its own scale, "
+        "which need not start at zero."
+    )
     (axes,) = figure.draw().axes
     assert axes.get_title() == f"{result.facts.spec.title}\nRND 4 KiB 0/100"
     tracked = convergence(shown_series(result))
@@ -489,13 +492,14 @@ def test_windows_and_long_times_are_in_the_summary() -> None:
     (row,) = next(block.rows for block in page.blocks if isinstance(block, Table) and block.title == "Tests")
     assert row[1] == f"{result.verdict} ({window_spans(result)})"
     assert "128 KiB: rounds " in row[1]
-    assert row[4] == "111 h 50 min"
+    assert row[3] == "111 h 50 min"
 
 
 def test_the_figure_of_an_unsteady_test_says_that_its_last_window_is_shaded() -> None:
     """The caption names the test, with the part of it, that was not steady in its last window."""
     (figure,) = build(overview([("hir", samples.result_of("hir", steady=False))])).figures
-    assert "Shaded: the last window (not steady in Host Idle Recovery Preconditioning)." in figure.caption
+    last = "or the last window where it is not steady (Host Idle Recovery Preconditioning)."
+    assert f"Shaded: the measurement window, {last}" in figure.caption
     assert figure.caption.endswith("Log scale: Host Idle Recovery Preconditioning.")
 
 

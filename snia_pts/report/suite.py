@@ -347,8 +347,8 @@ def _identity(journals: Mapping[str, str]) -> str:
     """Return the id of the summary, and how a reader can check it."""
     command = f"{shlex.join(['sha256sum', *journals])} | sha256sum"
     return (
-        f"{summary_id(journals)}, the first {ID_DIGITS} digits of the SHA-256 of a list of the journals' digests, "
-        f"which this command prints in the folder of the summary: {command}"
+        f"{summary_id(journals)}. To check it, run this command in the folder of the summary; the first {ID_DIGITS} "
+        f"digits of its output are the report id: {command}"
     )
 
 
@@ -368,7 +368,7 @@ def _figures(summary: Overview) -> Iterator[Figure]:
         text += f" (none in {' and '.join(without)})" if without else ""
         bounds = "; ".join(dict.fromkeys("dashed: {}, dotted: {}".format(*panel.lines.bounds) for panel in shown))
         unsteady = [panel.heading for panel in shown if not panel.lines.steady]
-        last = f" (not steady in {' and '.join(unsteady)})" if unsteady else ""
+        last = f", or the last window where it is not steady ({' and '.join(unsteady)})" if unsteady else ""
         wide = [
             panel.heading
             for panel in shown
@@ -377,9 +377,11 @@ def _figures(summary: Overview) -> Iterator[Figure]:
             )
         ]
         log = f" Log scale: {', '.join(wide)}." if wide else ""
+        shaded = f"Shaded: the measurement window{last}."
         yield Figure(
             name="convergence",
-            caption=f"{text}. {bounds.capitalize()}, for orientation. Shaded: the last window{last}.{log}",
+            caption=f"{text}. {bounds.capitalize()}, for orientation. {shaded} Each plot has its own "
+            f"scale, which need not start at zero.{log}",
             alt=f"Small line plots: {text[0].lower()}{text[1:]}.",
             draw=partial(draw_panels, shown),
             height=panels_height(shown),
@@ -391,8 +393,6 @@ def _conditions_and_reports(summary: Overview) -> Iterator[Table]:
     shown = dict.fromkeys(name for line in summary.lines for name in line.conditions)
     present = {path.rpartition(".")[2] for line in summary.lines for path in line.reports}
     linked = [name for name in _LINKED if name in present] or sorted({"rst"} & present)
-    if not shown and not linked:
-        return
     columns = (
         Column(heading="Test", width=20),
         *(Column(heading=name, width=15) for name in shown),
@@ -406,7 +406,8 @@ def _conditions_and_reports(summary: Overview) -> Iterator[Table]:
         )
         for line in summary.lines
     )
-    yield Table(kind="texts", columns=columns, rows=rows, title="Conditions and reports" if shown else "Reports")
+    title = f"{'Conditions, warnings' if len(shown) > 1 else 'Warnings'} and reports"
+    yield Table(kind="texts", columns=columns, rows=rows, title=title)
 
 
 def _report_in(line: TestLine, page_format: str) -> Link | None:
@@ -431,7 +432,7 @@ def _deviations(summary: Overview) -> Iterator[Prose]:
             f"{what} ({'all tests' if len(found) == len(measured) > 1 else ', '.join(found)})"
             for what, found in tests.items()
         )
-        yield Prose(text=f"Deviations, with the tests that have them: {texts}. The reports of the tests say more.")
+        yield Prose(text=f"Deviations: {texts}. Details are in the reports of the tests.")
 
 
 def _hours(seconds: float) -> str:
