@@ -29,6 +29,7 @@ from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst, xlsx
 from snia_pts.report.formats.csv_json import as_csv
 from snia_pts.report.sections.logo import logo
+from snia_pts.report.sections.summary import statements
 from snia_pts.report.tables import UNKNOWN
 from snia_pts.results.comparison import context_differences
 from snia_pts.results.result import TestResult
@@ -197,6 +198,9 @@ def test_annotations_are_in_every_format(tmp_path: Path) -> None:
     root = result_xml(result).decode()
     assert f'vendor="Example Storage" nand_type="3D TLC" hba="on board" logo_sha256="{sha256(png())}"' in root
     assert '<note value="24 °C" />' in root
+    note = "(as stated): stated by the operator, not read by this suite."
+    assert note in text.replace("\\", "")
+    assert note not in rst.render(building.build(with_about(Annotations(operator="A. Tester")))).replace("\\", "")
     assert "<about" not in result_xml(with_about(Annotations(operator="A. Tester"))).decode()
     assert "Notes" not in rst.render(building.build(with_about(Annotations()))).replace('"Notes"', "")
 
@@ -210,6 +214,9 @@ def test_names_to_sign_are_on_the_first_page(tmp_path: Path) -> None:
         for block in building.build(result).pages[0].blocks
         if isinstance(block, tables.Table) and block.kind == "sign-off"
     )
+    prose = [block for block in building.build(result).pages[0].blocks if isinstance(block, pages.Prose)]
+    stated = ". ".join(statement.text.rstrip(".") for statement in statements(result))
+    assert prose[-1].text == f"Signed: the report. {stated}."
     assert [row[:2] for row in table.rows] == [("Tested by", "A. Tester"), ("Approved by", "B. Lead"), ("Auditor", "")]
     assert b'<about vendor="" nand_type="" hba="" approved_by="B. Lead" />' in result_xml(result)
     (run,) = (table for table in data_tables(result) if table.name == "run")

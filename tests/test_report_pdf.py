@@ -26,7 +26,7 @@ from snia_pts.report.figures import render as drawing
 from snia_pts.report.formats import header_text, layout, pdf, rst
 from snia_pts.report.formats.placements import Placement, Sheet
 from snia_pts.report.formats.rst import TEMPLATES
-from snia_pts.report.pages import Figure, Page, Report
+from snia_pts.report.pages import Figure, Page, Prose, Report
 from snia_pts.report.sections.summary import sign_off_table
 from snia_pts.report.tables import Column, Table, facts
 from snia_pts.results.result import TestResult
@@ -284,12 +284,14 @@ def test_a_page_moves_as_a_whole_unless_it_is_longer_than_a_page() -> None:
 def test_the_title_of_the_sign_off_is_on_the_page_of_its_rows() -> None:
     """Its rows are higher than those of other tables, with room for signatures."""
     signed = sign_off_table("A. Operator", SignOff(approved_by="B. Lead", auditor="C. Auditor"))
+    sentence = Prose(text=f"Signed: {'what is signed ' * 20}to the last word.")
     for rows in range(28, 44, 2):
         lines = lines_page("Lines", rows)
-        texts = page_texts(dataclasses.replace(lines, blocks=(*lines.blocks, signed)), joined=True)
+        texts = page_texts(dataclasses.replace(lines, blocks=(*lines.blocks, signed, sentence)), joined=True)
         (title,) = (text for text in texts if "Sign-off" in text)
         assert "Tested by" in title
         assert "Auditor" in title
+        assert "last word" in title
 
 
 def test_tables_that_do_not_fit_below_a_full_header_have_a_short_one() -> None:

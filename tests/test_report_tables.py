@@ -682,7 +682,7 @@ def test_limits_have_the_words_of_the_report() -> None:
         ("at least 4.000 -", "at least 2.000 - (50 %)"),
         ("at least 4.000 -", "no tolerance"),
     ]
-    assert "Margin to the limit with tolerance (%)" in [column.heading for column in table.columns]
+    assert "Margin with tolerance (%)" in [column.heading for column in table.columns]
     assert isinstance(note, Prose)
     assert "the distance to the nearest limit with tolerance, in percent of that limit" in note.text
 

@@ -441,6 +441,9 @@ def test_the_summary_has_the_conditions_convergence_and_signatures_of_all_tests(
         ("\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}"),
     ]
     assert [row[1] for row in tables["Sign-off"].rows] == [about.operator, "B. Approver", "C. Auditor"]
+    assert blocks[-1] == Prose(
+        text="Signed: the report. 1 of 2 tests finished; NOT RUN: Host Idle Recovery. PTS conformant: 1 of 2 tests."
+    )
     (figure,) = (block for block in blocks if isinstance(block, Figure))
     assert figure.caption.endswith(
         "Dashed: 110 %, dotted: 90 %, for orientation. Shaded: the measurement window. Each plot has its own scale, "

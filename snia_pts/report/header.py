@@ -34,7 +34,7 @@ ALTERED = "ALTERED RULES"
 
 #: Follows a time of a simulated drive's clock, which may lie in the future.
 VIRTUAL = " (virtual)"
-#: Follows a value that the operator stated and the device does not report; the page Provenance spells it out.
+#: Follows a value that the operator stated and the device does not report; ``stated_note`` explains it.
 _STATED_MARK, _STATED_MARK_EM = " (as stated)", 7.5
 
 #: Buses of drives that have no PCIe link; behind all others, such as USB, a drive may have one.
@@ -204,6 +204,13 @@ def _dut_value(result: TestResult, name: Name) -> str:
 
 def _marked(stated: str) -> str:
     return f"{short(stated, MAX_VALUE_EM - _STATED_MARK_EM)}{_STATED_MARK}" if stated else ""
+
+
+def stated_note(result: TestResult) -> str:
+    """Return a sentence that explains the mark of values which the operator stated; empty if the header has none."""
+    values = [value for _, value in (*_platform(result), *_device(result))]
+    marked = any(value.endswith(_STATED_MARK) for value in values)
+    return f"{_STATED_MARK.strip()}: stated by the operator, not read by this suite." if marked else ""
 
 
 def _host_changed(result: TestResult) -> bool:

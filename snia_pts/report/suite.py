@@ -21,7 +21,7 @@ from ..spec import CrossStimulusSpec
 from ..spec.reader import title_of
 from ..units import capacity, duration
 from .checksums import ID_DIGITS, summary_id
-from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated
+from .header import NOT_ACHIEVED, VIRTUAL, Rows, date, header, pattern, range_and_amount, simulated, stated_note
 from .pages import Figure, Header, Page, Prose, Report
 from .sections.summary import (
     OF_REPEATS,
@@ -34,6 +34,7 @@ from .sections.summary import (
     no_drive,
     shortcomings,
     sign_off_table,
+    signed_report,
     verdict,
     verdict_kind,
     window_spans,
@@ -110,6 +111,7 @@ class Overview:
     journals: Mapping[str, str]
     limits: tuple[Judgement, ...] = ()
     limits_source: str = ""
+    stated_note: str = ""
     sign_off: SignOff | None = None
 
     def fills(self, written_bytes: float) -> float:
@@ -174,6 +176,7 @@ def overview(
         journals=journals,
         limits=tuple(judged),
         limits_source=limits_source(first),
+        stated_note=stated_note(first),
         sign_off=first.facts.about.sign_off,
     )
 
@@ -284,18 +287,7 @@ def build(summary: Overview) -> Report:
 
 
 def _blocks(summary: Overview) -> Iterator[Block]:
-    yield from summary.no_drive
-    good = summary.finished and all(line.achieved for line in summary.lines)
-    steady = all(line.steady for line in summary.lines)
-    yield Prose(text=summary.verdict, kind=verdict_kind(achieved=good, steady=steady))
-    conformant = all(line.conformance == "yes" for line in summary.lines)
-    if not summary.standard:
-        yield Prose(text="Workload profiles, not PTS tests", kind="lead")
-    elif conformant and not good:
-        yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")
-    else:
-        text = "PTS conformant: no deviation in any test" if conformant else _conformance(summary.lines)
-        yield Prose(text=text, kind="good" if conformant else "bad")
+    yield from _statements(summary)
     measured = OF_ROUNDS if summary.standard else OF_REPEATS
     yield from limit_blocks(summary.limits, f"{measured} {summary.limits_source}", tests=True)
     virtual = VIRTUAL * summary.simulated
@@ -327,6 +319,23 @@ def _blocks(summary: Overview) -> Iterator[Block]:
     yield facts(rows, title="All tests together")
     if summary.sign_off:
         yield sign_off_table(summary.author, summary.sign_off)
+        yield signed_report(summary_id(summary.journals), _statements(summary), summary.limits)
+
+
+def _statements(summary: Overview) -> Iterator[Prose]:
+    """Yield whether a drive was tested, the outcome of all tests, and whether they are PTS conformant."""
+    yield from summary.no_drive
+    good = summary.finished and all(line.achieved for line in summary.lines)
+    steady = all(line.steady for line in summary.lines)
+    yield Prose(text=summary.verdict, kind=verdict_kind(achieved=good, steady=steady))
+    conformant = all(line.conformance == "yes" for line in summary.lines)
+    if not summary.standard:
+        yield Prose(text="Workload profiles, not PTS tests", kind="lead")
+    elif conformant and not good:
+        yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")
+    else:
+        text = "PTS conformant: no deviation in any test" if conformant else _conformance(summary.lines)
+        yield Prose(text=text, kind="good" if conformant else "bad")
 
 
 def _key_figures(summary: Overview) -> Iterator[Block]:
@@ -339,8 +348,9 @@ def _key_figures(summary: Overview) -> Iterator[Block]:
     )
     if rows:
         yield Table(kind="texts", columns=columns, rows=rows, title="Key figures")
-    if terms := " ".join(dict.fromkeys(term for line in summary.lines for term in line.terms)):
-        yield Prose(text=terms)
+    notes = [*dict.fromkeys(term for line in summary.lines for term in line.terms), summary.stated_note]
+    if text := " ".join(filter(None, notes)):
+        yield Prose(text=text)
 
 
 def _identity(journals: Mapping[str, str]) -> str:

@@ -35,8 +35,8 @@ from .typesetter import FONTS, DelayedTable, Heading, MyPageBreak, NodeHandler, 
 _TABLE_TITLE_HEIGHT = 23
 #: Height of a line of a table, in points, with its padding; prose has lower lines.
 _LINE_HEIGHT = 13
-#: Height of a line of a table for signatures.
-_SIGNATURE_HEIGHT = 28
+#: Height of a line of a table for signatures, with its share of the sentence below the table.
+_SIGNATURE_HEIGHT = 36
 #: A table of at most this many rows, with its head, is not divided.  Of a longer one, the title stays with the least
 #: rows, and the last rows stay together unless they are higher than this, in points.
 _MAX_WHOLE_ROWS, _LEAST_ROWS, _LAST_ROWS, _MAX_LAST_HEIGHT = 13, 4, 3, 200

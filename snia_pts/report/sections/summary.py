@@ -30,7 +30,8 @@ from ...spec import (
 from ...spec.limits import Limit
 from ...spec.reader import format_range, format_value, operator_range
 from ...units import capacity, counted, distinct_decimals, duration, number
-from ..header import VIRTUAL, user_capacity, window_rounds
+from ..checksums import report_id
+from ..header import VIRTUAL, stated_note, user_capacity, window_rounds
 from ..pages import Block, Page, Prose, ProseKind
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, decimals_for, facts, thousands
 from .host_share import verdict_counts
@@ -39,7 +40,7 @@ from .provenance import given_options
 from .rounds_written import rounds_written
 
 #: The heading of the margins of limits.
-MARGIN = "Margin to the limit with tolerance (%)"
+MARGIN = "Margin with tolerance (%)"
 #: A sentence on the measured values of points that have limits.
 _OF_POINTS = "Measured at points: IOPS and MB/s are means of {}; response times are those of all its I/Os."
 #: The sentence if the rounds are not known.
@@ -73,10 +74,13 @@ def _blocks(result: TestResult, omitted: str, figures: Iterable[Block]) -> Itera
     if result.facts.about.notes:
         notes = tuple((note,) for note in result.facts.about.notes)
         yield Table(kind="texts", columns=(Column(width=100),), rows=notes, title="Operator's notes", headed=False)
+    if note := stated_note(result):
+        yield Prose(text=note)
     yield from figures
     yield _run_facts(result)
     if sign_off := result.facts.about.sign_off:
         yield sign_off_table(result.facts.about.operator, sign_off)
+        yield signed_report(report_id(result), statements(result), judgements(result))
 
 
 def warning_rows(result: TestResult) -> Iterator[tuple[str, str]]:
@@ -140,6 +144,13 @@ def sign_off_table(operator: str, sign_off: SignOff) -> Table:
     return Table(kind="sign-off", columns=columns, rows=rows, title="Sign-off")
 
 
+def signed_report(identity: str, stated: Iterable[Prose], limits: Sequence[Judgement]) -> Prose:
+    """Return what is signed: the report with this id, the statements at its top, and the verdict on its limits."""
+    verdicts = (*stated, limits_verdict(limits)) if limits else stated
+    texts = ". ".join(statement.text.rstrip(".") for statement in verdicts)
+    return Prose(text=f"Signed: the report{f' {identity}' * bool(identity)}. {texts}.")
+
+
 def limit_blocks(limits: Sequence[Judgement], note: str, *, tests: bool = False) -> Iterator[Block]:
     """Yield the verdict on all limits, and the table of them; with a column for the test if ``tests``.
 
@@ -149,13 +160,13 @@ def limit_blocks(limits: Sequence[Judgement], note: str, *, tests: bool = False)
         return
     yield limits_verdict(limits)
     columns = (
-        *((Column(heading="Test", width=12),) if tests else ()),
-        Column(heading="Limit on", width=23),
-        Column(heading="Limit", width=17),
+        *((Column(heading="Test", width=9),) if tests else ()),
+        Column(heading="Limit on", width=18),
+        Column(heading="Limit", width=16),
         Column(heading="With tolerance", width=20),
-        Column(heading="Measured", align="right", width=12),
-        Column(heading=MARGIN, align="right", width=11),
-        Column(heading="Verdict", width=17),
+        Column(heading="Measured", align="right", width=14),
+        Column(heading=MARGIN, align="right", width=12),
+        Column(heading="Verdict", width=20),
     )
     rows = tuple(
         (
