@@ -679,7 +679,7 @@ def test_limits_have_the_words_of_the_report() -> None:
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == [f"{name} at {at}" for name in names.values()]
     assert [row[1:3] for row in table.rows[:2]] == [
-        ("at least 4.000 -", "at least 2.000 - (50 %)"),
+        ("at least 4.000 -", "at least 2.000 (50 %)"),
         ("at least 4.000 -", "no tolerance"),
     ]
     assert "Margin with tolerance (%)" in [column.heading for column in table.columns]

@@ -163,17 +163,16 @@ def limit_blocks(limits: Sequence[Judgement], note: str, *, tests: bool = False)
         *((Column(heading="Test", width=9),) if tests else ()),
         Column(heading="Limit on", width=18),
         Column(heading="Limit", width=16),
-        Column(heading="With tolerance", width=20),
+        Column(heading="With tolerance", width=17),
         Column(heading="Measured", align="right", width=14),
         Column(heading=MARGIN, align="right", width=12),
-        Column(heading="Verdict", width=20),
+        Column(heading="Verdict", width=23),
     )
     rows = tuple(
         (
             *((judgement.limit.test,) if tests else ()),
             f"{label(judgement.limit.metric)} at {judgement.limit.at}",
-            _bounds_text((judgement.limit.minimum, judgement.limit.maximum), judgement.limit, judgement.value),
-            _tolerant_text(judgement.limit, judgement.value),
+            *_bounds_texts(judgement.limit, judgement.value),
             NOT_APPLICABLE if judgement.value is None else value_text(judgement.limit, judgement.value),
             margin_text(judgement),
             "met" if judgement.met else f"NOT MET: {judgement.shown_reason}",
@@ -234,20 +233,14 @@ def limit_text(limit: Limit, value: float | None = None) -> str:
     )
 
 
-def _bounds_text(bounds: tuple[float | None, float | None], limit: Limit, value: float | None) -> str:
-    """Return a minimum and a maximum of ``limit``, with the digits of all its bounds: ``at least 50 000 IOPS``."""
-    return " and ".join(
-        f"{words} {number(bound, digits=limit_digits(limit, value))} {limit.unit}"
-        for words, bound in zip(("at least", "at most"), bounds, strict=True)
-        if bound is not None and math.isfinite(bound)
-    )
-
-
-def _tolerant_text(limit: Limit, value: float | None) -> str:
-    """Return the bounds of a limit with its tolerance: ``at least 47 500 IOPS (5 %)``."""
-    if not limit.tolerance_percent:
-        return "no tolerance"
-    return f"{_bounds_text((limit.lower_bound, limit.upper_bound), limit, value)} ({limit.tolerance_percent:g} %)"
+def _bounds_texts(limit: Limit, value: float | None) -> tuple[str, str]:
+    """Return the bounds, and those with the tolerance: ``at least 50 000 IOPS`` and ``at least 47 500 (5 %)``."""
+    digits = limit_digits(limit, value)
+    both = (("at least", limit.minimum, limit.lower_bound), ("at most", limit.maximum, limit.upper_bound))
+    bounds = [(words, bound, effective) for words, bound, effective in both if bound is not None]
+    plain = " and ".join(f"{words} {number(bound, digits=digits)} {limit.unit}" for words, bound, _ in bounds)
+    tolerant = " and ".join(f"{words} {number(effective, digits=digits)}" for words, _, effective in bounds)
+    return plain, f"{tolerant} ({limit.tolerance_percent:g} %)" if limit.tolerance_percent else "no tolerance"
 
 
 def value_text(limit: Limit, value: float) -> str:
