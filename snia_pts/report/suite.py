@@ -340,7 +340,7 @@ def _statements(summary: Overview) -> Iterator[Prose]:
 
 def _key_figures(summary: Overview) -> Iterator[Block]:
     """Yield the table of key figures, one a row, with the name of the test in the first, and their explanations."""
-    columns = (Column(heading="Test", width=20), Column(heading="Key figure", width=80))
+    columns = (Column(heading="Test", width=26), Column(heading="Key figure", width=74))
     rows = tuple(
         ("" if number else line.title, figure)
         for line in summary.lines
