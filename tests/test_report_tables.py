@@ -22,6 +22,8 @@ from snia_pts.model.dut import TargetKind
 from snia_pts.model.measurement import METRICS, MeasuredRound, Measurement
 from snia_pts.model.run_options import RunOptions
 from snia_pts.model.test_platform import HostSetting
+from snia_pts.report.comparison import build_comparison
+from snia_pts.report.comparison_summary import Entry
 from snia_pts.report.figures import matrices
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures.figure import Side
@@ -630,6 +632,24 @@ def test_points_that_are_not_steady_are_marked() -> None:
     (row,) = (line.split(mark) for line in printed if line.count(mark) == 1 and line.startswith("  8 KiB"))
     assert len(row[1].split("  ")) == 2, "95/5 and 100/0"
     assert f"  {mark} Not steady in the window." in printed
+
+
+def test_a_comparison_lists_points_that_are_not_steady() -> None:
+    """For each run that has any, their number, the first names, and how many more there are."""
+    plain, uneven = samples.result_of("iops"), uneven_result(samples.result_of("iops"), {(8, 95): 3})
+    more = uneven_result(plain, {(size / 1024, 50): 3 for size in SPEC.rounds.block_sizes_bytes})
+
+    def listed(*results: TestResult) -> str:
+        letters = zip("ABC", results, strict=False)
+        entries = [Entry(label=letter, path=letter, result=result) for letter, result in letters]
+        return words(build_comparison(entries).pages[0])
+
+    shown = listed(plain, uneven, more)
+    assert "Not steady in a steady window: B: 1 of 56 points (RND 8 KiB 95/5); C: 8 of 56 points (RND " in shown
+    assert re.search(
+        r"\((RND [0-9.]+ KiB 50/50, ){5}RND [0-9.]+ KiB 50/50 and 2 more\)\. The report on the run marks", shown
+    )
+    assert "Not steady in a steady window" not in listed(plain, plain)
 
 
 def test_response_times_of_mixed_points_are_of_reads_and_writes_together() -> None:

@@ -22,6 +22,7 @@ from ..results.comparison import (
     possible_causes,
 )
 from ..results.result import TestResult
+from ..results.unsteady_points import unsteady_points
 from ..text import printable
 from ..units import counted, signed
 from .checksums import report_id
@@ -33,6 +34,8 @@ from .tables import UNKNOWN, Column, Table
 
 #: The properties of a drive that name its run, the most telling first.
 _NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
+#: The number of points that are listed for each run.
+_LISTED = 6
 
 _COMPARED = (
     "Compared: drive, host, suite, settings, deviations. Not compared: seed, command line, and what follows from other "
@@ -69,6 +72,7 @@ def summary(entries: Sequence[Entry]) -> Iterator[Block]:
     yield from _overall(entries)
     yield _runs(entries)
     yield _warnings(entries)
+    yield from _unsteady_points(entries)
     yield from _common_deviations(entries)
     yield _origins(entries)
     if flagged:
@@ -178,6 +182,20 @@ def _warnings(entries: Sequence[Entry]) -> Table:
         (entry.label, *row) for entry in entries for row in (tuple(warning_rows(entry.result)) or (("none", ""),))
     )
     return Table(kind="texts", columns=columns, rows=rows, title="Warnings")
+
+
+def _unsteady_points(entries: Sequence[Entry]) -> Iterator[Prose]:
+    """Yield which points of a steady window are not steady themselves; none without any."""
+    texts = []
+    for entry in entries:
+        for loop in entry.result.loops:
+            if names := [point.label for point in unsteady_points(entry.result, loop)]:
+                count = counted(len(entry.result.points(loop)), "point")
+                more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+                texts.append(f"{entry.label}: {len(names)} of {count} ({', '.join(names[:_LISTED])}{more})")
+    if texts:
+        text = f"Not steady in a steady window: {'; '.join(texts)}. The report on the run marks them. "
+        yield Prose(text=f"{text}The interval of such a point covers the scatter of its rounds, not their trend.")
 
 
 def _origins(entries: Sequence[Entry]) -> Table:
