@@ -96,8 +96,8 @@ def test_the_summary_of_all_tests_is_that_of_their_records(suite: Path) -> None:
         if facts(run)["dut.kind"] != "imported":
             check(cells[f"Duration{virtual}"], text("{time}", seconds(run)))
     phrases = [phrase for row in tests.body for phrase in key_figures(runs[row[0]])]
-    for (_, printed), phrase in zip(figures.body, phrases, strict=True):
-        check(printed, phrase)
+    for (_, shown), phrase in zip(figures.body, phrases, strict=True):
+        check(shown, phrase)
     assert [row[0] for row in figures.body if row[0]] == [row[0] for row in tests.body if key_figures(runs[row[0]])]
     imported = any(facts(run)["dut.kind"] == "imported" for run in runs.values())
     total = sum(map(written, runs.values()))
