@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from snia_pts.cli.argument_parser import DOCUMENTATION
 from snia_pts.cli.commands.run import show_run
-from snia_pts.cli.main import main
+from snia_pts.cli.main import _replace_unencodable, main
 from snia_pts.cli.parser import TESTS, TestVerb
 from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import _table_lines, result_json, result_lines
@@ -472,7 +472,7 @@ def test_headings_are_wrapped_in_their_columns() -> None:
     above, heads = shown[-6:-4]
     assert above.endswith("Steady")
     assert heads.startswith("  Point ")
-    assert [line[above.index("Steady") :] for line in shown[-4:]] == ["yes", "yes", "yes", "\N{EN DASH}"]
+    assert [line[above.index("Steady") :] for line in shown[-4:]] == ["yes", "yes", "yes", "n/a"]
 
 
 def test_a_table_that_is_too_wide_is_in_parts() -> None:
@@ -630,13 +630,20 @@ def test_the_help_says_where_the_documentation_is(verb: tuple[str, ...], capsys:
 
 @pytest.mark.long
 def test_output_without_unicode_is_plain(stored: RunFolder) -> None:
-    """Where the terminal knows ASCII only, numbers have a plain space, and a dash stands for an unknown value."""
+    """Where the terminal knows ASCII only, numbers have a plain space."""
     done = snia_pts("assess", str(stored.path), PYTHONIOENCODING="ascii")
 
     assert done.returncode == 0
     assert done.stdout.isascii()
     assert "?" not in done.stdout
-    assert re.search(r"RND 4 KiB 100/0 .* -$", done.stdout, re.MULTILINE)
+
+
+def test_units_and_marks_have_names_without_unicode() -> None:
+    """The characters of tables and units are words or letters of ASCII; any other character is ?."""
+    _replace_unencodable()
+    units = "\N{EN DASH} 44 \N{DEGREE SIGN}C, 5 \N{MICRO SIGN}s"
+    shown = f"{units}, \N{DOUBLE DAGGER} 1\N{NARROW NO-BREAK SPACE}024 \N{SNOWMAN}"
+    assert shown.encode("ascii", "plain") == b"- 44 deg C, 5 us, # 1 024 ?"
 
 
 @pytest.mark.long

@@ -245,7 +245,7 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
         for variable in variables:
             pattern, _, read_write = variable.rpartition(" ")
             if read_write == "0/100" and (read := f"{pattern} 100/0") in of_loop:
-                verdicts.setdefault(read, "not tracked")
+                verdicts.setdefault(read, "n/a")
         for variable, verdict in verdicts.items():
             point = of_loop[variable]
             assert table.marks.get((len(cells), 0), "") == matrices.mark_of(run, point)

@@ -28,7 +28,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
     for loop in loops:
         determinations = loop.window.determinations if loop.window else ()
         verdicts = {variable: "yes" if state.steady else "NO" for variable, state in determinations}
-        verdicts |= dict.fromkeys(untracked_reads(loop), "not tracked")
+        verdicts |= dict.fromkeys(untracked_reads(loop), NOT_APPLICABLE)
         marks = matrices.marks(result, [loop])
         for variable, steady in verdicts.items():
             measured = tuple(window_round.point(variable) for window_round in loop.window_rounds)
