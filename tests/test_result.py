@@ -416,8 +416,8 @@ def test_the_longest_io_is_named_beside_stalls() -> None:
     slow = replace(point, **means, evidence="00009-slow")
     slow = replace(slow, write=replace(slow.write, response_max_ns=9_000_000_000))
     expected = (
-        f"The longest I/O of the run, 9 s in {point.stimulus.label} (00009-slow), is not counted: it took at most 30 "
-        "times the average there."
+        f"The longest I/O of the run, 9 s in {point.stimulus.label} {point.stimulus.demand.label} (00009-slow), is not "
+        "counted: it took at most 30 times the average there."
     )
     assert longest_io_sentence([stalled, slow]) == longest_io_sentence([slow, stalled]) == expected
     assert longest_io_sentence([point, stalled]) == longest_io_sentence([slow]) == ""
