@@ -78,8 +78,9 @@ def overriding(
     """
     changed, source = None, ""
     if limits is not None:
-        changed = read_limits(Path(limits))
-        source = f"{Path(limits).name} (SHA-256 {hashlib.sha256(Path(limits).read_bytes()).hexdigest()})"
+        digest = hashlib.sha256()
+        changed = read_limits(Path(limits), digest.update)
+        source = f"{Path(limits).name} (SHA-256 {digest.hexdigest()})"
     annotations = read_annotations(Path(about)) if about is not None else None
 
     def override(result: TestResult) -> TestResult:

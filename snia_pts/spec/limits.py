@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf
@@ -100,9 +100,12 @@ def duplicate_bounds(limits: Sequence[Limit]) -> Iterator[str]:
                 yield f"limit {index}.{bound}: expected no second {bound} of {limit.name!r}; limit {first} has one"
 
 
-def read_limits(path: Path) -> tuple[Limit, ...]:
-    """Return the limits of a TOML file; raises SpecError with all errors, each with key and value."""
-    return read_file(path, LimitsFile, _WHAT, remedy=_REMEDY).limit
+def read_limits(path: Path, on_read: Callable[[bytes], object] | None = None) -> tuple[Limit, ...]:
+    """Return the limits of a TOML file; raises SpecError with all errors, each with key and value.
+
+    ``on_read`` is called with the content of the file.
+    """
+    return read_file(path, LimitsFile, _WHAT, remedy=_REMEDY, on_read=on_read).limit
 
 
 def limits_error(path: Path, mistakes: Sequence[str]) -> SpecError:

@@ -72,12 +72,14 @@ def read_file(
     *,
     remedy: str = SpecError.hint,
     on_open: Callable[[int], object] | None = None,
+    on_read: Callable[[bytes], object] | None = None,
 ) -> Kind:
-    """Read a TOML file and return it as a ``kind``; ``on_open`` is called with the owner of the file that is read.
+    """Read a TOML file and return it as a ``kind``.
 
-    Raises SpecError, which lists all errors and calls the file ``what``.
+    ``on_open`` is called with the owner of the file that is read, ``on_read`` with its content.  Raises SpecError,
+    which lists all errors and calls the file ``what``.
     """
-    value, mistakes = validate(kind, read_toml(path, what, remedy=remedy, on_open=on_open))
+    value, mistakes = validate(kind, read_toml(path, what, remedy=remedy, on_open=on_open, on_read=on_read))
     if value is None:
         raise spec_error(str(path), mistakes, what, remedy=remedy)
     return value
@@ -89,10 +91,14 @@ def read_toml(
     *,
     remedy: str = SpecError.hint,
     on_open: Callable[[int], object] | None = None,
+    on_read: Callable[[bytes], object] | None = None,
 ) -> dict[str, Any]:
     """Return the content of a TOML file; raises SpecError, which calls the file ``what``.  See ``read_file``."""
     try:
-        return tomllib.loads(read_regular(path, _MAX_BYTES, on_open).decode("utf-8"))
+        content = read_regular(path, _MAX_BYTES, on_open)
+        if on_read is not None:
+            on_read(content)
+        return tomllib.loads(content.decode("utf-8"))
     except FileNotFoundError:
         raise spec_error(str(path), ["no such file"], what, remedy="Check the path.") from None
     except OSError as error:
