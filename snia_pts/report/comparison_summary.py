@@ -36,7 +36,7 @@ from .tables import UNKNOWN, Column, Table
 _NAMES: tuple[Name, ...] = ("model", "firmware", "serial")
 #: The number of points that are listed for each run.
 _LISTED = 6
-
+#: What a comparison compares.
 _COMPARED = (
     "Compared: drive, host, suite, settings, deviations. Not compared: seed, command line, and what follows from other "
     "properties, such as the size of the tested range."

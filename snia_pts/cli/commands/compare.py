@@ -10,7 +10,7 @@ from ...api.comparison import compare as compare_runs
 from ...report.comparison import MAX_POINTS
 from ...report.comparison_summary import Entry, cause, overall_lines, round_noun
 from ...report.sections.summary import statements, warning_rows
-from ...results.comparison import ComparedFigure, Difference, missing_intervals, points_compared
+from ...results.comparison import CONFIDENCE_PERCENT, ComparedFigure, Difference, missing_intervals, points_compared
 from ...results.lot import lot_figures, lot_model
 from ...results.main_figures import main_figures
 from ...results.tables import heading, label
@@ -106,7 +106,8 @@ def _explanation(rows: Sequence[ComparedFigure], noun: str) -> Iterator[str]:
         yield f"In brackets: the difference from A in percent{f' ({reasons})' if reasons else ''}."
         return
     basis = "the repeats of both runs" if noun == "repeat" else "the rounds of both measurement windows"
-    yield f"In brackets: the difference from A in percent; * if its 95 % confidence interval, from {basis}, excludes 0."
+    interval = f"its {CONFIDENCE_PERCENT:g} % confidence interval, from {basis},"
+    yield f"In brackets: the difference from A in percent; * if {interval} excludes 0."
     yield "Each value is tested separately: even without a real difference, about 1 in 20 has an asterisk."
 
 
